@@ -16,7 +16,14 @@ from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.writes.etags import ETAG
-from docgraph.rest.writes.flatten import CURRENT_DATE, resolve_date, set_path, split_path
+from docgraph.rest.writes.flatten import (
+    CURRENT_DATE,
+    Expansion,
+    find_index,
+    resolve_date,
+    set_path,
+    split_path,
+)
 from docgraph.rest.writes.operators import OPERATORS
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
@@ -41,7 +48,7 @@ def build_pipeline(stages: list[Document], etag: ObjectId) -> tuple[Document, ..
 
 def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
     """The document as the update leaves it."""
-    patched = copy.deepcopy(document)
+    patched, expansion = copy.deepcopy(document), Expansion()
     for operator, fields in update.items():
         apply = _APPLIED.get(operator)
         if apply is None:
@@ -53,6 +60,9 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
         if not isinstance(fields, Mapping):
             raise RequestError(f"wrong {operator} operator, it is not an object")
         for path, operand in fields.items():
+            written = operand if operator == "$rename" else path
+            if isinstance(written, str) and "." in written and operator != "$unset":
+                expansion.reserve(patched, split_path(written))
             apply(patched, path, operand)
     return patched
 
@@ -72,15 +82,16 @@ def _unset(document: Document, path: str, _: Any) -> None:
         container = _step(container, name)
     if isinstance(container, dict):
         container.pop(last, None)
-    elif isinstance(container, list) and last.isdecimal() and int(last) < len(container):
+    elif isinstance(container, list) and _step(container, last) is not None:
         container[int(last)] = None  # as the database does: the others keep their places
 
 
 def _step(container: Any, name: str) -> Any:
     if isinstance(container, dict):
         return container.get(name)
-    if isinstance(container, list) and name.isdecimal() and int(name) < len(container):
-        return container[int(name)]
+    index = find_index(name)
+    if isinstance(container, list) and index is not None and index < len(container):
+        return container[index]
     return None
 
 
