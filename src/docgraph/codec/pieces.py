@@ -9,16 +9,18 @@ it; between two pieces others have their turn. All scans are calls of `bytes` on
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from docgraph.exchange.errors import BodyTooLarge
 
-__all__ = ["MAX_VALUES", "Irregular", "check_values", "count_keys", "load"]
+__all__ = ["MAX_VALUES", "Irregular", "check_size", "check_values", "count_keys", "load"]
 
 MAX_VALUES: Final = 1_000_000
+
+_MAX_CHECKED: Final = 20_000
 
 _AT_ONCE: Final = 50_000  # values that orjson reads in some 10 ms
 _WINDOW: Final = 64 * 1024
@@ -49,15 +51,29 @@ class _Window(NamedTuple):
     structure: bytes
 
 
-def check_values(raw: bytes) -> None:
-    """Raise `BodyTooLarge` when the text has more values than `MAX_VALUES`.
+def check_values(raw: bytes, limit: int = MAX_VALUES) -> None:
+    """Raise `BodyTooLarge` when the text has more values than the limit.
 
     Every scalar, array and object is one, the outermost included; keys are not counted.
     """
-    if _estimate(raw) > MAX_VALUES and _count_values(raw) > MAX_VALUES:
+    if _estimate(raw) > limit and _count_values(raw) > limit:
         raise BodyTooLarge(
-            f"the JSON text has more than {MAX_VALUES} values", hint="send several requests"
+            f"the JSON text has more than {limit} values", hint="send several requests"
         )
+
+
+def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
+    """Raise `BodyTooLarge` for a decoded value that is inspected as a whole on the event loop."""
+    pending, count = [value], 0
+    while pending:
+        count += 1
+        if count > limit:
+            raise BodyTooLarge(f"{what} has more than {limit} values")
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
 
 
 def load(raw: bytes) -> Any:

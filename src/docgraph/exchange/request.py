@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from docgraph.exchange.account import Account
@@ -29,6 +29,8 @@ __all__ = [
     "QueryParameters",
     "Request",
 ]
+
+T = TypeVar("T")
 
 # What it gives may have to be awaited.
 Parser = Callable[[bytes, str], Any]
@@ -175,12 +177,15 @@ class Request:
 
     async def run(self, parser: Parser) -> Any:
         """What the parser makes of the body; of a large one in a thread."""
-        arguments = (await self.read_body(), self.content_type)
-        if self.is_large:
-            content = await self.offload(parser, *arguments)
-        else:
-            content = parser(*arguments)
+        content = await self.work(parser, await self.read_body(), self.content_type)
         return await content if isawaitable(content) else content
+
+    async def work(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of work on the body that was read; of a large one in a thread."""
+        if self.is_large:
+            result: T = await self.offload(function, *arguments)
+            return result
+        return function(*arguments)
 
     def give(self, content: Any) -> None:
         """Set the content of a request that is a part of another one, which was parsed."""

@@ -176,9 +176,7 @@ class RequestView:
             return Changes(body, is_update=method == "PATCH", seeds=seeds)
 
         body = await read_documents(self.request)
-        if self.request.is_large:
-            return await self.request.offload(find_changes, body)
-        return find_changes(body)
+        return await self.request.work(find_changes, body)
 
     async def _find_stored(self, path: tuple[str, ...]) -> Any:
         """`@request.body.a.b`: the value that is stored there, if it is one and the same."""

@@ -58,8 +58,8 @@ async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
             f"the body has {len(bodies)} documents, {MAX_DOCUMENTS} are allowed",
             hint="send several requests",
         )
-    etag, expansion = ObjectId(), Expansion()
-    documents = [_prepare(call, body, index, etag, expansion) for index, body in enumerate(bodies)]
+    etag = ObjectId()
+    documents = await call.request.work(_prepare_all, call, bodies, etag)
     if call.mode is WriteMode.INSERT:
         condition = find_exclusion(call.request.headers)
     else:
@@ -95,7 +95,8 @@ async def _patch_many(call: Call) -> Answer:
         raise RequestError("the _id of a document cannot be changed")
     etag = ObjectId()
     found = await restrict_to_etags(call, filter)
-    write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=found, many=True)
+    update = await call.request.work(build_update, body, etag)
+    write = Write(WriteKind.UPDATE, update=update, filter=found, many=True)
     result = await call.write(write)
     if not result.matched and await is_stale(call, filter, found):
         return Body(412)
@@ -121,6 +122,11 @@ def _require_filter(call: Call) -> Document:
 
 
 # --- arrays ---------------------------------------------------------------------------------------
+
+
+def _prepare_all(call: Call, bodies: Sequence[Document], etag: ObjectId) -> list[Document]:
+    expansion = Expansion()
+    return [_prepare(call, body, index, etag, expansion) for index, body in enumerate(bodies)]
 
 
 def _prepare(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.flatten import (
     CURRENT_DATE,
@@ -27,6 +27,8 @@ from docgraph.rest.writes.flatten import (
 from docgraph.rest.writes.operators import OPERATORS
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
+
+_MAX_PATHS = 20_000
 
 
 def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
@@ -100,7 +102,12 @@ _APPLIED = {**OPERATORS, "$set": _set, "$unset": _unset, CURRENT_DATE: _set_date
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:
     """Refuse two changes of one path, or of a path and one below it."""
-    paths = sorted(path.split(".") for path in _paths(update))
+    found = list(islice(_paths(update), _MAX_PATHS + 1))
+    if len(found) > _MAX_PATHS:
+        raise BodyTooLarge(
+            f"the update changes more than {_MAX_PATHS} paths", hint="PUT the whole document"
+        )
+    paths = sorted(path.split(".") for path in found)
     for shorter, longer in pairwise(paths):
         if longer[: len(shorter)] == shorter:
             raise RequestError(
