@@ -29,6 +29,7 @@ from docgraph.rest.writes.operators import OPERATORS
 __all__ = ["apply_update", "build_pipeline", "build_update"]
 
 _MAX_PATHS = 20_000
+_REMOVING = frozenset({"$unset", "$pop", "$pull", "$pullAll"})  # they create nothing
 
 
 def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
@@ -63,7 +64,7 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
             raise RequestError(f"wrong {operator} operator, it is not an object")
         for path, operand in fields.items():
             written = operand if operator == "$rename" else path
-            if isinstance(written, str) and "." in written and operator != "$unset":
+            if isinstance(written, str) and "." in written and operator not in _REMOVING:
                 expansion.reserve(patched, split_path(written))
             apply(patched, path, operand)
     return patched
