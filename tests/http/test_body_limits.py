@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from docgraph.access.writes import PermissionChecker
 from docgraph.codec import form_data
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Resource, ResourceType, Write, WriteKind
+from docgraph.exchange.errors import BodyTooLarge
 from docgraph.graphql.http import persisted
 from docgraph.rest.handlers import bulk, documents
 from docgraph.server import content
@@ -210,3 +214,14 @@ async def test_an_update_is_built_in_a_thread_when_it_is_large(
 
     assert reply.status == 201
     assert threads[0].startswith(POOL)
+
+
+async def test_a_permission_has_a_bounded_number_of_values() -> None:
+    """It is refused before anybody looks at it, so the checker needs nothing else."""
+    nothing: Any = None
+    checker = PermissionChecker(PluginConfig(), nothing, nothing, nothing)
+    rule = {"roles": ["x"], "predicate": "true", "mongo": {"readFilter": {"a": [1] * 20_000}}}
+    resource = Resource(ResourceType.DOCUMENT, "docgraph", "acl", "x")
+
+    with pytest.raises(BodyTooLarge, match="the permission has more than 20000 values"):
+        await checker.before_write(None, resource, Write(WriteKind.INSERT, (rule,)))
