@@ -27,7 +27,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Lane
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -100,9 +99,7 @@ class RuleBook:
         self,
         knowledge: Callable[[], Knowledge],
         resolvers: Callable[[], Resolvers],
-        lane: Lane | None = None,
     ) -> None:
-        self._lane = lane
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
@@ -120,7 +117,7 @@ class RuleBook:
 
     def view(self, exchange: Exchange) -> RequestView:
         """The request as predicates see it."""
-        return RequestView(exchange, self._resolvers(), self._lane)
+        return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
@@ -227,12 +224,11 @@ class RuleBookProvider(Provider):
         config: PluginConfig,
         store: Store,
         registry: PluginRegistry,
-        blocking: Blocking,
     ) -> None:
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        self._book = RuleBook(self._know, self._find_resolvers, blocking.lane("rules", 1))
+        self._book = RuleBook(self._know, self._find_resolvers)
 
     def get(self) -> RuleBook:
         """The same for everybody."""

@@ -14,6 +14,7 @@ from docgraph.access.doubts import find_refused
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook
+from docgraph.codec.pieces import check_size
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Exchange,
@@ -78,6 +79,7 @@ class PermissionChecker(_OnRules):
             raise NotSupported(
                 "permissions cannot be updated in bulk", hint="write the whole permission"
             )
+        check_size(write.documents, "the permission")
         several = len(write.documents) > 1
         for index, document in enumerate(write.documents):
             await self._check(document, f"permissions[{index}]" if several else "")

@@ -1,9 +1,10 @@
 """JSON to BSON values.
 
-Two readers, one meaning. Strict JSON is parsed by orjson and its result converted in one walk; when
-orjson refuses the text, or the walk sees something that needs a closer look (an object that claims
-a type and is wrong, nesting, a number that orjson rounded, a key that stands twice), the parser of
-`lenient` reads the text again and decides, with line and column.
+Two readers, one meaning. Strict JSON is parsed by orjson (`pieces`: counted first, and a long text
+in parts) and its result converted in one walk; when orjson refuses the text, or the walk sees
+something that needs a closer look (an object that claims a type and is wrong, nesting, a number
+that orjson rounded, a key that stands twice), the parser of `lenient` reads the text again and
+decides, with line and column.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import orjson
 
 from docgraph.codec.extended import TYPE_KEYS, build_value
 from docgraph.codec.lenient import MAX_DEPTH, build_error, parse
+from docgraph.codec.pieces import Irregular, count_keys, load
 from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, BadValue, show
 from docgraph.codec.types import Int64
 from docgraph.exchange.errors import BodyError
@@ -30,8 +32,9 @@ LENIENT_LIMIT = 1024 * 1024
 _LEAVES = frozenset({str, bool, type(None)})
 _NUMBERS = frozenset({int, float})
 _EXACT = 2.0**63  # orjson turns integers beyond 64 bits into floats, none of them below this
-_LONG_DIGITS = re.compile(rb"[0-9]{19}")
-_WHITESPACE = b" \t\r\n"
+_DIGITS = 19
+_LONG_DIGITS = re.compile(rb"[0-9]{%d}" % _DIGITS)
+_SEARCHED = 64 * 1024  # bytes at a time: a search does not let other threads have their turn
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -43,7 +46,7 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     raw = _check_encoding(data)
     try:
         return _decode_fast(raw, max_depth, typed=True)
-    except _Doubt:
+    except (_Doubt, Irregular):
         pass
     except orjson.JSONDecodeError as error:
         if len(raw) > LENIENT_LIMIT:
@@ -59,7 +62,7 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     raw = _check_encoding(data)
     try:
         return _decode_fast(raw, max_depth, typed=False)
-    except _Doubt:
+    except (_Doubt, Irregular):
         return parse(_decode_text(raw), max_depth=max_depth, typed=False)
     except orjson.JSONDecodeError as error:
         raise _build_syntax_error(raw, error) from None
@@ -72,21 +75,13 @@ class _Doubt(Exception):
 def _decode_fast(raw: bytes, max_depth: int, typed: bool) -> Any:
     walk = _Walk(raw, min(max_depth, MAX_DEPTH), typed)
     # In a list, so that one loop serves every value; its own level does not count.
-    root = [orjson.loads(raw)]
+    root = [load(raw)]
     walk.convert_array(root, 0)
     # Every key that the text writes has its colon: as many colons as keys in the result, and none
     # stood twice. Colons inside strings make a second, closer count necessary.
-    if walk.keys != raw.count(b":") and walk.keys != _count_key_ends(raw):
+    if walk.keys != raw.count(b":") and walk.keys != count_keys(raw):
         raise _Doubt
     return root[0]
-
-
-def _count_key_ends(raw: bytes) -> int:
-    """How often a colon follows a quote: at least once for every key that the text writes.
-
-    A string such as `":x"` adds one too many, which only costs the careful parser a visit.
-    """
-    return raw.translate(None, _WHITESPACE).count(b'":')
 
 
 class _Walk:
@@ -160,7 +155,11 @@ class _Walk:
     def _is_rounded(self) -> bool:
         """Whether a large float may have been written as an integer; looked up once."""
         if self._rounded is None:
-            self._rounded = _LONG_DIGITS.search(self._raw) is not None
+            starts = range(0, len(self._raw), _SEARCHED)
+            self._rounded = any(
+                _LONG_DIGITS.search(self._raw, start, start + _SEARCHED + _DIGITS)
+                for start in starts
+            )
         return self._rounded
 
 

@@ -7,19 +7,16 @@ both, since two that differ would be a hole.
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from docgraph.codec.form_data import FORMS, parse_form, refuse_forgery
 from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.exchange.request import Request
-from docgraph.runtime import Lane, run_blocking
 
-__all__ = ["parse_large", "read_documents"]
+__all__ = ["read_documents"]
 
-_LARGE = 256 * 1024
 _JSON = ("application/json", "application/hal+json")
 _TYPES: dict[type, str] = {
     str: "STRING",
@@ -36,14 +33,13 @@ _TYPES: dict[type, str] = {
 
 async def read_documents(request: Request) -> Document | list[Document]:
     """The document, or the documents, that the body holds; no body is an empty document."""
-    body = await request.read_body()
-    if not body.strip():
+    if not request.is_given and not (await request.read_body()).strip():
         return {}
     content_type = request.content_type
     if not content_type or content_type in FORMS:
         refuse_forgery(request)
     if content_type in FORMS:
-        return parse_form(body, request.headers.get("content-type") or "")
+        return await _read_form(request)
     if content_type and not content_type.startswith(_JSON):
         raise UnsupportedMediaType(
             "Content-Type must be either: application/json or application/hal+json"
@@ -55,24 +51,13 @@ async def read_documents(request: Request) -> Document | list[Document]:
     return _check(content)
 
 
-async def parse_large(request: Request, lane: Lane) -> bool:
-    """Parse a large body in a thread, so that others are served meanwhile; leave a small one."""
-    body = await request.read_body()
-    if len(body) <= _LARGE:
-        return False
-    if request.is_parsed:
-        return True
-    try:
-        content = await run_blocking(lane, request.parser, body, request.content_type)
-    except BodyError as error:
-        request.parser = partial(_refuse, error)
-    else:
-        request.parser = lambda _, __: content
-    return True
-
-
-def _refuse(error: BodyError, _: bytes, __: str) -> NoReturn:
-    raise error
+async def _read_form(request: Request) -> Document:
+    """Its fields, parsed once: rules and the service ask for the same."""
+    if request.form is None:
+        content_type = request.headers.get("content-type") or ""
+        request.form = await request.run(lambda body, _: parse_form(body, content_type))
+    assert request.form is not None  # noqa: S101
+    return request.form
 
 
 def _check(content: Any) -> Document | list[Document]:

@@ -8,28 +8,43 @@ origin and with what the victim is known by; `refuse_forgery` is against that.
 
 from __future__ import annotations
 
-from email import message_from_bytes
-from email.policy import HTTP
+import logging
 from typing import Any
 from urllib.parse import parse_qsl
 
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
 from docgraph.codec.decode import decode
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import BodyError, UnsupportedMediaType
+from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaType
 from docgraph.exchange.pages import Page
 from docgraph.exchange.request import Request
 
-__all__ = ["FORMS", "parse_form", "refuse_forgery"]
+__all__ = ["FORMS", "MAX_FORM", "parse_form", "refuse_forgery"]
 
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 FORMS = frozenset({URL_ENCODED, MULTIPART})
 
+MAX_FORM = 2 * 1024 * 1024  # bytes; larger documents are sent as JSON
 _MAX_FIELDS = 1000
+_MAX_NAME = 1024  # bytes
+_MAX_PART_HEADERS = 8
+_MAX_PART_HEADER = 4096  # bytes of one line
+_WINDOW = 64 * 1024
+_PLAIN_ENCODINGS = frozenset((b"7bit", b"8bit", b"binary"))
+
+# What the library would log are bytes of callers.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 
 def parse_form(body: bytes, content_type: str) -> Document:
     """The document of a form; of a repeated field the first value counts."""
+    if len(body) > MAX_FORM:
+        raise BodyTooLarge(
+            f"a form is larger than {MAX_FORM} bytes", hint="send the document as JSON"
+        )
     fields = _parse_multipart(body, content_type) if _is_multipart(content_type) else _parse(body)
     document: Document = {}
     for name, value in fields:
@@ -56,32 +71,105 @@ def _is_multipart(content_type: str) -> bool:
 
 def _parse(body: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(
+        fields = parse_qsl(
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except UnicodeDecodeError:
         raise BodyError("the form is not valid UTF-8") from None
     except ValueError:
-        raise BodyError(f"the form has more than {_MAX_FIELDS} fields") from None
+        raise _too_many_fields() from None
+    for name, _ in fields:
+        _check_name(name.encode())
+    return fields
 
 
 def _parse_multipart(body: bytes, content_type: str) -> list[tuple[str, str]]:
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1")
-    message = message_from_bytes(head + body, policy=HTTP)
-    if not message.is_multipart():
-        raise BodyError("the multipart body has no parts", hint="is its boundary right?")
-    return [_read_part(part) for part in message.iter_parts()]
-
-
-def _read_part(part: Any) -> tuple[str, str]:
-    name = part.get_param("name", header="content-disposition")
-    if not isinstance(name, str) or part.get_filename() is not None:
-        raise BodyError("each part of a form needs a name, and files are not taken here")
-    content = part.get_payload(decode=True) or b""
+    form = _Multipart()
+    _, options = parse_options_header(content_type)
     try:
-        return name, content.decode()
+        parser = MultipartParser(
+            options.get(b"boundary", b""),
+            form.callbacks,
+            max_header_count=_MAX_PART_HEADERS,
+            max_header_size=_MAX_PART_HEADER,
+        )
+        for start in range(0, len(body), _WINDOW):
+            parser.write(body[start : start + _WINDOW])
+        parser.finalize()
+    except FormParserError:
+        form.is_complete = False
+    if not form.is_complete or not form.fields:
+        raise BodyError("the multipart body is malformed", hint="is its boundary right?")
+    return form.fields
+
+
+class _Multipart:
+    """Collects the fields of a multipart body as its parser finds them."""
+
+    def __init__(self) -> None:
+        self.fields: list[tuple[str, str]] = []
+        self.is_complete = False
+        self._headers: dict[bytes, bytes] = {}
+        self._name = self._value = b""
+        self._pieces: list[bytes] = []
+        self.callbacks: Any = {
+            "on_part_begin": self._begin,
+            "on_header_field": self._add_name,
+            "on_header_value": self._add_value,
+            "on_header_end": self._end_header,
+            "on_part_data": self._add_data,
+            "on_part_end": self._end_part,
+            "on_end": self._end,
+        }
+
+    def _begin(self) -> None:
+        if len(self.fields) == _MAX_FIELDS:
+            raise _too_many_fields()
+        self._headers = {}
+        self._pieces = []
+
+    def _add_name(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _add_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        self._headers[self._name.lower()] = self._value
+        self._name = self._value = b""
+
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
+        self._pieces.append(data[start:end])
+
+    def _end_part(self) -> None:
+        self.fields.append(_read_part(self._headers, b"".join(self._pieces)))
+
+    def _end(self) -> None:
+        self.is_complete = True
+
+
+def _read_part(headers: dict[bytes, bytes], content: bytes) -> tuple[str, str]:
+    kind, options = parse_options_header(headers.get(b"content-disposition"))
+    name = options.get(b"name")
+    if kind != b"form-data" or name is None or b"filename" in options:
+        raise BodyError("each part of a form needs a name, and files are not taken here")
+    _check_name(name)
+    if headers.get(b"content-transfer-encoding", b"8bit").lower() not in _PLAIN_ENCODINGS:
+        raise BodyError("Content-Transfer-Encoding of a part is not supported", hint="leave it out")
+    try:
+        return name.decode(), content.decode()
     except UnicodeDecodeError:
-        raise BodyError(f"the field '{name}' is not valid UTF-8") from None
+        shown = name.decode(errors="replace")
+        raise BodyError(f"the field '{shown}' is not valid UTF-8") from None
+
+
+def _check_name(name: bytes) -> None:
+    if len(name) > _MAX_NAME:
+        raise BodyError(f"a name in the form is longer than {_MAX_NAME} bytes")
+
+
+def _too_many_fields() -> BodyError:
+    return BodyError(f"the form has more than {_MAX_FIELDS} fields")
 
 
 def _read_value(name: str, text: str) -> Any:

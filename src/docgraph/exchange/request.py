@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from docgraph.exchange.account import Account
@@ -20,13 +20,30 @@ from docgraph.exchange.headers import Headers
 from docgraph.exchange.pages import Page, Pages
 from docgraph.exchange.path import parse_path, render_path
 
-__all__ = ["BodyReader", "Connection", "Parser", "QueryParameters", "Request"]
+__all__ = [
+    "LARGE_BODY",
+    "BodyReader",
+    "Connection",
+    "Offload",
+    "Parser",
+    "QueryParameters",
+    "Request",
+]
+
+T = TypeVar("T")
 
 # What it gives may have to be awaited.
 Parser = Callable[[bytes, str], Any]
 # Reads a body to its end, or until there is more of it than the limit that it is called with.
 BodyReader = Callable[[int], Awaitable[bytes]]
+# Runs a function with its arguments in a thread, where it keeps no other request waiting.
+Offload = Callable[..., Awaitable[Any]]
+LARGE_BODY: Final = 32 * 1024  # bytes; what is not larger is parsed on the event loop
 _UNPARSED = object()
+
+
+async def _run_here(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 class QueryParameters:
@@ -84,9 +101,13 @@ class Request:
     max_parameters = 200
     pages = Pages()  # set by the pipeline from the configuration: whose pages are ours
     body_limit = 0  # set by the pipeline from the service; 0: no body is read
+    offload: Offload = staticmethod(_run_here)  # set by the pipeline
+    form: dict[str, Any] | None = None  # the fields of a form, once somebody has parsed it
+    is_given = False  # its content is a value that never was text of its own
     _body: bytes | None = None
     _flaw: RequestError | None = None  # why the body could not be read
     _content: Any = _UNPARSED
+    _refusal: RequestError | None = None  # why the body could not be parsed
     _parameters: QueryParameters | None = None
 
     def __init__(
@@ -152,13 +173,39 @@ class Request:
 
     async def parse_content(self) -> Any:
         """The body parsed as the service reads it (`parser`), anew at each call."""
-        content = self.parser(await self.read_body(), self.content_type)
+        return await self.run(self.parser)
+
+    async def run(self, parser: Parser) -> Any:
+        """What the parser makes of the body; of a large one in a thread."""
+        content = await self.work(parser, await self.read_body(), self.content_type)
         return await content if isawaitable(content) else content
+
+    async def work(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of work on the body that was read; of a large one in a thread."""
+        if self.is_large:
+            result: T = await self.offload(function, *arguments)
+            return result
+        return function(*arguments)
+
+    def give(self, content: Any) -> None:
+        """Set the content of a request that is a part of another one, which was parsed."""
+        self._content, self.is_given = content, True
+
+    @property
+    def is_large(self) -> bool:
+        """Whether work on the content is for a thread; known when the body has been read."""
+        return self.is_given or len(self._body or b"") > LARGE_BODY
 
     async def get_content(self) -> Any:
         """The parsed body: read and parsed at the first call, kept for the next ones."""
+        if self._refusal is not None:
+            raise copy(self._refusal)
         if self._content is _UNPARSED:
-            self._content = await self.parse_content()
+            try:
+                self._content = await self.parse_content()
+            except RequestError as error:
+                self._refusal = copy(error)
+                raise
         return self._content
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from docgraph.codec.pieces import check_values
 from docgraph.exchange import Body, DocgraphError
 from docgraph.exchange.errors import (
     BodyError,
@@ -27,9 +28,9 @@ _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _SERVER_ERROR: Final = -32000
 _LONGEST_ID: Final = 256
-_MAX_DEPTH: Final = (
-    100  # the protocol's library reads 200 levels, and reports more in its own words
-)
+# The library of the protocol reads the message again, on the event loop, and 200 levels of it.
+_MAX_VALUES: Final = 20_000
+_MAX_DEPTH: Final = 100
 _MEDIA_TYPE: Final = "application/json"
 
 
@@ -43,6 +44,7 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     """One request or notification."""
     if content_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
+    check_values(body, _MAX_VALUES)
     message = parse_json(body)
     if not isinstance(message, dict):
         raise InvalidMessage("the body must be one JSON-RPC message, an object")

@@ -100,7 +100,7 @@ class McpService(Service):
         assert self._rates is not None  # noqa: S101 - provisioned
         self._rates.count(exchange)
         body = await exchange.request.read_body()
-        message = read_message(body, exchange.request.content_type)
+        message = await exchange.request.run(read_message)
         call = Call(exchange, find_arguments(message))
         answer: Body = await self._transport.answer(self._server, call, body)
         return answer

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from docgraph.codec import decode
-from docgraph.codec.documents import parse_large
 from docgraph.config.section import Section
 from docgraph.exchange import (
     Answer,
@@ -45,7 +44,7 @@ from docgraph.rest.parse import RequestParser
 from docgraph.rest.rejections import find_rejection, name_operator
 from docgraph.rest.schemas import schemas
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Blocking, Generations
+from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
@@ -101,7 +100,6 @@ class MongoService(Service):
         configuration: Mapping[str, Section],
         imagined_requests: Foresight,
         core: Core,
-        blocking: Blocking,
         event_streams: EventStreams | None = None,
     ) -> None:
         self.max_body_size = config.max_body_size
@@ -109,7 +107,6 @@ class MongoService(Service):
         self._parser = RequestParser(config)
         self._registry = registry
         self._configuration = configuration
-        self._lane = blocking.lane("bodies")
         ttl = config.local_cache_ttl / 1000 if config.local_cache_enabled else 0.0
         self._context = Context(
             settings=config,
@@ -167,8 +164,6 @@ class MongoService(Service):
         assert resource is not None  # noqa: S101 - there is no refusal
         assert isinstance(parameters, Parameters)  # noqa: S101 - `parse` made them
         method = "GET" if request.method == "HEAD" else request.method
-        if method not in _WITHOUT_BODY:
-            await parse_large(request, self._lane)
         handler = HANDLERS[resource.type, method]
         try:
             return await self._run(handler, Call(exchange, resource, parameters, self._context))

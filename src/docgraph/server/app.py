@@ -27,7 +27,7 @@ from docgraph.observe.sections import Otel
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
+from docgraph.runtime import Blocking, Instance, Tasks, run_blocking, watch_loop
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
@@ -129,7 +129,7 @@ class Docgraph:
         """The store and the plugins, without the part that answers requests."""
         config = self._prepared.config
         core = config.get(Core)
-        blocking = Blocking(
+        blocking = self._blocking = Blocking(
             core.workers_scheduler_parallelism,
             core.workers_scheduler_max_pool_size,
             core.wait_timeout_ms / 1000 or None,
@@ -185,6 +185,7 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             Interception(interceptors),
             parse_content,
+            partial(run_blocking, self._blocking.lane("bodies")),
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,
             limiter,

@@ -1,12 +1,11 @@
 """The request, top to bottom; the only place where the stages meet.
 
-    1 route   2 authenticate   3 parse   4 authorize   5 interceptors   6 service   7 interceptors
-    8 respond
+    1 route 2 authenticate 3 parse 4 authorize 5 interceptors 6 service 7 interceptors 8 respond
 
-Limits for callers, where there are any, are asked before stage 2 by address, and after it by user.
-An unknown caller learns nothing before stage 4: only callers with the permission see whether a
-path, a method or an app exists (decision 21), and what of their request cannot be read. Rules judge
-the request as its service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
+Limits for callers are asked before stage 2 by address, and after it by user. An unknown caller
+learns nothing before stage 4: only callers with the permission see whether a path, a method or an
+app exists (decision 21), and what of their request cannot be read. Rules judge the request as its
+service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.pages import Pages
-from docgraph.exchange.request import Parser
+from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
@@ -40,6 +39,7 @@ class Pipeline:
     _authorization: Authorization
     _interception: Interception
     _parser: Parser
+    _offload: Offload
     _pages: Pages
     _bounds: Bounds
     _limiter: Limiter | None
@@ -109,7 +109,7 @@ class Pipeline:
             await self._admit(exchange, secured=route is None or route.secured)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
-        exchange.request.pages = self._pages
+        exchange.request.pages, exchange.request.offload = self._pages, self._offload
         exchange.admission = self
         if route is not None:
             exchange.service = route.service.name

@@ -19,7 +19,7 @@ class Tools(ServiceConfig, frozen=True):
     uri: Annotated[Uri, Meta(description="path above the tools")] = "/_tools"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
     max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
-        4_194_304
+        2_097_152
     )
     query_time_limit: Annotated[
         Milliseconds,

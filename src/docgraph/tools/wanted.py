@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from docgraph.access.explain import Question
+from docgraph.codec.pieces import Irregular, load
 from docgraph.exchange import Request
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.graphql.http.body import (
@@ -27,6 +28,7 @@ _MOST_ROLES: Final = 64
 _MOST_COLLECTIONS: Final = 500
 _MOST_SAMPLED: Final = 10_000
 _LONGEST_NAME: Final = 1_024
+_LONGEST_BODY: Final = 32_768  # of a request that somebody might make: rules look at it at once
 _QUERY: Final = ("query", "variables", "operationName")
 _QUESTION: Final = ("method", "path", "query", "body")
 _NOUNS: Final[Mapping[type, str]] = {
@@ -87,7 +89,9 @@ def read_body(body: bytes, content_type: str) -> dict[str, Any]:
             "the body must be JSON", hint="send it with Content-Type: application/json"
         )
     try:
-        content = orjson.loads(body)
+        content = load(body)
+    except Irregular:
+        raise BodyError("the body is nested too deep, or a key stands twice in it") from None
     except orjson.JSONDecodeError as error:
         raise BodyError(
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
@@ -210,4 +214,6 @@ def _read_question(given: Mapping[str, Any], roles: tuple[str, ...]) -> Question
     if not method.isascii() or not method.isalpha():
         raise BodyError("'request.method' must be a method such as GET")
     user, body = _read_name(given, "user"), request.get("body", "")
+    if len(body) > _LONGEST_BODY:
+        raise BodyError(f"'request.body' is longer than {_LONGEST_BODY} characters")
     return Question(method.upper(), path, request.get("query", ""), user, roles, body)

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.form_data import parse_form, refuse_forgery
-from docgraph.exchange.errors import BodyError, UnsupportedMediaType
+from docgraph.codec.form_data import MAX_FORM, parse_form, refuse_forgery
+from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Connection, Request
 
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = 'multipart/form-data; boundary="XX"'
+CODED = "\r\nContent-Transfer-Encoding: base64\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,40 @@ def test_multipart_fields_are_properties_too() -> None:
         ((_part("f", "x", '; filename="f.txt"') + "--XX--").encode(), MULTIPART),
         (b"--XX\r\n\r\nx\r\n--XX--", MULTIPART),
         (_part("a", "{").encode() + b"--XX--", MULTIPART),
+        ("".join(_part(f"a{n}", "1") for n in range(1001)).encode() + b"--XX--", MULTIPART),
+        (_part("n" * 1025, "1").encode() + b"--XX--", MULTIPART),
+        (b"n" * 1025 + b"=1", URL_ENCODED),
+        (b"--XX\r\nX: " + b"x" * 5000 + b"\r\n\r\n\r\n--XX--", MULTIPART),
+        (_part("a", "1").replace("\r\n\r\n", "\r\nX: y" * 9 + "\r\n\r\n").encode(), MULTIPART),
+        (_part("a", "1").encode() + b"--XX", MULTIPART),
+        (b"--XX--\r\n", MULTIPART),
+        (_part("a", "MQ==").replace("\r\n\r\n", CODED).encode() + b"--XX--", MULTIPART),
+        (_part("a", "1").encode() + b"--XX--", "multipart/form-data; boundary=" + "X" * 5000),
     ],
 )
 def test_a_form_that_cannot_be_read_is_400(body: bytes, content_type: str) -> None:
     with pytest.raises(BodyError):
         parse_form(body, content_type)
+
+
+@pytest.mark.parametrize("content_type", [URL_ENCODED, MULTIPART])
+def test_a_form_has_a_largest_size(content_type: str) -> None:
+    value = "x" * (MAX_FORM - 1000)
+    fits, beyond = (
+        ("a=" + one if content_type == URL_ENCODED else _part("a", one) + "--XX--").encode()
+        for one in (value, value + "x" * 1000)
+    )
+
+    assert parse_form(fits, content_type) == {"a": value}
+    with pytest.raises(BodyTooLarge):
+        parse_form(beyond, content_type)
+
+
+def test_what_looks_like_a_boundary_is_content() -> None:
+    value = "\r\n--X\r\n-\r\n--XY\r" * 1000
+    body = _part("a", value) + _part("b", "2") + "--XX--\r\nwhat follows does not count"
+
+    assert parse_form(body.encode(), MULTIPART) == {"a": value, "b": 2}
 
 
 def make_request(**headers: str) -> Request:

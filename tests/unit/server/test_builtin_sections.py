@@ -206,7 +206,7 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "visibleApps": {"enabled": True, "uri": "/_tools/apps", "secured": False},
     "batch": {"enabled": True, "uri": "/_batch", "secured": True, "time-limit": 30_000},
-    "tools": {"enabled": True, "uri": "/_tools", "secured": True, "max-body-size": 4_194_304},
+    "tools": {"enabled": True, "uri": "/_tools", "secured": True, "max-body-size": 2_097_152},
     "console": {"enabled": True, "uri": "/console", "secured": False},
 }
 

@@ -97,6 +97,7 @@ class Imagination:
         )
         request.body_limit = _MOST_BYTES
         request.pages = outer.request.pages
+        request.offload = outer.request.offload
         exchange = Exchange(
             request,
             outer.id,

@@ -13,11 +13,10 @@ from typing import Any, Final
 from docgraph.access.language.changes import Changes
 from docgraph.access.language.seeds import find_seeds
 from docgraph.access.language.texts import Absent, NoValue, Text
-from docgraph.codec.documents import parse_large, read_documents
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import render_path
-from docgraph.runtime import Lane, run_blocking
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 
@@ -46,12 +45,11 @@ class RequestView:
     """One request; `bound` are the `${…}` of the rule that is being looked at.
 
     `data` is what the REST API will carry out; None for requests to other services. `segments` are
-    the path that is really served. Large bodies are looked at in the `lane`.
+    the path that is really served. Large bodies are inspected in a thread.
     """
 
     __slots__ = (
         "_known",
-        "_lane",
         "_resolvers",
         "bound",
         "data",
@@ -60,7 +58,7 @@ class RequestView:
         "segments",
     )
 
-    def __init__(self, exchange: Exchange, resolvers: Resolvers, lane: Lane | None = None) -> None:
+    def __init__(self, exchange: Exchange, resolvers: Resolvers) -> None:
         parsed = exchange.parsed
         self.exchange = exchange
         self.request = exchange.request
@@ -69,7 +67,6 @@ class RequestView:
         self.bound: dict[str, Any] = {}
         self._known: dict[str, Any] = {}
         self._resolvers = resolvers
-        self._lane = lane
 
     @property
     def resource(self) -> Resource | None:
@@ -178,10 +175,8 @@ class RequestView:
         def find_changes(body: Any) -> Changes:
             return Changes(body, is_update=method == "PATCH", seeds=seeds)
 
-        if self._lane is not None and await parse_large(self.request, self._lane):
-            body = await read_documents(self.request)
-            return await run_blocking(self._lane, find_changes, body)
-        return find_changes(await read_documents(self.request))
+        body = await read_documents(self.request)
+        return await self.request.work(find_changes, body)
 
     async def _find_stored(self, path: tuple[str, ...]) -> Any:
         """`@request.body.a.b`: the value that is stored there, if it is one and the same."""

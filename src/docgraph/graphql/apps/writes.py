@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from docgraph.codec import as_written, to_stored
+from docgraph.codec.pieces import check_size
 from docgraph.codec.types import ObjectId
 from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
@@ -44,6 +45,8 @@ __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader"
 
 URIS = "_uris"
 _LOOK_MS = 5_000
+
+_MAX_VALUES = 100_000  # of all definitions of one write: some of the work on them is done at once
 
 
 class OnDefinitions(DataInterceptor):
@@ -90,6 +93,7 @@ class DefinitionChecker(OnDefinitions):
                 "GraphQL App definition cannot be updated with bulk patch requests",
                 hint="write the whole definition",
             )
+        check_size(write.documents, "the definition", _MAX_VALUES)
         checked: list[Document] = []
         warnings: list[str] = []
         taken: set[str] = set()

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from docgraph.codec.pieces import Irregular, load
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.graphql.definition.operations import digest_text
 from docgraph.graphql.definition.scalars import ExactFloat
@@ -186,7 +187,9 @@ def _decode_text(body: bytes) -> str:
 def parse_json(body: bytes) -> Any:
     """The fast parser where nothing can be lost or hidden by it, else the exact one."""
     try:
-        content = orjson.loads(body)
+        content = load(body)
+    except Irregular:
+        return parse_exactly(body)
     except orjson.JSONDecodeError as error:
         raise BodyError(
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"

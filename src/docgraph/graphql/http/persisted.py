@@ -6,11 +6,13 @@ a request means is found once: rules judge the very text that is run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from docgraph.codec import decode
 from docgraph.exchange.errors import DefinitionError, QueryError, RequestError
+from docgraph.exchange.request import LARGE_BODY, Offload
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.definition.operations import digest_text
@@ -26,11 +28,12 @@ class Asked:
     It does not hold the request, which holds it.
     """
 
-    __slots__ = ("_apps", "_found", "_uri")
+    __slots__ = ("_apps", "_found", "_offload", "_uri")
 
-    def __init__(self, apps: Apps, uri: str) -> None:
+    def __init__(self, apps: Apps, uri: str, offload: Offload) -> None:
         self._apps = apps
         self._uri = uri
+        self._offload = offload
         self._found: GraphqlRequest | None = None
 
     def settle(self, request: GraphqlRequest) -> None:
@@ -40,7 +43,7 @@ class Asked:
     async def find(self, body: bytes, content_type: str) -> GraphqlRequest:
         """The query with its text; raises what is wrong with the request."""
         if self._found is None:
-            asked = parse_body(body, content_type)
+            asked = await self._run(parse_body, body, content_type)
             if isinstance(asked, Reference):
                 asked = find_operation(await self._apps.find(self._uri), asked)
             self._found = asked
@@ -57,10 +60,16 @@ class Asked:
             raise RequestError(error.message) from None
         if content_type == "application/graphql":
             return request.query
-        content = decode(body)
+        content = await self._run(decode, body)
         if request.operation is None:
             return content
         return {**content, "query": request.query, "operation": request.operation}
+
+    async def _run(self, parse: Callable[..., Any], body: bytes, *others: str) -> Any:
+        """What a parser makes of the body; of a large one in a thread."""
+        if len(body) > LARGE_BODY:
+            return await self._offload(parse, body, *others)
+        return parse(body, *others)
 
 
 def find_operation(app: App, reference: Reference) -> GraphqlRequest:

@@ -137,7 +137,7 @@ class GraphqlService(Service):
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         uri = _find_uri(exchange.request.segments[len(self._base) :])
-        asked = Asked(self._apps, uri)
+        asked = Asked(self._apps, uri, exchange.request.offload)
         exchange.request.parser = asked.read_content
         if not uri:
             raise NotFound("GraphQL app not found")

@@ -22,7 +22,7 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
-from docgraph.exchange.errors import DocgraphError, RequestError
+from docgraph.exchange.errors import BodyTooLarge, DocgraphError, RequestError
 from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.links import document_path
@@ -35,11 +35,13 @@ from docgraph.rest.writes.bulk_etags import (
     restrict_to_etags,
 )
 from docgraph.rest.writes.etags import ETAG, Condition, find_exclusion
-from docgraph.rest.writes.flatten import prepare_document
+from docgraph.rest.writes.flatten import Expansion, prepare_document
 from docgraph.rest.writes.patch import build_update
 from docgraph.rest.writes.single import check_missing_id, condition_of
 
-__all__ = ["HANDLERS", "insert_many"]
+__all__ = ["HANDLERS", "MAX_DOCUMENTS", "insert_many"]
+
+MAX_DOCUMENTS = 10_000  # of an array: preparing and reporting them takes 0.1 s of the event loop
 
 _CREATED = 201
 _FAILED = 400
@@ -51,8 +53,13 @@ async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
     """POST of an array to a collection."""
     if not bodies:
         return call.answer(_render_counts(WriteResult(), links=[]))
+    if len(bodies) > MAX_DOCUMENTS:
+        raise BodyTooLarge(
+            f"the body has {len(bodies)} documents, {MAX_DOCUMENTS} are allowed",
+            hint="send several requests",
+        )
     etag = ObjectId()
-    documents = [_prepare(call, body, index, etag) for index, body in enumerate(bodies)]
+    documents = await call.request.work(_prepare_all, call, bodies, etag)
     if call.mode is WriteMode.INSERT:
         condition = find_exclusion(call.request.headers)
     else:
@@ -88,7 +95,8 @@ async def _patch_many(call: Call) -> Answer:
         raise RequestError("the _id of a document cannot be changed")
     etag = ObjectId()
     found = await restrict_to_etags(call, filter)
-    write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=found, many=True)
+    update = await call.request.work(build_update, body, etag)
+    write = Write(WriteKind.UPDATE, update=update, filter=found, many=True)
     result = await call.write(write)
     if not result.matched and await is_stale(call, filter, found):
         return Body(412)
@@ -116,7 +124,14 @@ def _require_filter(call: Call) -> Document:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document:
+def _prepare_all(call: Call, bodies: Sequence[Document], etag: ObjectId) -> list[Document]:
+    expansion = Expansion()
+    return [_prepare(call, body, index, etag, expansion) for index, body in enumerate(bodies)]
+
+
+def _prepare(
+    call: Call, body: Document, index: int, etag: ObjectId, expansion: Expansion
+) -> Document:
     body = call.identify(body)
     try:
         if "_id" in body:
@@ -124,7 +139,7 @@ def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document
         else:
             check_missing_id(call)
             body = {"_id": ObjectId(), **body}
-        return {**prepare_document(body), ETAG: etag}
+        return {**prepare_document(body, expansion), ETAG: etag}
     except DocgraphError as error:
         error.details = {"index": index}
         raise

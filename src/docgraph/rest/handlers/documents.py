@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docgraph.codec.documents import read_documents
+from docgraph.codec.pieces import check_size
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import NotFound, RequestError
@@ -73,9 +74,10 @@ async def _patch(call: Call) -> Answer:
                 "documents of this collection cannot be updated with a pipeline",
                 hint="use $set, $unset or plain keys, or PUT the whole document",
             )
+        check_size(content, "the pipeline")
         pipeline = build_pipeline(content, etag)
         return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
-    changes = build_update(_without_id(content, call), etag)
+    changes = await call.request.work(build_update, _without_id(content, call), etag)
     if await needs_whole_document(call):
         return await patch_whole_document(call, changes, etag)
     return await update(call, Write(WriteKind.UPDATE, update=changes), etag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from docgraph.codec.pieces import check_size
 from docgraph.exchange import Answer, Body, Document, ResourceType
 from docgraph.exchange.errors import (
     Conflict,
@@ -116,6 +117,7 @@ async def _is_unwanted(call: Call) -> bool:
 
 def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
     """The keys and options of an index, as the database wants them."""
+    check_size(body, "the index")
     keys, given = body.get("keys"), body.get("ops", {})
     if not isinstance(keys, dict) or not keys:
         raise RequestError("keys must be a json object", hint='such as {"keys": {"name": 1}}')

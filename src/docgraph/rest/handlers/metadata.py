@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from docgraph.codec import as_written
 from docgraph.codec.documents import read_documents
+from docgraph.codec.pieces import check_size
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Answer,
@@ -96,6 +97,7 @@ async def _read_body(call: Call) -> Document:
 
 
 async def _check(call: Call, properties: Mapping[str, Any]) -> None:
+    check_size(properties, "the metadata")
     if "jsonSchema" in properties:
         require_library()
     of_collection = call.resource.collection is not None

@@ -13,6 +13,7 @@ import orjson
 
 from docgraph.codec import decode, decode_json, escape_keys
 from docgraph.codec.documents import read_documents
+from docgraph.codec.pieces import check_size
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request
@@ -59,6 +60,7 @@ def _as_document(call: Call) -> Call:
 async def _read_schemas(request: Request) -> Document | list[Document]:
     """The body with escaped keys: `$schema` at the root must not be taken for an operator."""
     content = await _read(request)
+    check_size(content, "the schema")
     if isinstance(content, list):
         return [_escape(one) for one in content]
     return _escape(content)
@@ -69,13 +71,13 @@ async def _read(request: Request) -> Any:
     try:
         return await read_documents(request)
     except BodyError as error:
-        plain = _parse_plain(await request.read_body())
+        plain = await request.run(_parse_plain)
         if plain is None:
             raise error from None
         return plain
 
 
-def _parse_plain(body: bytes) -> Document | list[Document] | None:
+def _parse_plain(body: bytes, _: str) -> Document | list[Document] | None:
     """The schema or schemas in a body of JSON in which no name has a meaning of its own."""
     try:
         content: Any = decode_json(body)

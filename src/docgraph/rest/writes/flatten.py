@@ -15,19 +15,54 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+from docgraph.codec.decode import DEFAULT_DEPTH
 from docgraph.codec.types import Timestamp
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import BodyTooLarge, RequestError
 
-__all__ = ["prepare_document", "resolve_date", "set_path", "split_path"]
+__all__ = [
+    "Expansion",
+    "find_index",
+    "prepare_document",
+    "resolve_date",
+    "set_path",
+    "split_path",
+]
 
 CURRENT_DATE = "$currentDate"
 
 _LARGEST_INDEX = 10_000  # an array is filled up with nulls to its index
+_MAX_DIGITS = 10  # of a position: Python refuses to read a number of some thousands of them
+_MAX_STEPS = DEFAULT_DEPTH
+_MAX_CREATED = 100_000
+_LONGEST_SHOWN = 100  # characters of a path
 
 
-def prepare_document(body: Document) -> Document:
-    """The document that a body of POST or PUT stands for."""
+class Expansion:
+    """Counts what the dotted keys of one body create, before they create it.
+
+    A key of a few bytes fills an array with thousands of nulls, or nests a hundred objects.
+    """
+
+    def __init__(self, limit: int = _MAX_CREATED) -> None:
+        self._limit = limit
+        self._created = 0
+
+    def reserve(self, document: Document, names: list[str]) -> None:
+        """Count the objects, arrays and nulls that `set_path` would create for the path."""
+        self._created += _count_created(document, names)
+        if self._created > self._limit:
+            raise BodyTooLarge(
+                f"the field keys using the dot notation create more than {self._limit} values",
+                hint="send nested objects and arrays, or several requests",
+            )
+
+
+def prepare_document(body: Document, expansion: Expansion | None = None) -> Document:
+    """The document that a body of POST or PUT stands for.
+
+    The documents of one body share an `expansion`.
+    """
     dates = body.get(CURRENT_DATE)
     if any(key[:1] == "$" and key != CURRENT_DATE for key in body):
         raise RequestError(
@@ -39,9 +74,12 @@ def prepare_document(body: Document) -> Document:
     if not any("." in key for key in body):
         return body
     document: Document = {}
+    expansion = expansion or Expansion()
     for key, value in body.items():
         if "." in key:
-            set_path(document, split_path(key), value, numbers_are_indexes=True)
+            names = split_path(key)
+            expansion.reserve(document, names)
+            set_path(document, names, value, numbers_are_indexes=True)
         else:
             document[key] = value
     return document
@@ -66,7 +104,12 @@ def _read_dates(dates: Any) -> Document:
 
 def split_path(path: str) -> list[str]:
     """The names of a path in dot notation."""
-    names = path.split(".")
+    names = path.split(".", _MAX_STEPS)
+    if len(names) > _MAX_STEPS:
+        raise RequestError(
+            f"a field key using the dot notation has more than {_MAX_STEPS} names: "
+            f"'{path[:_LONGEST_SHOWN]}…'"
+        )
     if not all(names):
         raise RequestError(f"a field key using the dot notation has an empty name: '{path}'")
     return names
@@ -97,6 +140,28 @@ def set_path(
     _put(container, names[-1], value)
 
 
+def _count_created(document: Document, names: list[str]) -> int:
+    """How many values would be made on the way of the path, that of the path itself not counted."""
+    container: Any = document
+    for position, name in enumerate(names):
+        if isinstance(container, list):
+            missing = max(0, _index_of(name) - len(container))
+        elif isinstance(container, dict):
+            missing = 0
+        else:  # a value that `set_path` refuses to step into
+            return 0
+        inner = _get(container, name)
+        if inner is None:
+            return missing + _count_new(names[position + 1 :])
+        container = inner
+    return 0
+
+
+def _count_new(names: list[str]) -> int:
+    """One container for each name, filled up to its position where that is a number."""
+    return sum(1 + (_index_of(name) if _is_index(name) else 0) for name in names)
+
+
 def _get(container: Any, name: str) -> Any:
     if isinstance(container, dict):
         return container.get(name)
@@ -117,10 +182,15 @@ def _is_index(name: str) -> bool:
     return name.isascii() and name.isdecimal()
 
 
+def find_index(name: str) -> int | None:
+    """The position that the name is in an array; None: no array has such a one."""
+    return int(name) if _is_index(name) and len(name) <= _MAX_DIGITS else None
+
+
 def _index_of(name: str) -> int:
     if not _is_index(name):
         raise RequestError(f"a field key using the dot notation names '{name}' in an array")
-    index = int(name) if len(name) <= len(str(_LARGEST_INDEX)) else _LARGEST_INDEX + 1
-    if index > _LARGEST_INDEX:
+    index = find_index(name)
+    if index is None or index > _LARGEST_INDEX:
         raise RequestError(f"a field key using the dot notation has an index over {_LARGEST_INDEX}")
     return index

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from docgraph.codec.equality import is_equal
+from docgraph.codec.equality import equality_key
 from docgraph.codec.types import Decimal128, Int64
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.writes.flatten import set_path, split_path
+from docgraph.rest.writes.flatten import find_index, set_path, split_path
 
 __all__ = ["OPERATORS"]
 
@@ -40,7 +40,8 @@ def _step(container: Any, name: str) -> Any:
 def _has(container: Any, name: str) -> bool:
     if isinstance(container, dict):
         return name in container
-    return isinstance(container, list) and name.isdecimal() and int(name) < len(container)
+    index = find_index(name)
+    return isinstance(container, list) and index is not None and index < len(container)
 
 
 def _get(document: Document, path: str, default: Any = None) -> Any:
@@ -145,8 +146,11 @@ def _push(document: Document, path: str, operand: Any) -> None:
 def _add_to_set(document: Document, path: str, operand: Any) -> None:
     array = _list_at(document, path, "$addToSet")
     items, _ = _items(operand, "$addToSet", frozenset({"$each"}))
+    keys = set(map(equality_key, array))  # each with each would take the square of their number
     for item in items:
-        if not any(is_equal(item, one) for one in array):
+        key = equality_key(item)
+        if key not in keys:
+            keys.add(key)
             array.append(item)
     _put(document, path, array)
 
@@ -179,8 +183,8 @@ def _remove(document: Document, path: str, values: list[Any], operator: str) -> 
     if not _find(document, path)[2]:
         return
     array = _list_at(document, path, operator)
-    kept = [one for one in array if not any(is_equal(one, value) for value in values)]
-    _put(document, path, kept)
+    keys = set(map(equality_key, values))
+    _put(document, path, [one for one in array if equality_key(one) not in keys])
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.rest.writes.etags import ETAG
-from docgraph.rest.writes.flatten import CURRENT_DATE, resolve_date, set_path, split_path
+from docgraph.rest.writes.flatten import (
+    CURRENT_DATE,
+    Expansion,
+    find_index,
+    resolve_date,
+    set_path,
+    split_path,
+)
 from docgraph.rest.writes.operators import OPERATORS
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
+
+_MAX_PATHS = 20_000
+_REMOVING = frozenset({"$unset", "$pop", "$pull", "$pullAll"})  # they create nothing
 
 
 def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
@@ -41,7 +51,7 @@ def build_pipeline(stages: list[Document], etag: ObjectId) -> tuple[Document, ..
 
 def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
     """The document as the update leaves it."""
-    patched = copy.deepcopy(document)
+    patched, expansion = copy.deepcopy(document), Expansion()
     for operator, fields in update.items():
         apply = _APPLIED.get(operator)
         if apply is None:
@@ -53,6 +63,9 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
         if not isinstance(fields, Mapping):
             raise RequestError(f"wrong {operator} operator, it is not an object")
         for path, operand in fields.items():
+            written = operand if operator == "$rename" else path
+            if isinstance(written, str) and "." in written and operator not in _REMOVING:
+                expansion.reserve(patched, split_path(written))
             apply(patched, path, operand)
     return patched
 
@@ -72,15 +85,16 @@ def _unset(document: Document, path: str, _: Any) -> None:
         container = _step(container, name)
     if isinstance(container, dict):
         container.pop(last, None)
-    elif isinstance(container, list) and last.isdecimal() and int(last) < len(container):
+    elif isinstance(container, list) and _step(container, last) is not None:
         container[int(last)] = None  # as the database does: the others keep their places
 
 
 def _step(container: Any, name: str) -> Any:
     if isinstance(container, dict):
         return container.get(name)
-    if isinstance(container, list) and name.isdecimal() and int(name) < len(container):
-        return container[int(name)]
+    index = find_index(name)
+    if isinstance(container, list) and index is not None and index < len(container):
+        return container[index]
     return None
 
 
@@ -89,7 +103,12 @@ _APPLIED = {**OPERATORS, "$set": _set, "$unset": _unset, CURRENT_DATE: _set_date
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:
     """Refuse two changes of one path, or of a path and one below it."""
-    paths = sorted(path.split(".") for path in _paths(update))
+    found = list(islice(_paths(update), _MAX_PATHS + 1))
+    if len(found) > _MAX_PATHS:
+        raise BodyTooLarge(
+            f"the update changes more than {_MAX_PATHS} paths", hint="PUT the whole document"
+        )
+    paths = sorted(path.split(".") for path in found)
     for shorter, longer in pairwise(paths):
         if longer[: len(shorter)] == shorter:
             raise RequestError(

@@ -97,7 +97,8 @@ async def put_document(call: Call, body: Document) -> Answer:
     id = call.resource.id
     if "_id" in body and not _is_same_id(body["_id"], id):
         raise RequestError("_id in content body is different than id in URL")
-    body = {"_id": id, **{key: value for key, value in body.items() if key != "_id"}}
+    body = {"_id": None, **body}  # in front of the others
+    body["_id"] = id
     if call.mode is WriteMode.INSERT:
         return await _create(call, body)
     return await _replace(call, body, await target_of(call, id))
@@ -207,7 +208,7 @@ async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> 
 
 async def _create(call: Call, body: Document) -> Answer:
     etag = ObjectId()
-    document = {**prepare_document(body), ETAG: etag}
+    document = {**await call.request.work(prepare_document, body), ETAG: etag}
     id = document["_id"]
     target = Target(id, find_exclusion(call.request.headers))
     await rehearse_representation(call, id)
@@ -222,7 +223,7 @@ async def _create(call: Call, body: Document) -> Answer:
 
 async def _replace(call: Call, body: Document, target: Target) -> Answer:
     etag = ObjectId()
-    document = {**prepare_document(body), ETAG: etag}
+    document = {**await call.request.work(prepare_document, body), ETAG: etag}
     write = Write(
         WriteKind.REPLACE,
         (document,),

@@ -138,8 +138,10 @@ def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
         connection=batch.connection,
     )
     request.max_parameters = batch.max_parameters
-    # The body was parsed with the batch: nobody reads it a second time.
-    request.parser = (lambda _, __: entry.body) if entry.has_body else batch.parser
+    request.parser = batch.parser
+    if entry.has_body:  # it was parsed with the batch: nobody reads it a second time
+        request.parser = lambda _, __: entry.body
+        request.give(entry.body)
     request.body_limit = _MOST_BYTES
     request.account = outer.account
     return Exchange(

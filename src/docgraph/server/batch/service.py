@@ -17,7 +17,6 @@ import orjson
 
 from docgraph.access.definitions.imagined import combine
 from docgraph.codec import JsonMode
-from docgraph.codec.documents import parse_large
 from docgraph.codec.form_data import refuse_forgery
 from docgraph.exchange import (
     Answer,
@@ -39,7 +38,6 @@ from docgraph.exchange.exchange import Admission, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Blocking
 from docgraph.server.batch.entries import Entry, build_exchange, read_entries
 from docgraph.server.batch.failures import ENTRY, Place, at, find_failure
 from docgraph.server.batch.sections import Batch
@@ -81,12 +79,11 @@ class BatchService(Service):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     Config = Batch
 
-    def __init__(self, config: Batch, mongo: Mongo, store: Store, blocking: Blocking) -> None:
+    def __init__(self, config: Batch, mongo: Mongo, store: Store) -> None:
         self.config = config
         self._time_limit = config.time_limit
         self.max_body_size = mongo.max_body_size
         self._store = store
-        self._lane = blocking.lane("bodies")
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """The transaction is over by then, or undone."""
@@ -139,7 +136,6 @@ class BatchService(Service):
             refuse_forgery(request)
         elif content_type != _JSON:
             raise UnsupportedMediaType(f"Content-Type must be {_JSON}")
-        await parse_large(request, self._lane)
         try:
             return read_entries(await request.get_content())
         except BodyError as error:

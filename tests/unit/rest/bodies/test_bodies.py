@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.documents import parse_large, read_documents
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
 from docgraph.rest.bodies.bodies import read_object
-from docgraph.runtime import Blocking
+from docgraph.runtime import Blocking, run_blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -110,11 +113,8 @@ async def test_an_array_is_refused_where_only_an_object_will_do() -> None:
 @pytest.mark.parametrize(("size", "aside"), [(300_000, True), (10, False)])
 async def test_a_large_body_is_parsed_aside(size: int, aside: bool) -> None:
     request, threads = _watched(b'{"a":"' + b"x" * size + b'"}')
-    blocking = Blocking()
-
-    await parse_large(request, blocking.lane("bodies"))
-    content = await read_documents(request)
-    await blocking.close()
+    async with offloading(request):
+        content = await read_documents(request)
 
     assert content == {"a": "x" * size}
     assert [one is threading.current_thread() for one in threads] == [not aside]
@@ -122,14 +122,21 @@ async def test_a_large_body_is_parsed_aside(size: int, aside: bool) -> None:
 
 async def test_a_large_body_that_is_wrong_is_told_so_without_parsing_it_again() -> None:
     request, threads = _watched(b'{"a":"' + b"x" * 300_000)
-    blocking = Blocking()
-
-    await parse_large(request, blocking.lane("bodies"))
-    with pytest.raises(DocgraphError, match=r"^Invalid JSON\. line 1, "):
-        await read_documents(request)
-    await blocking.close()
+    async with offloading(request):
+        for _ in range(2):
+            with pytest.raises(DocgraphError, match=r"^Invalid JSON\. line 1, "):
+                await read_documents(request)
 
     assert len(threads) == 1
+
+
+@asynccontextmanager
+async def offloading(request: Request) -> AsyncIterator[None]:
+    """As the pipeline does it."""
+    blocking = Blocking()
+    request.offload = partial(run_blocking, blocking.lane("bodies"))
+    yield
+    await blocking.close()
 
 
 def _watched(body: bytes) -> tuple[Request, list[threading.Thread]]:

@@ -1,0 +1,205 @@
+"""Strict JSON, counted by a scan of its bytes and decoded piece by piece.
+
+orjson does not release the interpreter: a text of a million values would keep every other thread,
+and so the event loop, waiting for half a second. A long text is cut at commas instead. Each piece
+is completed with the brackets that are open at its ends, decoded, and merged with the one before
+it; between two pieces others have their turn. All scans are calls of `bytes` on short windows.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from docgraph.exchange.errors import BodyTooLarge
+
+__all__ = ["MAX_VALUES", "Irregular", "check_size", "check_values", "count_keys", "load"]
+
+MAX_VALUES: Final = 1_000_000
+
+_MAX_CHECKED: Final = 20_000
+
+_AT_ONCE: Final = 50_000  # values that orjson reads in some 10 ms
+_WINDOW: Final = 64 * 1024
+_MAX_DEPTH: Final = 254  # more than any reader of ours allows, and as much as orjson writes
+_BRACKETS: Final = b"[]{}"
+_NO_BRACKET: Final = bytes(set(range(256)) - set(_BRACKETS))
+_WHITESPACE: Final = b" \t\r\n"
+_CLOSING: Final = {"[": "]", "{": "}"}
+# Takes the place of what a piece leaves out of an object; a sender cannot know it.
+_KEY: Final = secrets.token_hex(8)
+_OPENING: Final = {"[": "[", "{": f'{{"{_KEY}":'}
+
+Container = list[Any] | dict[str, Any]
+
+
+class Irregular(Exception):
+    """Nested too deep, or with a key that stands twice: nothing that can be merged."""
+
+
+class _Window(NamedTuple):
+    """A part of the text that ends in front of a comma, or with the text.
+
+    `structure` is what of it stands outside of strings, with a quote for each string.
+    """
+
+    start: int
+    end: int
+    structure: bytes
+
+
+def check_values(raw: bytes, limit: int = MAX_VALUES) -> None:
+    """Raise `BodyTooLarge` when the text has more values than the limit.
+
+    Every scalar, array and object is one, the outermost included; keys are not counted.
+    """
+    if _estimate(raw) > limit and _count_values(raw) > limit:
+        raise BodyTooLarge(
+            f"the JSON text has more than {limit} values", hint="send several requests"
+        )
+
+
+def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
+    """Raise `BodyTooLarge` for a decoded value that is inspected as a whole on the event loop."""
+    pending, count = [value], 0
+    while pending:
+        count += 1
+        if count > limit:
+            raise BodyTooLarge(f"{what} has more than {limit} values")
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
+
+
+def load(raw: bytes) -> Any:
+    """What `orjson.loads` makes of the text, without keeping other threads waiting for long.
+
+    Raises `BodyTooLarge`, `orjson.JSONDecodeError` or `Irregular`.
+    """
+    check_values(raw)
+    if _estimate(raw) <= _AT_ONCE:
+        return orjson.loads(raw)
+    stack, root = "", None
+    for window in _cut(raw):
+        following = _follow(stack, window, raw)
+        part = _decode(raw, window, stack, following)
+        if root is None:
+            root = part
+        else:
+            _merge(root, part, stack)
+        stack = following
+    return root
+
+
+def count_keys(raw: bytes) -> int:
+    """How many keys the text writes, those that stand twice included."""
+    return sum(window.structure.count(b":") for window in _cut(raw))
+
+
+def _estimate(raw: bytes) -> int:
+    """As many values as there can be: marks inside of strings count, too."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{") + 1
+
+
+def _count_values(raw: bytes) -> int:
+    """Each comma adds a value, and each bracket the first one in it, unless it is empty."""
+    total = 0
+    for _, _, structure in _cut(raw):
+        opened = structure.count(b"[") + structure.count(b"{")
+        empty = structure.count(b"[]") + structure.count(b"{}")
+        total += 1 + structure.count(b",") + opened - empty
+    return total
+
+
+def _cut(raw: bytes) -> Iterator[_Window]:
+    """The parts of the text, each but the last with a comma behind it that is in no string."""
+    start, size = 0, _WINDOW
+    while True:
+        end = min(start + size, len(raw))
+        text = raw[start:end]
+        if b"\\" in text:  # an escaped quote ends no string
+            text = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        pieces = text.split(b'"')  # outside, inside, outside …
+        if end == len(raw):
+            yield _Window(start, end, _build_structure(pieces))
+            return
+        last = len(pieces) - 1 & ~1  # a string that has no end here is left out
+        while last >= 0 and b"," not in pieces[last]:
+            last -= 2
+        if last < 0:
+            size *= 2
+            continue
+        pieces[last] = pieces[last][: pieces[last].rindex(b",")]
+        cut = start + sum(map(len, pieces[: last + 1])) + last
+        yield _Window(start, cut, _build_structure(pieces[: last + 1]))
+        start, size = cut + 1, _WINDOW
+
+
+def _build_structure(pieces: list[bytes]) -> bytes:
+    return b'"'.join(pieces[::2]).translate(None, _WHITESPACE)
+
+
+def _follow(stack: str, window: _Window, raw: bytes) -> str:
+    """The brackets that are open behind the window, those in front of it being the stack."""
+    brackets = window.structure.translate(None, _NO_BRACKET)
+    for _ in range(_MAX_DEPTH):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    else:
+        raise Irregular
+    for bracket in brackets.decode():
+        if bracket in _CLOSING:
+            stack += bracket
+        elif stack and _CLOSING[stack[-1]] == bracket:
+            stack = stack[:-1]
+        else:
+            raise _misplaced(raw, window.end)
+        if len(stack) > _MAX_DEPTH:
+            raise Irregular
+    is_end = window.end == len(raw)
+    # Open at the end of the text; in front of a comma: closed, or opened with nothing in it.
+    if bool(stack) is is_end or (not is_end and window.structure.endswith((b"[", b"{"))):
+        raise _misplaced(raw, window.end)
+    return stack
+
+
+def _misplaced(raw: bytes, position: int) -> orjson.JSONDecodeError:
+    text = raw[:position].decode(errors="replace")
+    return orjson.JSONDecodeError("a bracket or a comma is not at its place", text, len(text))
+
+
+def _decode(raw: bytes, window: _Window, stack: str, following: str) -> Any:
+    """The piece with the brackets that are open in front of it and behind it."""
+    opening = "".join(map(_OPENING.__getitem__, stack)) + ("null," if stack else "")
+    closing = "".join(map(_CLOSING.__getitem__, reversed(following)))
+    piece = b"".join((opening.encode(), raw[window.start : window.end], closing.encode()))
+    try:
+        return orjson.loads(piece)
+    except orjson.JSONDecodeError as error:
+        before = raw[: window.start].decode(errors="replace")
+        position = len(before) + max(0, error.pos - len(opening))
+        text = before + raw[window.start : window.end].decode(errors="replace")
+        raise orjson.JSONDecodeError(error.msg, text, min(position, len(text))) from None
+
+
+def _merge(root: Container, part: Container, stack: str) -> None:
+    """Add the part to the containers that were open behind the one before it."""
+    container: Any = root
+    added: Any = part
+    for _ in stack:
+        if isinstance(container, list) and isinstance(added, list):
+            is_open, continued = container[-1], added[0]
+            container += added[1:]
+        elif isinstance(container, dict) and isinstance(added, dict):
+            is_open, continued = container[next(reversed(container))], added.pop(_KEY)
+            container.update(added)
+        else:  # a key stands twice: another value than the open one is at its place
+            raise Irregular
+        container, added = is_open, continued
