@@ -15,6 +15,7 @@ import pytest
 
 from tests.http.access_harness import (
     ADA,
+    ADMIN,
     NOBODY,
     Document,
     allow,
@@ -25,39 +26,40 @@ from tests.http.access_harness import (
 from tests.http.batches import entry
 from tests.http.harness import Reply, Service
 from tests.http.hosts import module_application
+from tests.http.mcp_harness import AGENTS
+from tests.http.mcp_harness import ask as speak
 
 pytestmark = pytest.mark.anyio
 
 # The first hidden row makes every expression below fail, and no visible one does.
-POISON = {"_id": "h0", "owner": "bob", "secret": "S0", "a": 1, "n": "zero", "k": "j1", "t": "apple"}
-HIDDEN = [POISON, {**POISON, "_id": "h1", "a": 2}]
-VISIBLE = [
+HIDDEN = [
     {
-        "_id": f"v{i}",
-        "owner": "ada",
-        "secret": "x",
-        "a": i % 3,
-        "n": str(i),
-        "k": "j1",
-        "t": "apple",
+        "_id": f"h{i}", "owner": "bob", "secret": "S0", "a": i, "n": "zero", "k": "j", "t": "apple",
+        "items": [{"x": 1, "y": "apple"}], "place": {"type": "Point", "coordinates": [1, 1]},
     }
+    for i in range(2)
+]  # fmt: skip
+VISIBLE = [
+    {**HIDDEN[0], "_id": f"v{i}", "owner": "ada", "secret": "x", "a": i % 3, "n": str(i)}
     for i in range(6)
 ]
 FAILING: Document = {"$expr": {"$divide": [1, {"$cond": [{"$eq": ["$secret", "S0"]}, 0, 1]}]}}
 NUMBER: Document = {"$expr": {"$gte": [{"$toInt": "$n"}, 0]}}
 # MongoDB evaluates a disjunction before an equality, so that it does not matter where it is.
+EITHER: Document = {"$or": [FAILING, {"a": 9}]}
 FILTERS: dict[str, Document] = {
     "alone": FAILING,
-    "or": {"$or": [FAILING, {"a": 1}]},
+    "or": EITHER,
     "and or": {"$and": [{"$or": [NUMBER, {"a": 9}]}, {"a": {"$gte": 0}}]},
-    "nor": {"$nor": [{"$and": [FAILING, {"a": 9}]}]},
+    "nor": {"$nor": [{"$and": [{"$nor": [EITHER]}, {"a": 9}]}]},
     "beside a comparison": {"a": {"$lt": 3}, **NUMBER},
+    "beside a prefix": {"t": {"$regex": "^app"}, **EITHER},
 }
 
 
 @module_application
 async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri, {"mcp": {"enabled": True}}) as one:
+    async with guarded(mongo_client, mongo_uri, AGENTS) as one:
         yield one
 
 
@@ -104,13 +106,20 @@ DOORS: dict[str, Door] = {
 }
 
 
+ROWS = {"owner": "ada"}
+
+
 def notes(service: Service, *documents: Document) -> None:
     restore(service, "notes", *documents)
 
 
-async def admit(service: Service) -> None:
-    mongo = {"readFilter": {"owner": "ada"}, "allowWriteMode": True}
+async def admit(service: Service, **conditions: Any) -> None:
+    mongo = {"readFilter": ROWS, "allowWriteMode": True, "allowBulkPatch": True, **conditions}
+    mongo |= {"allowBulkDelete": True, "readFilters": {f"{service.db}.notes": ROWS}}
     await allow(service, "path-prefix('/notes')", "user", "$unauthenticated", mongo=mongo)
+    rows = {"readFilters": {f"{service.db}.notes": ROWS}}
+    for path in ("/graphql", "/mcp", "/open"):
+        await allow(service, f"path-prefix('{path}')", "user", mongo=rows)
     await allow(service, "path-prefix('/_batch')", "user")
 
 
@@ -134,3 +143,309 @@ async def test_no_read_tells_of_hidden_rows_by_failing(
     reply = await ask_twice(service, lambda: door(service, filter))
 
     assert reply.status in (200, 404), reply.text
+
+
+@pytest.mark.parametrize("parameter", ["sort", "keys", "hint"])
+async def test_what_a_list_is_asked_for_beside_a_filter_sees_visible_rows_only(
+    service: Service, parameter: str
+) -> None:
+    """Two arrays cannot be sorted by, and this number is none."""
+    await admit(service)
+    values = {
+        "sort": {"parallel": 1, "lists": 1},
+        "keys": {"x": {"$toInt": "$n"}},
+        "hint": {"_id": 1},
+    }
+    for one in HIDDEN:
+        one.update(parallel=[1, 2], lists=[1, 2])
+    try:
+        path = f"/notes?{query_of(**{parameter: values[parameter]})}"
+        reply = await ask_twice(service, lambda: service.request("GET", path, headers=ADA))
+    finally:
+        for one in HIDDEN:
+            del one["parallel"], one["lists"]
+
+    assert reply.status == 200
+    assert len(reply.json) == len(VISIBLE)
+
+
+# --- writes ---------------------------------------------------------------------------------------
+
+SET = {"touched": 1}
+WRITES: dict[str, tuple[str, str, Any]] = {
+    "patch": ("PATCH", "/notes/v1", SET),
+    "patch, hidden": ("PATCH", "/notes/h0", SET),
+    "patch by pipeline": ("PATCH", "/notes/v1", [{"$set": SET}]),
+    "patch, upsert": ("PATCH", "/notes/new?wm=upsert", SET),
+    "patch of many": ("PATCH", "/notes/*", SET),
+    "put": ("PUT", "/notes/v1", SET),
+    "put, upsert": ("PUT", "/notes/new?wm=upsert", SET),
+    "post, upsert": ("POST", "/notes?wm=upsert", {"_id": "new", **SET}),
+    "post of many": ("POST", "/notes?wm=upsert", [{"_id": "v1"}, {"_id": "new"}]),
+    "delete": ("DELETE", "/notes/v1", None),
+    "delete of many": ("DELETE", "/notes/*", None),
+}
+UNSAFE: dict[str, Document] = {**FILTERS, "pattern": {"t": {"$regex": "^app"}}}
+
+
+@pytest.mark.parametrize("conditions", [{"writeFilter": ROWS}, {}], ids=["write", "read only"])
+@pytest.mark.parametrize("parameter", ["filter", "shardkey"])
+@pytest.mark.parametrize(("method", "path", "body"), WRITES.values(), ids=WRITES.keys())
+async def test_a_write_under_a_row_filter_finds_documents_by_comparisons_only(
+    service: Service, method: str, path: str, body: Any, parameter: str, conditions: Document
+) -> None:
+    if parameter == "shardkey" and isinstance(body, list) and method == "POST":
+        pytest.skip("an array takes no shardkey")
+    await admit(service, **conditions)
+    for unsafe in UNSAFE.values():
+        query = urlencode({parameter: json.dumps(unsafe)})
+        if parameter == "shardkey" and path.endswith("*"):
+            query += "&" + query_of(filter={"a": {"$gte": 0}})
+        where = f"{path}{'&' if '?' in path else '?'}{query}"
+
+        reply = await ask_twice(
+            service, lambda where=where: service.request(method, where, headers=ADA, json=body)
+        )
+        batch = await ask_twice(
+            service,
+            lambda where=where: service.request(
+                "POST", "/_batch", headers=ADA, json=[entry(method, where, body)]
+            ),
+        )
+
+        assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+        assert "_id" in reply.json["hint"]
+        assert batch.status == 403, batch.text
+    assert not service.mongo[service.db]["notes"].count_documents(SET)
+
+
+async def test_a_document_that_is_checked_as_a_whole_is_no_exception(service: Service) -> None:
+    await service.request("PUT", "/_schemas", headers=ADMIN)
+    schema = {"type": "object"}
+    await service.request("PUT", "/_schemas/any?wm=upsert", headers=ADMIN, json=schema)
+    await service.request("PUT", "/notes", headers=ADMIN)
+    demand = {"jsonSchema": {"schemaId": "any"}}
+    assert (await service.request("PATCH", "/notes", headers=ADMIN, json=demand)).status == 200
+    await admit(service, writeFilter=ROWS)
+    path = f"/notes/h0?{query_of(filter=FAILING)}"
+    try:
+        reply = await ask_twice(
+            service, lambda: service.request("PATCH", path, headers=ADA, json=SET)
+        )
+    finally:
+        undo = {"$unset": {"jsonSchema": True}}
+        await service.request("PATCH", "/notes", headers=ADMIN, json=undo)
+
+    assert reply.status == 403
+
+
+@pytest.mark.parametrize("filter", [{"a": {"$gte": 0}}, {"$or": [{"a": 1}, {"t": "apple"}]}])
+async def test_comparisons_find_what_is_written_as_before(
+    service: Service, filter: Document
+) -> None:
+    await admit(service, writeFilter=ROWS)
+    notes(service, *HIDDEN, *VISIBLE)
+    query = query_of(filter=filter)
+
+    reply = await service.request("PATCH", f"/notes/*?{query}", headers=ADA, json=SET)
+
+    assert reply.status == 200
+    touched = service.mongo[service.db]["notes"].find(SET, {"owner": 1})
+    assert [one["owner"] for one in touched] == ["ada"] * len(VISIBLE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"$set": {"x": {"$divide": [1, {"$cond": [{"$eq": ["$secret", "S0"]}, 0, 1]}]}}}],
+        {"$pull": {"items": {"y": {"$regex": "apple"}}}},
+    ],
+    ids=["pipeline", "pull"],
+)
+async def test_an_update_is_computed_for_what_it_finds(service: Service, body: Any) -> None:
+    await admit(service, writeFilter=ROWS)
+    notes(service, *HIDDEN, *VISIBLE)
+    for id, status in (("v1", 200), ("h0", 404)):
+        reply = await service.request("PATCH", f"/notes/{id}", headers=ADA, json=body)
+        assert reply.status == status, reply.text
+
+
+# --- aggregations ---------------------------------------------------------------------------------
+
+MATCH = {"$match": EITHER}
+JOIN = {"from": "notes", "localField": "k", "foreignField": "k", "as": "found"}
+ON_NOTES: dict[str, list[Any]] = {
+    "match": [MATCH],
+    "match a number": [{"$match": NUMBER}],
+    "sorted": [{"$sort": {"a": 1, "_id": 1}}, MATCH],
+    "projected": [{"$project": {"secret": 1, "a": 1}}, MATCH],
+    "unwound": [{"$unwind": "$items"}, MATCH],
+    "grouped": [MATCH, {"$group": {"_id": "$a", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
+    "computed": [{"$set": {"n": {"$toInt": "$n"}}}, {"$match": {"n": {"$gte": 0}}}],
+    "facet": [{"$facet": {"x": [MATCH], "y": [{"$count": "n"}]}}],
+    "itself": [{"$limit": 1}, {"$lookup": {**JOIN, "pipeline": [MATCH, {"$sort": {"_id": 1}}]}}],
+    "union": [{"$unionWith": {"coll": "notes", "pipeline": [MATCH]}}, {"$sort": {"_id": 1}}],
+}
+ON_OPEN: dict[str, list[Any]] = {
+    "lookup": [{"$lookup": {**JOIN, "pipeline": [MATCH, {"$sort": {"_id": 1}}]}}],
+    "lookup with let": [
+        {"$lookup": {"from": "notes", "let": {"k": "$k"}, "pipeline": [MATCH], "as": "found"}}
+    ],
+    "lookup, unwind, match": [
+        {"$lookup": JOIN},
+        {"$unwind": "$found"},
+        {"$match": {"found.t": {"$regex": "app"}}},
+    ],
+    "union": [{"$unionWith": "notes"}, MATCH, {"$sort": {"_id": 1}}],
+}
+
+
+async def store_aggregation(service: Service, collection: str, stages: list[Any]) -> Reply:
+    await service.request("PUT", f"/{collection}", headers=ADMIN)
+    one = {"uri": "one", "type": "pipeline", "stages": stages}
+    body = {"aggrs": [one]}
+    return await service.request("PATCH", f"/{collection}", headers=ADMIN, json=body)
+
+
+@pytest.mark.parametrize(
+    ("collection", "stages"),
+    [
+        *(pytest.param("notes", one, id=f"notes: {key}") for key, one in ON_NOTES.items()),
+        *(pytest.param("open", one, id=f"open: {key}") for key, one in ON_OPEN.items()),
+    ],
+)
+async def test_a_stored_aggregation_does_not_fail_because_of_hidden_rows(
+    service: Service, collection: str, stages: list[Any]
+) -> None:
+    await admit(service)
+    restore(service, "open", {"_id": "o", "k": "j", "secret": "x"})
+    stored = await store_aggregation(service, collection, stages)
+    assert stored.status == 200, stored.text
+
+    reply = await ask_twice(
+        service, lambda: service.request("GET", f"/{collection}/_aggrs/one", headers=ADA)
+    )
+
+    assert reply.status == 200, reply.text
+    assert reply.json
+
+
+GRAPH = {"startWith": "$k", "connectFromField": "k", "connectToField": "k", "as": "found"}
+SEARCHES: dict[str, tuple[str, Any]] = {
+    "$graphLookup": ("restrictSearchWithMatch", {"from": "notes", **GRAPH}),
+    "$geoNear": ("query", {"near": VISIBLE[0]["place"], "distanceField": "far", "key": "place"}),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_a_search_without_room_for_a_fence_is_refused(service: Service, name: str) -> None:
+    """What is known when it is written is 400; what a caller brings is 403."""
+    await admit(service)
+    notes(service, *HIDDEN, *VISIBLE)
+    service.mongo[service.db]["notes"].create_index([("place", "2dsphere")])
+    key, body = SEARCHES[name]
+    refused = await store_aggregation(service, "notes", [{name: {**body, key: EITHER}}])
+    assert refused.status == 400
+    assert "would not run under a row filter" in refused.text
+
+    size = {"$size": {"$ifNull": ["$found", []]}}  # they come in any order
+    given = [{name: {**body, key: {"t": {"$var": "t"}}}}, {"$set": {"found": size}}]
+    given.append({"$sort": {"_id": 1}})
+    assert (await store_aggregation(service, "notes", given)).status == 200
+
+    async def ask(value: Any, who: dict[str, str]) -> Reply:
+        path = f"/notes/_aggrs/one?{query_of(avars={'t': value})}"
+        return await service.request("GET", path, headers=who)
+
+    assert len((await ask_twice(service, lambda: ask("apple", ADA))).json) == len(VISIBLE)
+    pattern = {"$regularExpression": {"pattern": "^app", "options": ""}}
+    assert (await ask(pattern, ADA)).status == 403
+    assert (await ask(pattern, ADMIN)).status == 200
+
+
+# --- GraphQL --------------------------------------------------------------------------------------
+
+SCHEMA = """
+type Query { list: [Note] one: Note numbers: [Note] sums: [Sum] teams: [Team] }
+type Note { _id: String peers: [Note] peer: Note later: [Note] total: [Sum] }
+type Sum { n: Int }
+type Team { _id: String found: [Note] }
+"""
+QUERIES: dict[str, str] = {
+    "list": "{ list { _id } }",
+    "one": "{ one { _id } }",
+    "numbers": "{ numbers { _id } }",
+    "sums": "{ sums { n } }",
+    "lookup": "{ teams { _id found { _id } } }",
+    "to many": "{ list { peers { _id } } }",
+    "to one": "{ list { peer { _id } } }",
+    "to one, in one command": "{ one { _id peer { _id } } }",
+    "for each parent": "{ list { later { _id } } }",
+    "aggregations": "{ list { total { n } } }",
+}
+
+
+async def define_app(service: Service) -> None:
+    count = {"$group": {"_id": None, "n": {"$sum": 1}}}
+    await service.define(
+        "notes",
+        SCHEMA,
+        {
+            "Query": {
+                "list": service.find("notes", EITHER, sort={"a": 1}),
+                "one": service.find("notes", {"$and": [{"_id": "v1"}, EITHER]}),
+                "numbers": service.find("notes", NUMBER),
+                "sums": service.stages("notes", MATCH, count),
+                "teams": service.stages("open", *ON_OPEN["lookup"]),
+            },
+            "Note": {
+                "peers": service.find("notes", {"k": {"$fk": "k"}, **EITHER}, sort={"_id": 1}),
+                "peer": service.find("notes", {"k": {"$fk": "k"}, **EITHER}, sort={"_id": 1}),
+                "later": service.find(
+                    "notes", {"a": {"$gt": {"$fk": "a"}}, **EITHER}, sort={"_id": 1}
+                ),
+                "total": service.stages("notes", {"$match": {"a": {"$fk": "a"}}}, MATCH, count),
+            },
+        },
+    )
+
+
+@pytest.mark.parametrize("door", ["graphql", "mcp"])
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
+async def test_no_mapping_fails_because_of_hidden_rows(
+    service: Service, query: str, door: str
+) -> None:
+    await admit(service)
+    restore(service, "open", {"_id": "o", "k": "j", "secret": "x"})
+    await define_app(service)
+
+    async def send() -> Reply:
+        if door == "graphql":
+            return await service.query("notes", query, headers=ADA)
+        arguments = {"app": "notes", "query": query}
+        return await speak(
+            service, "tools/call", {"name": "run_query", "arguments": arguments}, ADA
+        )
+
+    reply = await ask_twice(service, send)
+
+    assert reply.status == 200
+    assert "error" not in reply.text.replace('"isError":false', ""), reply.text
+    assert (
+        "v0" in reply.text or "v1" in reply.text or '"n":' in reply.text or '\\"n\\":' in reply.text
+    ), reply.text
+
+
+async def test_a_mapping_with_such_a_search_is_refused_when_it_is_written(service: Service) -> None:
+    name, (key, body) = "$geoNear", SEARCHES["$geoNear"]
+    near = service.stages("notes", {name: {**body, key: EITHER}})
+    mappings = {"Query": {"list": near}}
+    definition = {"_id": "near", "descriptor": {"uri": "near"}, "mappings": mappings}
+    schema = "type Query { list: [Note] } type Note { _id: String }"
+
+    reply = await service.request(
+        "PUT", "/gql-apps/near?wm=upsert", headers=ADMIN, json={**definition, "schema": schema}
+    )
+
+    assert reply.status == 400
+    assert "$geoNear.query cannot hold $expr" in reply.text

@@ -34,6 +34,7 @@ __all__ = [
     "check_searches",
     "find_unsafe",
     "holds_unsafe",
+    "match_behind",
     "split",
 ]
 
@@ -83,7 +84,16 @@ class Parts(NamedTuple):
     def stages(self) -> list[Filter]:
         """The filter as stages of a pipeline."""
         front: list[Filter] = [{"$match": self.front}] if self.front else []
-        return [*front, FENCE, {"$match": self.behind}] if self.behind else front
+        return [*front, FENCE, match_behind(self.behind)] if self.behind else front
+
+
+def match_behind(condition: Filter) -> Document:
+    """The first stage behind the fence, which asks for whole documents.
+
+    An index that holds all properties that a pipeline uses would be read in their place, and shows
+    null for what is missing.
+    """
+    return {"$match": {"$and": [condition, {"$expr": "$$ROOT"}]}}
 
 
 class Ground(NamedTuple):
@@ -285,7 +295,7 @@ class Stages:
         self._add_match(_join([one for one in (self._row, parts.front) if one]))
         if parts.behind:
             self._close()
-            self.stages.append({"$match": parts.behind})
+            self.stages.append(match_behind(parts.behind))
 
     def _match(self, condition: Any) -> None:
         if not self.is_open or find_unsafe(condition) is None or not isinstance(condition, Mapping):
@@ -299,7 +309,7 @@ class Stages:
         if sort is not None and is_served:
             self.stages.append(sort)
         self._close()
-        self.stages.append({"$match": parts.behind})
+        self.stages.append(match_behind(parts.behind))
         if sort is not None and not is_served:
             self.stages.append(sort)
 
