@@ -169,6 +169,162 @@ async def test_what_a_list_is_asked_for_beside_a_filter_sees_visible_rows_only(
     assert len(reply.json) == len(VISIBLE)
 
 
+# --- parameters -----------------------------------------------------------------------------------
+
+STORED = [
+    {**VISIBLE[0], "_id": f"v{i}", "a": i % 3, "n": i, "t": text, "score": [i, 9 - i]}
+    for i, text in enumerate(["apple", "apricot", "Apple", "banana", "app", "apple pie", "appeal"])
+]
+STORED[4].pop("a")
+STORED[5]["items"] = [{"x": 2, "y": "apple"}, {"x": 3, "y": "pear"}, {"x": 2, "y": "apple"}]
+FENCED: dict[str, Document] = {
+    "pattern": {"t": {"$regex": "p+l?"}},
+    "prefix": {"t": {"$regex": "^app"}},
+    "without case": {"t": {"$regex": "^app", "$options": "i"}},
+    "expression": {"$expr": {"$lte": ["$n", 5]}},
+    "alternatives": {"$or": [{"t": {"$regex": "^ban"}}, {"a": 1}]},
+    "elements": {"items.y": {"$regex": "ap"}, "n": {"$lt": 6}},
+}
+PARAMETERS: dict[str, Document] = {
+    "none": {},
+    "pages": {"pagesize": 2, "page": 2},
+    "no page": {"pagesize": 0},
+    "sort": {"sort": "a"},
+    "sort by an index": {"sort": "-n"},
+    "sort by two": {"sort": {"a": -1, "t": 1}},
+    "sort by an array": {"sort": "score"},
+    "natural": {"sort": {"$natural": 1}},
+    "natural, backwards": {"sort": {"$natural": -1}, "pagesize": 3, "page": 2},
+    "hint": {"hint": {"n": 1}},
+    "hint by name": {"hint": "n_1", "sort": {"n": 1}},
+    "hint at a scan": {"hint": {"$natural": -1}},
+    "unknown hint": {"hint": "nothing"},
+    "hint and natural": {"hint": {"n": 1}, "sort": {"$natural": 1}},
+    "natural twice": {"hint": {"$natural": 1}, "sort": {"$natural": 1}},
+    "two naturals": {"hint": {"$natural": 1}, "sort": {"$natural": -1}},
+    "shown": {"keys": {"a": 1, "t": 1}},
+    "hidden": {"keys": {"items": 0}},
+    "without id": {"keys": {"_id": 0, "t": 1}, "sort": "a"},
+    "computed": {"keys": {"x": {"$concat": ["$t", "!"]}}},
+    "slice": {"keys": {"items": {"$slice": 1}}, "sort": "a"},
+    "slice of the middle": {"keys": {"items": {"$slice": [1, 1]}, "_id": 0}, "sort": "a"},
+    "element": {"keys": {"items": {"$elemMatch": {"x": {"$gte": 2}}}}},
+    "element, natural": {
+        "keys": {"items": {"$elemMatch": {"x": 2}}}, "sort": {"$natural": -1}
+    },
+    "position": {"filter": {"items.x": 2}, "keys": {"items.$": 1, "t": 1}, "sort": "t"},
+    "shard key": {"shardkey": {"n": {"$gte": 1}}},
+    "two filters": {"filter": {"n": {"$gte": 2}}},
+    "count": {"count": "exact", "pagesize": 1},
+    "estimated": {"count": "estimated", "pagesize": 1},
+    "concern": {"readConcern": "majority", "readPreference": "primary"},
+    "relaxed": {"jsonMode": "relaxed"},
+    "no cache": {"nocache": ""},
+    "first page by key": {"after": "", "pagesize": 2},
+    "by key": {"after": "", "sort": {"n": -1}, "pagesize": 2},
+    "by a key without index": {"after": "", "sort": "a", "pagesize": 2},
+    "by a key of arrays": {"after": "", "sort": {"score": -1}, "pagesize": 3},
+    "by key and shown": {"after": "", "sort": "a", "keys": {"t": 1}, "pagesize": 2},
+    "by key, sliced": {"after": "", "sort": "a", "keys": {"items": {"$slice": 1}}, "pagesize": 2},
+}  # fmt: skip
+
+
+@pytest.fixture
+async def alike(service: Service) -> Service:
+    """`shown` has the visible documents of `notes`, and no row filter."""
+    await admit(service)
+    hidden = [{**one, "_id": f"h{one['_id']}", "owner": "bob"} for one in STORED]
+    mixed = [one for pair in zip(hidden, STORED, strict=True) for one in pair]
+    for name, stored in (("notes", mixed), ("shown", STORED)):
+        restore(service, name, *stored)
+        await service.request("PUT", f"/{name}", headers=ADMIN)
+        service.mongo[service.db][name].create_index("n")
+    return service
+
+
+async def follow(service: Service, path: str, who: dict[str, str], query: str) -> list[Any]:
+    """All pages as they are answered, and where each says that the next one is."""
+    told: list[Any] = []
+    for _ in range(2 * len(STORED)):
+        reply = await service.request("GET", f"{path}?{query}", headers=who)
+        link = reply.headers.get("link", "").partition(">")[0].partition("?")[2]
+        counted = reply.headers.get("x-total-count")
+        content = reply.text if reply.status == 200 else reply.json["code"]
+        told.append((reply.status, content, link, counted))
+        if not link:
+            return told
+        query = link
+    raise AssertionError(f"the pages of {path} have no end")
+
+
+def render(parameters: list[tuple[str, Any]]) -> str:
+    return urlencode(
+        [(key, one if isinstance(one, str) else json.dumps(one)) for key, one in parameters]
+    )
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS.values(), ids=PARAMETERS.keys())
+async def test_every_parameter_means_the_same_behind_a_fence(
+    alike: Service, parameters: Document
+) -> None:
+    statuses = set()
+    for filter in FENCED.values():
+        query = render([("filter", filter), *parameters.items()])
+
+        fenced = await follow(alike, "/notes", ADA, query)
+
+        assert fenced == await follow(alike, "/shown", ADMIN, query), filter
+        statuses.add(fenced[0][0])
+    assert 200 in statuses or "hint" in parameters
+
+
+@pytest.mark.parametrize("path", ["_size", "v5", "v3", "_size?shardkey={}"])
+@pytest.mark.parametrize("filter", FENCED.values(), ids=FENCED.keys())
+async def test_sizes_and_documents_are_the_same_behind_a_fence(
+    alike: Service, filter: Document, path: str
+) -> None:
+    path, _, parameter = path.partition("?")
+    query = render([("filter", filter), *([("shardkey", {"n": 5})] if parameter else [])])
+    replies = [
+        await alike.request("GET", f"{place}/{path}?{query}", headers=who)
+        for place, who in (("/notes", ADA), ("/shown", ADMIN))
+    ]
+    assert replies[0].text == replies[1].text
+
+
+async def test_a_search_for_words_keeps_its_order_behind_a_fence(alike: Service) -> None:
+    for name in ("notes", "shown"):
+        alike.mongo[alike.db][name].create_index([("t", "text")])
+    score = {"$meta": "textScore"}
+    query = query_of(
+        filter={"$text": {"$search": "apple pie"}, "$expr": {"$lte": ["$n", 5]}},
+        sort={"score": score, "_id": 1},
+        keys={"score": score, "t": 1},
+    )
+    replies = [
+        await alike.request("GET", f"{path}?{query}", headers=who)
+        for path, who in (("/notes", ADA), ("/shown", ADMIN))
+    ]
+
+    assert replies[0].status == 200
+    assert replies[0].json == replies[1].json
+    assert [one["_id"] for one in replies[0].json] == ["v5", "v0", "v2"]
+
+
+async def test_the_nearest_are_found_with_comparisons_only(alike: Service) -> None:
+    alike.mongo[alike.db]["notes"].create_index([("place", "2dsphere")])
+    near = {"place": {"$near": {"$geometry": VISIBLE[0]["place"]}}}
+
+    async def ask(filter: Document) -> Reply:
+        path = f"/notes?{query_of(filter=filter, sort={})}"
+        return await alike.request("GET", path, headers=ADA)
+
+    assert len((await ask({**near, "n": {"$lte": 5}})).json) == 6
+    refused = await ask({**near, "$expr": {"$lte": ["$n", 5]}})
+    assert (refused.status, refused.json["code"]) == (400, "invalid-query")
+    assert "$geoWithin" in refused.json["hint"]
+
+
 # --- writes ---------------------------------------------------------------------------------------
 
 SET = {"touched": 1}

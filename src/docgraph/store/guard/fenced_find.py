@@ -117,8 +117,8 @@ class Find:
     def _build(self, order: Order, served: bool, projection: Mapping[str, Any]) -> Document:
         """The pipeline; an order that no index serves is made of what has passed the fence."""
         hint, sort = order.hint, dict(order.sort)
-        if _NATURAL in sort:
-            hint, sort = {_NATURAL: sort[_NATURAL]}, {}
+        if _NATURAL in sort and hint in (None, sort):  # both at once, the database refuses
+            hint, sort = sort, {}
         stages = self._parts.stages
         if sort:
             stages.insert(stages.index(FENCE) if served else len(stages), {"$sort": sort})
