@@ -375,14 +375,17 @@ async def test_a_write_under_a_row_filter_finds_documents_by_comparisons_only(
     assert not service.mongo[service.db]["notes"].count_documents(SET)
 
 
-async def test_a_document_that_is_checked_as_a_whole_is_no_exception(service: Service) -> None:
+@pytest.mark.parametrize("conditions", [{"writeFilter": ROWS}, {}], ids=["write", "read only"])
+async def test_a_document_that_is_checked_as_a_whole_is_no_exception(
+    service: Service, conditions: Document
+) -> None:
     await service.request("PUT", "/_schemas", headers=ADMIN)
     schema = {"type": "object"}
     await service.request("PUT", "/_schemas/any?wm=upsert", headers=ADMIN, json=schema)
     await service.request("PUT", "/notes", headers=ADMIN)
     demand = {"jsonSchema": {"schemaId": "any"}}
     assert (await service.request("PATCH", "/notes", headers=ADMIN, json=demand)).status == 200
-    await admit(service, writeFilter=ROWS)
+    await admit(service, **conditions)
     path = f"/notes/h0?{query_of(filter=FAILING)}"
     try:
         reply = await ask_twice(

@@ -196,7 +196,73 @@ def test_a_fence_changes_no_answer(  # noqa: PLR0917 - what is generated
     assert reader.count(base.name, filter) == base.visible.count_documents(filter)
     stages = [{"$match": filter}, {"$sort": complete}, {"$skip": skip}, {"$limit": limit}]
     assert reader.aggregate(base.name, stages) == list(base.visible.aggregate(stages))
-    joined = [{"$limit": 1}, {"$lookup": {"from": "mixed", "pipeline": stages, "as": "found"}}]
-    assert [one["found"] for one in reader.aggregate(base.name, joined)] == [
-        list(base.visible.aggregate(stages))
+
+
+def build(stage: Document, collection: str) -> Document:
+    """A stage that reads the collection once more, where it reads one."""
+    ((name, body),) = stage.items()
+    key = {"$lookup": "from", "$unionWith": "coll"}.get(name)
+    return stage if key is None else {name: {**body, key: collection}}
+
+
+stages_between = st.sampled_from(
+    [
+        {"$sort": {"a": 1, "_id": 1}},
+        {"$unset": "z"},
+        {"$set": {"z": 1}},
+        {"$project": {"a": 1, "b": 1, "poison": 1}},
+        {"$unwind": {"path": "$a", "preserveNullAndEmptyArrays": True}},
+        {"$lookup": {"localField": "a", "foreignField": "b", "as": "z"}},
+        {"$lookup": {"pipeline": [{"$match": {"$expr": {"$eq": ["$a", 1]}}}], "as": "z"}},
+        {"$unionWith": {"pipeline": [{"$match": {"a": {"$regex": "^a"}}}]}},
+        {"$limit": 9},
+        {"$match": {"a": {"$gte": "a"}}},
     ]
+)
+last_stages = st.sampled_from(
+    [[], [{"$group": {"_id": "$a", "n": {"$sum": 1}}}], [{"$count": "n"}], [{"$project": {"b": 1}}]]
+)
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(
+    found=st.lists(documents, min_size=1, max_size=5),
+    between=st.lists(stages_between, max_size=3),
+    filter=filters,
+    last=last_stages,
+    index=indexes,
+)
+def test_a_fence_changes_no_pipeline(  # noqa: PLR0917 - what is generated
+    reader: Reader,
+    base: Database[Document],
+    found: list[Document],
+    between: list[Document],
+    filter: Document,
+    last: list[Document],
+    index: Any,
+) -> None:
+    fill(base, found, index)
+    stages = [*between, {"$match": filter}, *last]
+
+    def run(collection: str) -> list[str]:
+        own = [build(stage, collection) for stage in stages]
+        if collection == "mixed":
+            results = reader.aggregate(base.name, own)
+        else:
+            results = list(base.visible.aggregate(own))
+        return sorted(map(_describe, results))
+
+    try:
+        expected = run("visible")
+    except OperationFailure:
+        with pytest.raises(DocgraphError):
+            run("mixed")
+        return
+    assert run("mixed") == expected
+
+
+def _describe(result: Document) -> str:
+    """A result, in which what was joined may have any order."""
+    joined = result.get("z")
+    shown = sorted(map(str, joined)) if isinstance(joined, list) else joined
+    return str({**result, "z": shown})

@@ -17,7 +17,7 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store import Store
-from docgraph.store.guard.fence import FENCE
+from docgraph.store.guard.fence import FENCE, match_behind
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.rows import Shield
 from tests.http.harness import profiled
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 Sync = MongoClient[dict[str, Any]]
 SOON = Deadline.never()
 ROW = {"owner": "eve"}
+WHOLE = match_behind({})
 FORM = {"type": "Point", "coordinates": [1, 1]}
 
 
@@ -119,7 +120,7 @@ def without_fence(base: Any, collection: str, stages: list[Document]) -> list[An
 
 def _drop_fences(value: Any) -> Any:
     if isinstance(value, list):
-        return [_drop_fences(one) for one in value if one != FENCE]
+        return [_drop_fences(one) for one in value if one not in (FENCE, WHOLE, WHOLE["$match"])]
     if isinstance(value, dict):
         return {key: _drop_fences(one) for key, one in value.items()}
     return value

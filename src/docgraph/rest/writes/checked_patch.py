@@ -56,7 +56,7 @@ async def needs_whole_document(call: Call) -> bool:
 async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> Answer:
     """Read, patch, replace; again when another client was faster."""
     target = await target_of(call, call.resource.id)
-    if call.write_filter:
+    if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
         check_found(target.filter)
     # The read below ignores what the caller may see; so we check here that they may read it.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))

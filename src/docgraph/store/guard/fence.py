@@ -58,6 +58,11 @@ _TEXT: Final = frozenset({"$text"})
 _NEAR: Final = frozenset({"$near", "$nearsphere"})  # in lower case, as `has_key` wants them
 # Operators of templates: which value takes their place is known when the pipeline is run.
 _TEMPLATES: Final = frozenset({"$arg", "$var", "$fk", "$ifarg", "$ifvar"})
+# Stages that a `$match` is moved across.
+_PASSED: Final = frozenset(
+    {"$match", "$sort", "$project", "$unset", "$set", "$addFields", "$unwind", "$redact"}
+    | {"$replaceRoot", "$replaceWith", "$lookup", "$unionWith"}
+)
 _SEARCHED: Final = {"$geoNear": "query", "$graphLookup": "restrictSearchWithMatch"}
 
 _PREFIX: Final = re.compile(r"(?:\^|\\A)((?:[A-Za-z0-9_ /:,;@%&\"'<>=~!-]|\\[^\w\s])+)", re.ASCII)
@@ -93,7 +98,8 @@ def match_behind(condition: Filter) -> Document:
     An index that holds all properties that a pipeline uses would be read in their place, and shows
     null for what is missing.
     """
-    return {"$match": {"$and": [condition, {"$expr": "$$ROOT"}]}}
+    whole = {"$expr": "$$ROOT"}
+    return {"$match": _join([condition, whole]) if condition else whole}
 
 
 class Ground(NamedTuple):
@@ -257,15 +263,17 @@ class Stages:
     """The stages of a pipeline on a collection, with a fence where they need one.
 
     `is_open`: a row filter came before that no fence follows. A `$match` that is not safe then gets
-    one in front of it, after everything that is safe. A `$sort` next to it is in front of the fence
-    only where an index serves it: it would sort all rows that the caller may see.
+    one in front of it. Where the database would move it further to the front, the fence is there,
+    too: behind the row filter and the safe conditions that follow it. A `$sort` is in front of the
+    fence only where an index serves it: it would sort all rows that the caller may see.
     """
 
-    def __init__(self, row: Filter, ground: Ground) -> None:
+    def __init__(self, row: Filter, ground: Ground, pipeline: Sequence[Filter] = ()) -> None:
         self.stages: list[Filter] = []
         self.is_open = bool(row)
         self._row = row
         self._ground = ground
+        self._is_early = self.is_open and _is_moved_to_front(pipeline)
         self._conditions: list[Filter] | None = []  # None: more than `$match` came before
         self._fenced_at: int | None = None
 
@@ -273,6 +281,18 @@ class Stages:
         """Add the row filter."""
         if self._row:
             self._add_match(self._row)
+
+    def begin(self, stage: Filter) -> None:
+        """Add a first stage that applies the row filter itself."""
+        self.stages.append(stage)
+        self._conditions = None
+
+    def begin_search(self, condition: Filter) -> None:
+        """Add a first `$match` with `$text`, together with the row filter."""
+        parts = split(condition, by_bytes=self._ground.by_bytes)
+        self._add_match(_join([one for one in (self._row, parts.front) if one]))
+        if parts.behind:
+            self._close(None, parts.behind)
 
     def add(self, stage: Filter, *, is_open: bool = False) -> None:
         """Add a stage; `is_open`: what it reads of other collections has an open row filter."""
@@ -282,51 +302,70 @@ class Stages:
         elif name == "$sort" and self._fenced_at == len(self.stages) - 2 and self._is_served(body):
             self.stages.insert(len(self.stages) - 2, stage)
         else:
-            if name == "$facet" and self.is_open and holds_unsafe(stage):
-                self._close()
+            if self.is_open and self._needs_fence_before(stage):
+                self._close(self._pop_sort(), {})
             self.stages.append(stage)
             if name != "$sort":
                 self._conditions = None
+            if name == "$limit":
+                self.is_open = False  # as good as a fence
         self.is_open = self.is_open or is_open
 
-    def restrict_search(self, condition: Filter) -> None:
-        """Add a first `$match` with `$text`, together with the row filter."""
-        parts = split(condition, by_bytes=self._ground.by_bytes)
-        self._add_match(_join([one for one in (self._row, parts.front) if one]))
-        if parts.behind:
-            self._close()
-            self.stages.append(match_behind(parts.behind))
+    def _needs_fence_before(self, stage: Filter) -> bool:
+        ((name, body),) = stage.items()
+        if name == "$facet":
+            return holds_unsafe(stage)
+        return self._is_early and not _is_leading(name, body)
 
     def _match(self, condition: Any) -> None:
         if not self.is_open or find_unsafe(condition) is None or not isinstance(condition, Mapping):
             self._add_match(condition)
             return
         parts = split(condition, by_bytes=self._ground.by_bytes)
-        sort = self.stages.pop() if self.stages and "$sort" in self.stages[-1] else None
+        sort = self._pop_sort()
         if parts.front:
             self._add_match(parts.front)
-        is_served = sort is not None and self._is_served(sort["$sort"])
-        if sort is not None and is_served:
-            self.stages.append(sort)
-        self._close()
-        self.stages.append(match_behind(parts.behind))
-        if sort is not None and not is_served:
-            self.stages.append(sort)
+        self._close(sort, parts.behind)
 
     def _add_match(self, condition: Any) -> None:
         self.stages.append({"$match": condition})
         if self._conditions is not None and self._fenced_at is None:
             self._conditions.append(condition)
 
-    def _close(self) -> None:
+    def _pop_sort(self) -> Filter | None:
+        return self.stages.pop() if self.stages and "$sort" in self.stages[-1] else None
+
+    def _close(self, sort: Filter | None, behind: Filter) -> None:
+        sorts = [sort] if sort is not None else []
+        is_served = sort is not None and self._is_served(sort["$sort"])
+        self.stages += sorts if is_served else []
         self._fenced_at = len(self.stages)
-        self.stages.append(FENCE)
-        self.is_open = False
+        self.stages += [FENCE, match_behind(behind)]
+        self.stages += [] if is_served else sorts
+        self.is_open = self._is_early = False
 
     def _is_served(self, sort: Any) -> bool:
         if self._conditions is None or not isinstance(sort, Mapping):
             return False
         return self._ground.serves(sort, {"$and": self._conditions})
+
+
+def _is_moved_to_front(pipeline: Sequence[Filter]) -> bool:
+    """Whether the database would move a `$match` that is not safe next to a first `$match`."""
+    for stage in pipeline:
+        ((name, _),) = stage.items()
+        if name == "$match" and holds_unsafe(stage):
+            return True
+        if name not in _PASSED:
+            return False
+    return False
+
+
+def _is_leading(name: str, body: Any) -> bool:
+    """Whether safe conditions behind the stage can be moved in front of it all the same."""
+    if name == "$project" and isinstance(body, Mapping):
+        return all(isinstance(one, (bool, int)) for one in body.values())
+    return name in ("$match", "$sort", "$unset")
 
 
 def holds_unsafe(stage: Filter) -> bool:

@@ -56,7 +56,7 @@ class _Rewriter:
         row = self.shield.rows.get(namespace) or {}
         if hidden and _shows_index_keys(pipeline):
             raise refuse("the pipeline")
-        stages = Stages(row, self.grounds.get(namespace, UNKNOWN))
+        stages = Stages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
         if not hidden and not row:
             return self._add_all(pipeline, db, stages)
         is_begun = _begin(pipeline[0], hidden, row, stages) if pipeline else False
@@ -132,12 +132,12 @@ def _begin(stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stag
     if name in _SEARCHES:
         raise refuse(name)  # it reads an index of its own, which no filter of ours reaches
     if name == "$geoNear":
-        stages.add({name: _guard_near(body, hidden, row)})
+        stages.begin({name: _guard_near(body, hidden, row)})
         return True
     if name == "$match" and has_key(body, _TEXT):
         if hidden:
             raise refuse("$match")  # a text index may hold every property
-        stages.restrict_search(body)
+        stages.begin_search(body)
         return True
     return False
 

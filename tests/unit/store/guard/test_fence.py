@@ -184,6 +184,8 @@ MIXED = {"$match": {**SAFE, **EXPR}}
 SHIELD = Shield(rows={"blog.posts": ROW})
 ROWED = {"$match": ROW}
 SORT = {"$sort": {"d": 1}}
+MATCHED = {"$match": SAFE}
+WHOLE = match_behind({})
 SERVED = {"blog.posts": Ground(by_bytes=True, serves=lambda sort, filter: "d" in sort)}
 
 
@@ -201,8 +203,20 @@ PIPELINES: dict[str, tuple[list[Any], list[Any]]] = {
     "mixed": ([MIXED], [*match(ROW, SAFE), FENCE, match_behind(EXPR)]),
     "unsafe": (match(PATTERN), [ROWED, FENCE, match_behind(PATTERN)]),
     "behind others": (
-        [{"$project": {"a": 1}}, {"$unwind": "$a"}, *match(PATTERN)],
-        [ROWED, {"$project": {"a": 1}}, {"$unwind": "$a"}, FENCE, match_behind(PATTERN)],
+        [{"$project": {"a": 1}}, {"$unwind": "$a"}, *match(SAFE, PATTERN)],
+        [ROWED, {"$project": {"a": 1}}, FENCE, WHOLE, {"$unwind": "$a"}, *match(SAFE, PATTERN)],
+    ),
+    "computed": (
+        [MATCHED, {"$project": {"a": "$b"}}, SORT, *match(PATTERN)],
+        [ROWED, MATCHED, FENCE, WHOLE, {"$project": {"a": "$b"}}, SORT, *match(PATTERN)],
+    ),
+    "sorted and computed": (
+        [SORT, {"$set": {"b": 1}}, MIXED],
+        [ROWED, FENCE, WHOLE, SORT, {"$set": {"b": 1}}, MIXED],
+    ),
+    "grouped": (
+        [{"$group": {"_id": "$a"}}, *match(PATTERN)],
+        [ROWED, {"$group": {"_id": "$a"}}, FENCE, match_behind(PATTERN)],
     ),
     "one fence is enough": (
         [*match(PATTERN), {"$set": {"b": 1}}, *match(EXPR)],
@@ -212,11 +226,11 @@ PIPELINES: dict[str, tuple[list[Any], list[Any]]] = {
     "sorted after": ([MIXED, SORT], [*match(ROW, SAFE), FENCE, match_behind(EXPR), SORT]),
     "sorted and cut": (
         [SORT, {"$limit": 3}, *match(EXPR)],
-        [ROWED, SORT, {"$limit": 3}, FENCE, match_behind(EXPR)],
+        [ROWED, SORT, {"$limit": 3}, *match(EXPR)],
     ),
     "facet": (
         [{"$facet": {"x": match(EXPR)}}],
-        [ROWED, FENCE, {"$facet": {"x": match(EXPR)}}],
+        [ROWED, FENCE, WHOLE, {"$facet": {"x": match(EXPR)}}],
     ),
     "safe facet": (
         [{"$facet": {"x": match(SAFE)}}],
@@ -240,7 +254,9 @@ def test_a_pipeline_gets_one_fence_where_it_needs_one(
 def test_a_sort_that_an_index_serves_stays_in_front(stages: list[Any]) -> None:
     assert guard(*stages, grounds=SERVED) == [*match(ROW, SAFE), SORT, FENCE, match_behind(EXPR)]
     behind_more = [{"$unwind": "$a"}, *stages]
-    assert guard(*behind_more, grounds=SERVED)[-1] == SORT
+    assert guard(*behind_more, grounds=SERVED)[1] == FENCE
+    more = [SORT, {"$set": {"b": 1}}, MIXED]
+    assert guard(*more, grounds=SERVED) == [ROWED, SORT, FENCE, WHOLE, *more[1:]]
 
 
 def join(name: str, *stages: Any) -> Any:
