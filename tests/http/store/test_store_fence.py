@@ -268,6 +268,19 @@ async def test_what_no_index_serves_is_sorted_behind_the_fence(store: Store, bas
     assert names_of(command)[:6] == ["$match", "$limit", "$match", "$sort", "$skip", "$limit"]
 
 
+async def test_an_index_that_holds_all_that_is_used_is_not_read_for_documents(
+    store: Store, base: Any
+) -> None:
+    """It shows null for what is missing."""
+    base.notes.create_index([("owner", 1), ("b", 1)])
+    filter, rows = {"$jsonSchema": {"required": ["b"]}}, rows_of(base)
+    found = [{"$match": filter}, {"$group": {"_id": "$b"}}]
+
+    assert await store.count(base.name, "notes", filter, limit=9, deadline=SOON, rows=rows) == 0
+    assert await aggregate(store, base, "notes", found) == []
+    assert await aggregate(store, base, "notes", [{"$set": {"c": 1}}, *found]) == []
+
+
 async def test_the_plan_that_is_told_is_that_of_the_front(store: Store, base: Any) -> None:
     base.notes.create_index("owner")
     place, rows = (base.name, "notes"), rows_of(base)
