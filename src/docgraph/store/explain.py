@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 __all__ = ["Execution", "QueryPlan", "read_execution", "read_plan"]
@@ -39,6 +39,10 @@ class QueryPlan:
     def sorts(self) -> bool:
         """Whether all documents found have to be sorted before the first one is there."""
         return "SORT" in self.stages
+
+    def sorting(self) -> QueryPlan:
+        """The same plan, and what it finds is sorted."""
+        return replace(self, stages=(*self.stages, "SORT"))
 
 
 @dataclass(frozen=True, slots=True)

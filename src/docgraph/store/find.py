@@ -19,6 +19,7 @@ __all__ = [
     "build_count",
     "build_find",
     "check_limit",
+    "check_skip",
     "read_sort",
 ]
 
@@ -32,6 +33,12 @@ def check_limit(limit: int) -> None:
     """Every read has a limit, and 0 is none."""
     if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
         raise QueryError(f"limit must be a whole number from 1 to {MAX_LIMIT}")
+
+
+def check_skip(skip: int) -> None:
+    """The database takes no more than 63 bits."""
+    if type(skip) is not int or not 0 <= skip <= _MAX_SKIP:
+        raise QueryError("skip must be a whole number, not less than 0")
 
 
 def read_sort(sort: Sort | None) -> dict[str, Any]:
@@ -58,8 +65,7 @@ def build_find(
     command["limit"] = limit
     command["batchSize"] = limit + 1
     if skip:
-        if type(skip) is not int or not 0 <= skip <= _MAX_SKIP:
-            raise QueryError("skip must be a whole number, not less than 0")
+        check_skip(skip)
         command["skip"] = skip
     for name, value in options.items():
         if value:
@@ -87,9 +93,9 @@ def build_aggregate(
 
 
 def build_count(
-    collection: str, filter: Mapping[str, Any], *, limit: int, comment: Any = None
+    collection: str, matching: Sequence[Mapping[str, Any]], *, limit: int, comment: Any = None
 ) -> Document:
     """Counting as an aggregation: exact on every topology, where the command `count` is not."""
     check_limit(limit)
-    stages: list[Mapping[str, Any]] = [{"$match": filter}, {"$limit": limit}, {"$count": "n"}]
+    stages: list[Mapping[str, Any]] = [*matching, {"$limit": limit}, {"$count": "n"}]
     return build_aggregate(collection, stages, limit=1, comment=comment)

@@ -25,8 +25,10 @@ __all__ = [
     "advise_index",
     "find_in_order",
     "find_obstacle",
+    "is_served",
     "order_ties",
     "pinned_paths",
+    "serves_surely",
 ]
 
 Sort = Mapping[str, Any]
@@ -38,6 +40,7 @@ _KEPT: Final = 1_000  # sorts whose obstacle is remembered
 # Conditions that leave one value, or a few, of which each has its own part of an index. Operators
 # of templates among them: a value will stand there.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
+_EQUAL: Final = frozenset({"$eq"})
 
 
 class Order(NamedTuple):
@@ -123,6 +126,35 @@ def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | No
     return _extend(sort)
 
 
+def serves_surely(
+    indexes: Sequence[Index] | None, sort: Mapping[str, Any], filter: Mapping[str, Any]
+) -> bool:
+    """Whether an index leads to the values of the filter first, and from there on is in order."""
+    if not all(isinstance(one, int | float) for one in sort.values()):
+        return False
+    equal = frozenset(pinned_paths(filter, _EQUAL))
+    leading = [index for index in indexes or () if index.keys[0][0] in equal]
+    return any(_serves(index, sort, equal) for index in leading)
+
+
+async def is_served(
+    facts: Facts, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
+) -> bool:
+    """Whether the database reads what matches in this order, and need not sort it."""
+    if not order.sort or not all(isinstance(one, int | float) for one in order.sort.values()):
+        return False
+    indexes = await facts.indexes(*place) or ()
+    if order.hint is None and serves_surely(indexes, order.sort, filter):
+        return True
+    pinned = frozenset(pinned_paths(filter))
+    if not any(_serves(index, order.sort, pinned) for index in indexes):
+        return False
+    command: Document = {"find": place[1], "filter": filter, "sort": order.sort}
+    if order.hint:
+        command["hint"] = order.hint
+    return bool(await facts.sorting_indexes(place, command))
+
+
 def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
     """The index that serves the sort, where none would with `_id` at its end."""
     if not has_ties(sort) or not all(isinstance(one, int | float) for one in sort.values()):
@@ -178,17 +210,17 @@ def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
     return not wanted and len(directions) < 2  # noqa: PLR2004 - not both ways at once
 
 
-def pinned_paths(filter: Any) -> Iterator[str]:
+def pinned_paths(filter: Any, pinning: frozenset[str] = _PINNING) -> Iterator[str]:
     """The properties that a filter, or the template of one, leaves few values of."""
     for key, condition in filter.items() if isinstance(filter, Mapping) else ():
         if key == "$and" and isinstance(condition, list):
             for part in condition:
-                yield from pinned_paths(part)
-        elif key[:1] != "$" and _is_pinning(condition):
+                yield from pinned_paths(part, pinning)
+        elif key[:1] != "$" and _is_pinning(condition, pinning):
             yield key
 
 
-def _is_pinning(condition: Any) -> bool:
+def _is_pinning(condition: Any, pinning: frozenset[str]) -> bool:
     if not isinstance(condition, Mapping):
         return not hasattr(condition, "pattern")
-    return not any(key[:1] == "$" and key not in _PINNING for key in condition)
+    return not any(key[:1] == "$" and key not in pinning for key in condition)

@@ -7,6 +7,7 @@ guards, the command with its deadline and limit, errors. None of them can be lef
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from docgraph.exchange.data import Consistency, Document, Read, Resource
@@ -25,6 +26,7 @@ from docgraph.store.driver.waiting import Waits
 from docgraph.store.explain import QueryPlan, read_plan
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.guard.fenced_find import Find, find_grounds, restrict
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.rows import (
     Guard,
@@ -38,7 +40,7 @@ from docgraph.store.guard.rows import (
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline, check_projection
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
-from docgraph.store.order import Order, find_in_order
+from docgraph.store.order import Order, find_in_order, is_served
 from docgraph.store.transactions.transaction import fetch_in, is_usable
 from docgraph.store.transactions.writing import Writing
 from docgraph.store.watching import Watching
@@ -158,18 +160,18 @@ class Store(Watching, Writing):
         check_projection(projection or {}, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
-        filter = shield.restrict(namespace, filter)
+        parts = await restrict(self.facts, shield, (db, collection), filter)
         if take is not None and hidden:
             take = strip_before(take, hidden)
+        facts = None if hidden else self.facts  # the order of an index could tell of them
 
-        async def send(order: Order, take: Take | None) -> list[Document]:
-            options = {"projection": projection, **order._asdict(), "comment": comment}
-            command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+        async def fetch(command: Document, take: Take | None) -> list[Document]:
             return await self._fetch(db, command, deadline, consistency, take, transaction)
 
+        query = Find((db, collection), parts, projection, (skip, limit), comment)
+        send = partial(query.run, fetch, facts if complete else None)
         if complete and order.sort:
-            facts = None if hidden else self.facts  # the order of an index could tell of them
-            asked = {"find": collection, "filter": filter, "limit": limit}
+            asked = {"find": collection, "filter": parts.front, "limit": limit}
             documents = await find_in_order(facts, (db, collection), order, asked, send, take)
         else:
             documents = await send(order, take)
@@ -206,9 +208,14 @@ class Store(Watching, Writing):
         shield = self._shield(rows)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, None, order, None, hidden)
-        filter = shield.restrict(namespace, filter)
-        command = build_find(collection, filter, limit=1, options={"sort": order})
-        return read_plan(await self._commands.explain(db, command, deadline))
+        parts = await restrict(self.facts, shield, (db, collection), filter)
+        sorts = bool(parts.behind) and not await is_served(
+            self.facts, (db, collection), Order(order), parts.front
+        )
+        options = {} if sorts else {"sort": order}
+        command = build_find(collection, parts.front, limit=1, options=options)
+        plan = read_plan(await self._commands.explain(db, command, deadline))
+        return plan.sorting() if sorts and order else plan
 
     async def find_one(  # noqa: PLR0913 - the parts of a query
         self,
@@ -266,7 +273,8 @@ class Store(Watching, Writing):
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self._shield(rows, reveal)
         if shield:
-            pipeline = guard_pipeline(pipeline, db, collection, shield)
+            grounds = await find_grounds(self.facts, shield, (db, collection), pipeline)
+            pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
@@ -294,8 +302,8 @@ class Store(Watching, Writing):
         check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
             check_filter_paths(filter, hidden)
-        filter = shield.restrict(namespace, filter)
-        command = build_count(collection, filter, limit=limit, comment=comment)
+        parts = await restrict(self.facts, shield, (db, collection), filter)
+        command = build_count(collection, parts.stages, limit=limit, comment=comment)
         results = await self._fetch(db, command, deadline, consistency, None, transaction)
         return int(results[0]["n"]) if results else 0
 

@@ -31,7 +31,7 @@ def test_aggregation_ends_with_its_limit() -> None:
 
 
 def test_counting_stops_at_its_limit() -> None:
-    command = build_count("posts", {"a": 1}, limit=10)
+    command = build_count("posts", [{"$match": {"a": 1}}], limit=10)
 
     assert command["pipeline"][:3] == [{"$match": {"a": 1}}, {"$limit": 10}, {"$count": "n"}]
 
@@ -41,7 +41,7 @@ def test_every_read_has_a_limit(limit: Any) -> None:
     with pytest.raises(QueryError, match="limit"):
         build_find("posts", {}, limit=limit, options={})
     with pytest.raises(QueryError, match="limit"):
-        build_count("posts", {}, limit=limit)
+        build_count("posts", [], limit=limit)
 
 
 @pytest.mark.parametrize("skip", [-1, True, 1.5, 1 << 63, "x"])

@@ -27,6 +27,7 @@ from docgraph.exchange.errors import DocgraphError, Forbidden, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.store.guard.fence import check_found
 from docgraph.store.guard.shown import project
 from docgraph.store.names import namespace_of
 
@@ -115,9 +116,11 @@ class WriteFilter(_Enforcing):
     ) -> Write:
         """The write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
-        if permission is None or permission.write_filter is None:
+        if permission is None:
             return write
-        return restrict(write, permission.write_filter)
+        if permission.write_filter or permission.read_filters.get(permission.namespace or ""):
+            check_found(write.filter)
+        return restrict(write, permission.write_filter or {})
 
 
 def restrict(write: Write, filter: Mapping[str, Any]) -> Write:

@@ -20,7 +20,7 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.graphql.definition.check_effects import Hidden, check_hidden
+from docgraph.graphql.definition.check_effects import Hidden, check_hidden, check_row_filters
 from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
@@ -106,6 +106,7 @@ def examine_written(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
+        check_row_filters(parts.schema, parts.mappings, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())

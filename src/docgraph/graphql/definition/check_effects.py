@@ -16,6 +16,7 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.exchange.errors import QueryError
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
@@ -23,10 +24,11 @@ from docgraph.graphql.definition.mapping import (
     FieldMapping,
     QueryMapping,
 )
+from docgraph.store.guard.fence import check_searches
 from docgraph.store.names import namespace_of
-from docgraph.variables import GRAPHQL, Source
+from docgraph.variables import GRAPHQL, Source, flatten_stages
 
-__all__ = ["Hidden", "check_hidden", "warn_unused", "warn_useless"]
+__all__ = ["Hidden", "check_hidden", "check_row_filters", "warn_unused", "warn_useless"]
 
 Paths = tuple[tuple[str, ...], ...]
 Hidden = Mapping[str, Paths]
@@ -94,6 +96,18 @@ def check_hidden(
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
                     findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
+
+
+def check_row_filters(
+    schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
+) -> None:
+    """Refuse aggregations with a search that could not be run under a row filter."""
+    for where, _, mapping in _find_queries(schema, mappings):
+        if isinstance(mapping, AggregationMapping):
+            try:
+                check_searches(flatten_stages(mapping.stages.source, GRAPHQL.optional))
+            except QueryError as error:
+                findings.error(f"{where}.stages", error.message, error.hint)
 
 
 def _is_hidden(path: str, secrets: Paths) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, QueryError, SecurityViolation
 from docgraph.store import Policy, check_pipeline
+from docgraph.store.guard.fence import check_searches
 from docgraph.store.guard.references import Reference, find_references
 from docgraph.store.guard.stages import READ_STAGES
 from docgraph.variables import (
@@ -178,6 +179,7 @@ def inspect_stages(
     try:
         possible = flatten_stages(stages, REST.optional)
         check_pipeline(possible, db=db, policy=policy, origin="stages", allowed=allowed)
+        check_searches(possible)
     except (SecurityViolation, QueryError) as error:
         yield Flaw(f"{place}.stages", error.message, error.hint)
 

@@ -19,7 +19,6 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
-from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.parameters.ids import show_id
@@ -34,6 +33,8 @@ from docgraph.rest.writes.single import (
     explain_miss,
     target_of,
 )
+from docgraph.store.guard.fence import check_found
+from docgraph.store.names import namespace_of
 
 __all__ = ["needs_whole_document", "patch_whole_document"]
 
@@ -55,6 +56,8 @@ async def needs_whole_document(call: Call) -> bool:
 async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> Answer:
     """Read, patch, replace; again when another client was faster."""
     target = await target_of(call, call.resource.id)
+    if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
+        check_found(target.filter)
     # The read below ignores what the caller may see; so we check here that they may read it.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
     await rehearse_representation(call, target.id)
@@ -124,14 +127,10 @@ async def _read(call: Call, target: Target) -> Document | None:
 
     What becomes of the checks below would tell what is in one that they may not write.
     """
-    writable = [TrustedDocument(call.write_filter)] if call.write_filter else []
-    read = Read(
-        filter={"$and": [target.filter_without_etag, *writable]},
-        limit=1,
-        consistency=call.consistency,
-    )
+    rows = {namespace_of(call.db, call.collection): call.write_filter or {}}
+    read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
     exchange = call.exchange
     found = await call.context.store.read(
-        call.resource, read, deadline=exchange.deadline, transaction=exchange.transaction
+        call.resource, read, deadline=exchange.deadline, rows=rows, transaction=exchange.transaction
     )
     return found[0] if found else None

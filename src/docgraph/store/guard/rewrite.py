@@ -4,7 +4,8 @@ The guard stands in front: `$match` with the row filter and `$unset` of the hidd
 the first stages on a guarded collection, so that whatever follows (`$group`, `$$ROOT`,
 `$objectToArray`, a rename) cannot see what is not there any more. The same is done inside
 `$lookup`, `$unionWith` and `$graphLookup`. Where a stage must itself be the first one, it is made
-safe in its own way, or refused.
+safe in its own way, or refused. A fence (`fence.py`) keeps what follows from being moved into the
+row filter.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange.data import Document
+from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.rows import Paths, Shield, check_filter_paths, check_path, refuse
 from docgraph.store.guard.stages import has_key
@@ -28,63 +30,76 @@ _WHOLE_DOCUMENT = ("$$ROOT", "$$CURRENT")
 
 
 def guard_pipeline(
-    pipeline: Sequence[Mapping[str, Any]], db: str, collection: str, shield: Shield
+    pipeline: Sequence[Mapping[str, Any]],
+    db: str,
+    collection: str,
+    shield: Shield,
+    grounds: Mapping[str, Ground] | None = None,
 ) -> list[Mapping[str, Any]]:
-    """The pipeline on that collection with the guards of every collection that it reads."""
-    return _Rewriter(shield).on_collection(pipeline, db, collection)
+    """The pipeline on that collection with the guards of every collection that it reads.
+
+    `grounds` is what is known of these collections, by namespace.
+    """
+    return _Rewriter(shield, grounds or {}).on_collection(pipeline, db, collection).stages
 
 
 class _Rewriter:
-    def __init__(self, shield: Shield) -> None:
+    def __init__(self, shield: Shield, grounds: Mapping[str, Ground]) -> None:
         self.shield = shield
+        self.grounds = grounds
 
     def on_collection(
         self, pipeline: Sequence[Mapping[str, Any]], db: str, collection: str
-    ) -> list[Mapping[str, Any]]:
+    ) -> Stages:
         namespace = namespace_of(db, collection)
         hidden = self.shield.hidden.get(namespace, ())
-        row = self.shield.rows.get(namespace)
-        stages = self.inside(pipeline, db)
-        if hidden and _shows_index_keys(stages):
+        row = self.shield.rows.get(namespace) or {}
+        if hidden and _shows_index_keys(pipeline):
             raise refuse("the pipeline")
+        stages = Stages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
         if not hidden and not row:
-            return stages
-        return _put_in_front(stages, hidden, row or {})
+            return self._add_all(pipeline, db, stages)
+        is_begun = _begin(pipeline[0], hidden, row, stages) if pipeline else False
+        if not is_begun:
+            stages.restrict()
+        if hidden:
+            stages.add({"$unset": _dotted(hidden)})
+        return self._add_all(pipeline[1:] if is_begun else pipeline, db, stages)
 
-    def inside(self, pipeline: Sequence[Mapping[str, Any]], db: str) -> list[Mapping[str, Any]]:
-        """The stages with what they read of other collections guarded."""
-        stages: list[Mapping[str, Any]] = []
+    def _add_all(self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: Stages) -> Stages:
+        """Add the stages, with what they read of other collections guarded."""
         for stage in pipeline:
             ((name, body),) = stage.items()
             if name not in READING_MORE:
-                stages.append(stage)
+                stages.add(stage)
             elif name == "$facet":
-                facets = {key: self.inside(nested, db) for key, nested in body.items()}
-                stages.append({name: facets})
+                inner = {key: self._add_all(one, db, _unrestricted()) for key, one in body.items()}
+                facets = {key: one.stages for key, one in inner.items()}
+                stages.add({name: facets}, is_open=any(one.is_open for one in inner.values()))
             elif name == "$graphLookup":
-                stages += self._guard_graph(body, db)
+                self._add_graph(body, db, stages)
             else:
-                stages.append({name: self._guard_join(name, body, db)})
+                self._add_join(name, body, db, stages)
         return stages
 
-    def _guard_join(self, name: str, body: Any, db: str) -> Any:
+    def _add_join(self, name: str, body: Any, db: str, stages: Stages) -> None:
         """`$lookup` and `$unionWith`: the guards open the pipeline on the other collection."""
         reference = read_reference(name, body, db, name)
         pipeline = next((nested for _, nested in nested_pipelines(name, body)), [])
         if reference is None:
-            return {**body, "pipeline": self.inside(pipeline, db)} if pipeline else body
-        guarded = self.on_collection(pipeline, reference.db, reference.collection)
-        if not guarded:
-            return body
-        if not isinstance(body, Mapping):
-            return {"coll": body, "pipeline": guarded}
-        # The equality of `foreignField` is looked up before the pipeline is run.
-        hidden = self._hidden(reference.db, reference.collection)
-        if hidden and "foreignField" in body:
-            check_path(body["foreignField"], hidden, "$lookup")
-        return {**body, "pipeline": guarded}
+            inner = self._add_all(pipeline, db, _unrestricted())
+        else:
+            inner = self.on_collection(pipeline, reference.db, reference.collection)
+            # The equality of `foreignField` is looked up before the pipeline is run.
+            hidden = self._hidden(reference.db, reference.collection)
+            if hidden and isinstance(body, Mapping) and "foreignField" in body:
+                check_path(body["foreignField"], hidden, "$lookup")
+        if inner.stages:
+            body = body if isinstance(body, Mapping) else {"coll": body}
+            body = {**body, "pipeline": inner.stages}
+        stages.add({name: body}, is_open=inner.is_open)
 
-    def _guard_graph(self, body: Mapping[str, Any], db: str) -> list[Mapping[str, Any]]:
+    def _add_graph(self, body: Mapping[str, Any], db: str, stages: Stages) -> None:
         """`$graphLookup` has no pipeline: a condition on the way, and `$unset` on the result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
@@ -97,31 +112,34 @@ class _Rewriter:
             if condition is not None:
                 check_filter_paths(condition, hidden, "$graphLookup")
         if row:
+            check_searched("$graphLookup", condition)
             body = {**body, "restrictSearchWithMatch": _both(row, condition)}
-        stages: list[Mapping[str, Any]] = [{"$graphLookup": body}]
+        stages.add({"$graphLookup": body}, is_open=bool(row))
         if hidden:
-            stages.append({"$unset": _dotted(hidden, f"{body.get('as')}.")})
-        return stages
+            stages.add({"$unset": _dotted(hidden, f"{body.get('as')}.")})
 
     def _hidden(self, db: str, collection: str) -> Paths:
         return self.shield.hidden.get(namespace_of(db, collection), ())
 
 
-def _put_in_front(
-    stages: list[Mapping[str, Any]], hidden: Paths, row: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
-    matches: list[Mapping[str, Any]] = [{"$match": row}] if row else []
-    unsets: list[Mapping[str, Any]] = [{"$unset": _dotted(hidden)}] if hidden else []
-    ((name, body),) = stages[0].items() if stages else (("", None),)
+def _unrestricted() -> Stages:
+    return Stages({}, UNKNOWN)
+
+
+def _begin(stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: Stages) -> bool:
+    """Add a stage that must be the first one, guarded in its own way; False: this one need not."""
+    ((name, body),) = stage.items()
     if name in _SEARCHES:
         raise refuse(name)  # it reads an index of its own, which no filter of ours reaches
     if name == "$geoNear":
-        return [{name: _guard_near(body, hidden, row)}, *unsets, *stages[1:]]
+        stages.begin({name: _guard_near(body, hidden, row)})
+        return True
     if name == "$match" and has_key(body, _TEXT):
         if hidden:
             raise refuse("$match")  # a text index may hold every property
-        return [{name: _both(row, body)}, *stages[1:]]
-    return [*matches, *unsets, *stages]
+        stages.begin_search(body)
+        return True
+    return False
 
 
 def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
@@ -132,6 +150,8 @@ def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
     if hidden:
         check_path(body.get("key"), hidden, "$geoNear")
         check_filter_paths(query, hidden, "$geoNear")
+    if row:
+        check_searched("$geoNear", query)
     return {**body, "query": _both(row, query)}
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import SecurityViolation
+from docgraph.store.guard.fence import Parts, split
 from docgraph.store.guard.shown import Paths, hide
 from docgraph.store.guard.stages import has_key
 from docgraph.store.names import check_namespace, namespace_of
@@ -66,12 +67,15 @@ class Shield:
     def __bool__(self) -> bool:
         return bool(self.hidden or self.rows)
 
-    def restrict(self, namespace: str, filter: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The filter with the row filter of the namespace added."""
+    def restrict(
+        self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False
+    ) -> Parts:
+        """The filter with the row filter of the namespace added; see `fence.split`."""
         row = self.rows.get(namespace)
         if not row:
-            return filter
-        return {"$and": [row, filter]} if filter else row
+            return Parts(filter)
+        front, behind = split(filter, by_bytes=by_bytes)
+        return Parts({"$and": [row, front]} if front else row, behind)
 
 
 class Guard:

@@ -180,6 +180,6 @@ def test_row_filter_is_added_to_the_filter() -> None:
     """Decision 40."""
     shield = Shield(rows={"blog.posts": {"owner": "ann"}})
 
-    assert shield.restrict("blog.posts", {"a": 1}) == {"$and": [{"owner": "ann"}, {"a": 1}]}
-    assert shield.restrict("blog.posts", {}) == {"owner": "ann"}
-    assert shield.restrict("blog.users", {"a": 1}) == {"a": 1}
+    assert shield.restrict("blog.posts", {"a": 1}).front == {"$and": [{"owner": "ann"}, {"a": 1}]}
+    assert shield.restrict("blog.posts", {}).front == {"owner": "ann"}
+    assert shield.restrict("blog.users", {"a": 1}).front == {"a": 1}

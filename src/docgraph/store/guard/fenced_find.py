@@ -1,0 +1,173 @@
+"""A `find` under a row filter, as a pipeline where its filter needs a fence.
+
+The pipeline gives the same documents in the same order. Queries that need no fence stay a `find`.
+
+A pipeline cannot do all that `find` does. It has no projections such as `$elemMatch`, `$slice` and
+`items.$`, and it knows no sort keys of a `$sort` behind the fence. There it finds the ids, and a
+`find` by these ids brings the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import bson
+
+from docgraph.exchange.data import Document
+from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.facts import Facts
+from docgraph.store.find import build_aggregate, build_find, check_skip
+from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
+from docgraph.store.guard.references import find_references
+from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.stages import has_key
+from docgraph.store.names import namespace_of
+from docgraph.store.order import Order, is_served, serves_surely
+
+__all__ = ["Find", "find_grounds", "restrict"]
+
+Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
+
+_ID: Final = "_id"
+_NATURAL: Final = "$natural"
+_FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `has_key` wants them
+
+
+async def restrict(
+    facts: Facts, shield: Shield, place: tuple[str, str], filter: Mapping[str, Any]
+) -> Parts:
+    """The filter with the row filter of the caller, and with a fence where it needs one."""
+    if not shield.rows:  # as nearly always
+        return Parts(filter)
+    namespace = namespace_of(*place)
+    if not shield.rows.get(namespace) or find_unsafe(filter) is None:
+        return shield.restrict(namespace, filter)
+    ground = await _find_ground(facts, place)
+    return shield.restrict(namespace, filter, by_bytes=ground.by_bytes)
+
+
+async def find_grounds(
+    facts: Facts,
+    shield: Shield,
+    place: tuple[str, str],
+    pipeline: Sequence[Mapping[str, Any]],
+) -> dict[str, Ground]:
+    """What is known of the collections with row filters, where the pipeline needs a fence."""
+    if not shield.rows or not any(map(holds_unsafe, pipeline)):
+        return {}
+    places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
+    return {
+        namespace: await _find_ground(facts, one)
+        for one in dict.fromkeys(places)
+        if (namespace := namespace_of(*one)) in shield.rows
+    }
+
+
+async def _find_ground(facts: Facts, place: tuple[str, str]) -> Ground:
+    indexes = await facts.indexes(*place)
+    if indexes is None:
+        return UNKNOWN
+    # The index of `_id` always has the collation of the collection.
+    by_bytes = any(index.keys == ((_ID, 1),) and index.complete for index in indexes)
+    return Ground(by_bytes, partial(serves_surely, indexes))
+
+
+class Find:
+    """A `find` of one caller; `send` sends a command."""
+
+    def __init__(
+        self,
+        place: tuple[str, str],
+        parts: Parts,
+        projection: Mapping[str, Any] | None,
+        bounds: tuple[int, int],
+        comment: Any,
+    ) -> None:
+        self._place = place
+        self._parts = parts
+        self._projection = projection or {}
+        self._skip, self._limit = bounds
+        self._comment = comment
+
+    async def run(
+        self, send: Send, facts: Facts | None, order: Order, take: Take | None
+    ) -> list[Document]:
+        """The documents in this order; without facts no index is asked for."""
+        if not self._parts.behind:
+            return await send(self._build_find(self._parts.front, order), take)
+        served = facts is not None and await is_served(facts, self._place, order, self._parts.front)
+        needs_find = _is_find_only(self._projection) or (
+            not served and _has_sort_key(self._projection)
+        )
+        shown = {_ID: 1} if needs_find else self._projection
+        command = self._build(order, served, shown)
+        if not needs_find:
+            return await send(command, take)
+        ids = [one[_ID] for one in await send(command, None) if _ID in one]
+        documents = await self._read(ids, order, send) if ids else []
+        return await hand_over(documents, take)
+
+    def _build_find(self, filter: Mapping[str, Any], order: Order) -> Document:
+        options = {"projection": self._projection, **order._asdict(), "comment": self._comment}
+        bounds = {"limit": self._limit, "skip": self._skip}
+        return build_find(self._place[1], filter, **bounds, options=options)
+
+    def _build(self, order: Order, served: bool, projection: Mapping[str, Any]) -> Document:
+        """The pipeline; an order that no index serves is made of what has passed the fence."""
+        hint, sort = order.hint, dict(order.sort)
+        if _NATURAL in sort and hint in (None, sort):  # both at once, the database refuses
+            hint, sort = sort, {}
+        stages = self._parts.stages
+        if sort:
+            stages.insert(stages.index(FENCE) if served else len(stages), {"$sort": sort})
+        if self._skip:
+            check_skip(self._skip)
+            stages.append({"$skip": self._skip})
+        stages.append({"$limit": self._limit})
+        if projection:
+            stages.append({"$project": projection})
+        command = build_aggregate(self._place[1], stages, limit=self._limit, comment=self._comment)
+        return {**command, "hint": hint} if hint else command
+
+    async def _read(self, ids: list[Any], order: Order, send: Send) -> list[Document]:
+        """The documents of these ids, in their order, if they still match what is in front."""
+        conditions = [self._parts.front, {_ID: {"$in": ids}}]
+        options: Document = {"comment": self._comment}
+        if _is_positional(self._projection):
+            # Which element it is depends on all conditions. They see no other documents than these.
+            conditions.append(self._parts.behind)
+            options["hint"] = {_ID: 1}
+        if _has_sort_key(self._projection):
+            options["sort"] = order.sort
+        hides_id = _ID in self._projection and not self._projection[_ID]
+        options["projection"] = {
+            path: shown for path, shown in self._projection.items() if path != _ID or not hides_id
+        }
+        command = build_find(self._place[1], {"$and": conditions}, limit=len(ids), options=options)
+        found = {_key_of(one[_ID]): one for one in await send(command, None)}
+        documents = [found[key] for key in map(_key_of, ids) if key in found]
+        if hides_id:
+            for document in documents:
+                del document[_ID]
+        return documents
+
+
+def _is_find_only(projection: Mapping[str, Any]) -> bool:
+    return has_key(projection, _FIND_ONLY) or _is_positional(projection)
+
+
+def _is_positional(projection: Mapping[str, Any]) -> bool:
+    return any(path.endswith(".$") for path in projection)
+
+
+def _has_sort_key(projection: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(one, Mapping) and one.get("$meta") == "sortKey" for one in projection.values()
+    )
+
+
+def _key_of(id: Any) -> bytes:
+    """An id as something that can be looked up: one that is a document cannot."""
+    return bson.encode({_ID: id})
