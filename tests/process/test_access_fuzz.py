@@ -6,7 +6,6 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -286,9 +285,6 @@ def test_filters_that_callers_send_to_apps_fail_because_of_hidden_rows(
     assert all("$expr" in one["operation"] and one["row"] for one in leaks)
 
 
-@pytest.mark.skipif(
-    find_spec("docgraph.store.guard.fence") is None, reason="there is no fence to hold"
-)
 def test_no_request_fails_because_of_a_hidden_row(vault: Staff) -> None:
     done = vault.fuzz(*FAILING)
     assert done.code == 0, done.stdout + done.stderr

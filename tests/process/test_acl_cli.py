@@ -232,8 +232,8 @@ def test_indexes_that_row_filters_want_are_recommended(commands: Commands) -> No
         "late": {"readFilter": {"owner": {"$gt": 5}}},
     }
     database["acl"].insert_many(
-        {"_id": id, "roles": ["x"], "predicate": "true", "mongo": mongo}
-        for id, mongo in filters.items()
+        {"_id": id, "roles": ["x"], "predicate": "true", "priority": number, "mongo": mongo}
+        for number, (id, mongo) in enumerate(filters.items())
     )
     mounts = json.dumps([{"what": f"/{commands.db}", "where": "/"}])
 

@@ -159,8 +159,12 @@ def test_where_no_browser_speaks_a_body_of_a_form_is_refused_unless_forms_are_ta
 
 
 def test_a_link_from_elsewhere_may_lead_here_and_a_script_from_elsewhere_may_not_read():
-    check_forgery(make_request("GET", sec_fetch_site="cross-site"))
+    link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
+    check_forgery(make_request("GET", **link, sec_fetch_dest="document"))
     check_forgery(make_request("GET", content_type="text/plain"))
+    for loaded in ({"sec_fetch_site": "cross-site"}, {**link, "sec_fetch_dest": "iframe"}):
+        with pytest.raises(Forbidden):
+            check_forgery(make_request("GET", **loaded))
     for origin in ("https://evil.org", "null"):
         with pytest.raises(Forbidden):
             check_forgery(make_request("GET", origin=origin))
