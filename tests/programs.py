@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,15 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, LocatorAssertions
 
-__all__ = ["HANGS_SECONDS", "PATIENCE_MS", "expect", "launched_browser", "require", "run_program"]
+__all__ = [
+    "HANGS_SECONDS",
+    "PATIENCE_MS",
+    "expect",
+    "launched_browser",
+    "open_terminal",
+    "require",
+    "run_program",
+]
 
 # The first is the same browser without the frame that nobody sees: it costs half as much.
 _BROWSERS = (
@@ -55,6 +64,14 @@ def require(*names: str) -> None:
     missing = [name for name in names if shutil.which(name) is None]
     if missing:
         pytest.skip(f"needs a program that is not installed: {', '.join(missing)}")
+
+
+def open_terminal() -> tuple[int, int]:
+    """Both ends of a pseudo terminal; skip the test where the machine has none (no /dev/pts)."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        pytest.skip(f"needs a pseudo terminal, which this machine does not offer: {error}")
 
 
 async def run_program(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
