@@ -53,9 +53,7 @@ class GuardedMongo:
 @contextmanager
 def guarding(directory: Path, options: MongodOptions) -> Iterator[GuardedMongo]:
     """It, started, with its first user."""
-    key, password = directory / "key", secrets.token_hex(16)
-    key.write_text(secrets.token_hex(32))
-    key.chmod(0o600)
+    password, key = secrets.token_hex(16), write_key(directory / "key")
     node = Node(directory / "data", replace(options, key_file=key), lambda message: None)
     try:
         node.launch(time.monotonic() + _SECONDS)
@@ -66,6 +64,13 @@ def guarding(directory: Path, options: MongodOptions) -> Iterator[GuardedMongo]:
     finally:
         node.kill()  # a clean end takes a second, and is of no use
         node.stop()
+
+
+def write_key(path: Path) -> Path:
+    """The file of a key that members of a set have in common."""
+    path.write_text(secrets.token_hex(32))
+    path.chmod(0o600)
+    return path
 
 
 def _configure(host: str, password: str) -> None:

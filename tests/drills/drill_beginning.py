@@ -17,6 +17,7 @@ from pymongo import MongoClient
 from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.node import Node
 from tests.drills.server import DrillServer, serving, wait_until
+from tests.guarded_mongo import write_key
 from tests.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.timeout(300)
@@ -80,9 +81,7 @@ def test_f20_a_host_is_not_there(members: ReplicaSet, tmp_path: Path, other: str
 @contextmanager
 def guarded_database(directory: Path) -> Iterator[str]:
     """A `mongod` that asks for logins; its address, which stays the same at every start."""
-    key = directory.with_suffix(".key")
-    key.write_text("a key of the drill, which nothing else uses".replace(" ", ""))
-    key.chmod(0o600)
+    key = write_key(directory.with_suffix(".key"))
     options = MongodOptions(cache_gb=0.25, is_member=False, key_file=key)
     node = Node(directory, options, lambda message: None)
     try:
