@@ -36,7 +36,8 @@ chroot "$0" "$@"
 exit $?
 """
 CARRIED = re.compile(
-    r"PIP_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|(?i:https?|all|no)_(?i:proxy)|TESTERS"
+    r"PIP_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|TESTERS"
+    r"|(?i:https?|all|no)_(?i:proxy)"
 )
 CARRIED_FILES = [
     *("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt"),
