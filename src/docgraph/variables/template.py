@@ -22,7 +22,7 @@ from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
-from docgraph.variables.values import MATCH_NOTHING, NOTHING
+from docgraph.variables.values import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
 
 __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
@@ -69,13 +69,13 @@ class Template:
         """The value for this scope; raises `NotBound`, `BadValue` or `SecurityViolation`.
 
         A filter that cannot match is `MATCH_NOTHING` itself (see `matches_nothing`); a single
-        condition or value that has no value is `NOTHING`. Where the parent lacks a foreign key, a
-        filter cannot match and there are no stages (decision 11).
+        condition or value that has no value is `NOTHING`. Where the parent lacks a foreign key,
+        filters cannot match and stages are `NO_DOCUMENTS` (decision 11).
         """
         try:
             value = self._render(scope)
         except MissingKey:
-            return MATCH_NOTHING if self.context == "filter" else []
+            return MATCH_NOTHING if self.context == "filter" else NO_DOCUMENTS
         return MATCH_NOTHING if value is NOTHING and self.context == "filter" else value
 
     @property

@@ -119,7 +119,7 @@ def _build_pipeline(
     fetch: Fetch, mapping: AggregationMapping, scope: Scope, run: Run
 ) -> Pipeline | None:
     stages = mapping.stages.render(scope)
-    if not stages:
+    if not stages or matches_nothing(stages):
         return None
     if not fetch.is_list:
         return Pipeline(stages, 1, 1)
