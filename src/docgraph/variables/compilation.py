@@ -7,7 +7,7 @@ supplied value is taken in, so that what a caller sends can never become an oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from docgraph.variables.names import Reference, Source, parse_reference
 from docgraph.variables.operators import OperatorKind, UnknownOperator, is_known
 from docgraph.variables.paths import compile_field, parse_path, render_path
 from docgraph.variables.scope import Scope
+from docgraph.variables.shapes import ConstantPart
 from docgraph.variables.values import NOTHING, UNBOUND
 
 __all__ = [
@@ -120,12 +121,20 @@ class Compilation:
     root_paths: set[str] = field(default_factory=set)
     options: dict[str, Reference] = field(default_factory=dict)  # what optional parts depend on
     unknown: list[UnknownOperator] = field(default_factory=list)
+    constants: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # stages
 
     def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
         """Remember an operator that nobody here knows; the database may."""
         if not is_known(name, kind):
             ours = self.vocabulary.operators
             self.unknown.append(UnknownOperator(render_place(where), name, kind, ours))
+
+    def list_constants(self) -> Iterator[ConstantPart]:
+        """The stages without placeholders; a pipeline of `$lookup` may use variables around it."""
+        for where, stage in self.constants.items():
+            is_inner = any(where[:end] in self.constants for end in range(len(where)))
+            is_alone = not is_inner and "$lookup" not in where
+            yield ConstantPart(render_place(where), stage, is_alone)
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
         """Remember a mistake and go on, so that all of them are found."""

@@ -132,7 +132,10 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
     for key, item in value.items():
         if key.startswith("$"):
             compilation.see_operator(key, "filter", (*where, key))
-        parts[key] = compilation.build(item, (*where, key), _position_of(key, position))
+        part = compilation.build(item, (*where, key), _position_of(key, position))
+        if isinstance(part, Constant):
+            compilation.constants[(*where, key)] = {"$match": {key: item}}
+        parts[key] = part
     render = combine_document(value, parts)
     return _without_empty(render) if parts.keys() & {"$and", "$nor"} else render
 

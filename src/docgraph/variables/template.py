@@ -20,6 +20,7 @@ from docgraph.variables.operators import UnknownOperator
 from docgraph.variables.optional import decide
 from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
+from docgraph.variables.shapes import ConstantPart
 from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
 from docgraph.variables.values import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
@@ -48,7 +49,8 @@ class Template:
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
     `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
     document), all in dot notation; `uses` are the places of all of them. `unknown` are operators of
-    the database that docgraph does not know, `options` the names that optional parts depend on.
+    the database that docgraph does not know, `constants` the stages that hold none of all that,
+    `options` the names that optional parts depend on.
     """
 
     source: Any
@@ -59,6 +61,7 @@ class Template:
     uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
     unknown: tuple[UnknownOperator, ...] = field(default=(), repr=False, compare=False)
+    constants: tuple[ConstantPart, ...] = field(default=(), repr=False, compare=False)
     options: Mapping[str, Reference] = field(default_factory=dict, repr=False, compare=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
     _decided: LruDict[frozenset[str], Template] = field(
@@ -152,6 +155,7 @@ def inspect_template(
         tuple(compilation.uses),
         vocabulary,
         tuple(compilation.unknown),
+        tuple(compilation.list_constants()),
         compilation.options,
         render,
     )
