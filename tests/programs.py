@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ __all__ = [
     "launched_browser",
     "open_terminal",
     "require",
+    "require_semaphores",
     "run_program",
 ]
 
@@ -72,6 +74,14 @@ def open_terminal() -> tuple[int, int]:
         return os.openpty()
     except OSError as error:
         pytest.skip(f"needs a pseudo terminal, which this machine does not offer: {error}")
+
+
+def require_semaphores() -> None:
+    """Skip the test where processes cannot have locks in common (no /dev/shm)."""
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except OSError as error:
+        pytest.skip(f"needs locks of several processes, which this machine does not offer: {error}")
 
 
 async def run_program(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:

@@ -131,3 +131,16 @@ def test_a_test_without_a_terminal_is_skipped() -> None:
     found = {path.name for path in FILES if "openpty" in names_in(path)}
 
     assert found == {"programs.py"}
+
+
+def test_the_server_needs_no_shared_memory_file_system() -> None:
+    """A machine may have no /dev/shm, which locks and arrays of `multiprocessing` live in."""
+    found = {
+        name.name
+        for path in ROOT.glob("src/**/*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("multiprocessing")
+        for name in node.names
+    }
+
+    assert found <= {"Connection", "Pipe", "recv_handle", "send_handle", "wait"}
