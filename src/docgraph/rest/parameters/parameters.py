@@ -24,7 +24,6 @@ from docgraph.variables import mark_caller
 
 __all__ = ["Count", "Parameters", "parse_avars", "parse_parameters"]
 
-_JSON = "{["  # begins a value that is not a name
 _MOST_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES = {
@@ -168,7 +167,7 @@ def _read_sort(values: list[str], settings: Mongo) -> dict[str, Any]:
 def _read_order(text: str) -> dict[str, Any]:
     if not text:
         raise RequestError("Illegal sort parameter", hint="name a property, or send a JSON object")
-    if text[0] not in _JSON:
+    if text[0] != "{" and not _is_array(text):
         return _read_signed(text, "Illegal sort parameter")
     order = _decode_object(text, "Invalid sort parameter")
     if not isinstance(order, dict):
@@ -180,6 +179,14 @@ def _read_order(text: str) -> dict[str, Any]:
                 "(for descending)"
             )
     return {path: value if isinstance(value, dict) else int(value) for path, value in order.items()}
+
+
+def _is_array(text: str) -> bool:
+    """Whether it is a JSON array, and not a name that begins like one."""
+    try:
+        return text[0] == "[" and isinstance(decode(text), list)
+    except BodyError:
+        return False
 
 
 def _read_signed(text: str, complaint: str) -> dict[str, Any]:
@@ -210,7 +217,7 @@ def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
     text = value.strip()
     if not text:
         raise RequestError("illegal hint parameter")
-    if text[0] in _JSON:
+    if text[0] == "{" or _is_array(text):
         hint = _decode_object(text, "illegal hint parameter")
         if not isinstance(hint, dict) or not hint:
             raise RequestError("illegal hint parameter")
