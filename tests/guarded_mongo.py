@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import socket
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,13 +14,8 @@ from uuid import uuid4
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from docgraph.embedded.binary import (
-    SET_NAME,
-    MongodOptions,
-    build_command,
-    find_binary,
-    tie_to_owner,
-)
+from docgraph.embedded.binary import SET_NAME, MongodOptions
+from docgraph.embedded.node import Node
 
 Document = dict[str, Any]
 
@@ -33,8 +27,8 @@ _POLL_SECONDS = 0.05
 class GuardedMongo:
     """Where it is, and an administrator's client; users are made for a test and go with it."""
 
-    def __init__(self, port: int, password: str) -> None:
-        self.host = f"127.0.0.1:{port}"
+    def __init__(self, host: str, password: str) -> None:
+        self.host = host
         # Polling needs one connection, opened at once: no test sees another one appear later.
         self.admin: MongoClient[Document] = MongoClient(
             self.render_uri(_ROOT, password), serverMonitoringMode="poll"
@@ -59,35 +53,28 @@ class GuardedMongo:
 @contextmanager
 def guarding(directory: Path, options: MongodOptions) -> Iterator[GuardedMongo]:
     """It, started, with its first user."""
-    key, data, password = directory / "key", directory / "db", secrets.token_hex(16)
-    key.write_text(secrets.token_hex(32))
-    key.chmod(0o600)
-    data.mkdir()
-    port = _find_port()
-    command = build_command(find_binary(), data, directory / "log", port, options)
-    process = subprocess.Popen(
-        tie_to_owner([*command, "--auth", "--keyFile", str(key)]), stdout=subprocess.DEVNULL
-    )
+    password, key = secrets.token_hex(16), write_key(directory / "key")
+    node = Node(directory / "data", replace(options, key_file=key), lambda message: None)
     try:
-        _configure(port, password)
-        mongo = GuardedMongo(port, password)
+        node.launch(time.monotonic() + _SECONDS)
+        _configure(node.host, password)
+        mongo = GuardedMongo(node.host, password)
         with mongo.admin:
             yield mongo
     finally:
-        process.kill()  # a clean end takes a second, and is of no use
-        process.wait(_SECONDS)
+        node.kill()  # a clean end takes a second, and is of no use
+        node.stop()
 
 
-def _find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def write_key(path: Path) -> Path:
+    """The file of a key that members of a set have in common."""
+    path.write_text(secrets.token_hex(32))
+    path.chmod(0o600)
+    return path
 
 
-def _configure(port: int, password: str) -> None:
+def _configure(host: str, password: str) -> None:
     """From this machine the first user may be made, and nothing else."""
-    host = f"127.0.0.1:{port}"
     deadline = time.monotonic() + _SECONDS
     members = [{"_id": 0, "host": host}]
     with MongoClient[Document](host, directConnection=True) as client:

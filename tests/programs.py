@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +24,9 @@ __all__ = [
     "PATIENCE_MS",
     "expect",
     "launched_browser",
+    "open_terminal",
     "require",
+    "require_semaphores",
     "run_program",
 ]
 
@@ -66,6 +70,22 @@ def require(*names: str) -> None:
     missing = [name for name in names if shutil.which(name) is None]
     if missing:
         pytest.skip(f"needs a program that is not installed: {', '.join(missing)}")
+
+
+def open_terminal() -> tuple[int, int]:
+    """Both ends of a pseudo terminal; skip the test where the machine has none (no /dev/pts)."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        pytest.skip(f"needs a pseudo terminal, which this machine does not offer: {error}")
+
+
+def require_semaphores() -> None:
+    """Skip the test where processes cannot have locks in common (no /dev/shm)."""
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except OSError as error:
+        pytest.skip(f"needs locks of several processes, which this machine does not offer: {error}")
 
 
 async def run_program(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:

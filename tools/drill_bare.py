@@ -2,8 +2,8 @@
 
     python tools/drill_bare.py [PYTEST_ARGUMENT ...]
 
-Makes the tree with debootstrap, copies the files that git knows into it, carries over what this
-machine's package registries need (pip's configuration, proxies, certificates) and runs
+Makes the tree with debootstrap, clones the last commit into it, carries over what this machine's
+package registries need (pip's configuration, proxies, certificates) and runs
 `drill_bare_inside.py` in it. Mounts and processes live in namespaces of their own, so that nothing
 of them is left however this ends. Ends with 77 where the drill cannot be done, and says why.
 """
@@ -31,11 +31,13 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
 # the first process of its namespace: it takes in those whose parents died, as a real one does.
 ENTER = """
 mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" &&
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts" &&
 chroot "$0" "$@"
 exit $?
 """
 CARRIED = re.compile(
-    r"PIP_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|(?i:https?|all|no)_(?i:proxy)"
+    r"PIP_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|TESTERS"
+    r"|(?i:https?|all|no)_(?i:proxy)"
 )
 CARRIED_FILES = [
     *("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt"),
@@ -62,7 +64,7 @@ def refuse(reason: str) -> None:
 
 
 def carried_environment() -> dict[str, str]:
-    """The variables that lead to the package registries, and nothing else of this machine."""
+    """The variables that lead to the package registries, and how many testers the caller wants."""
     return {name: text for name, text in os.environ.items() if CARRIED.fullmatch(name)}
 
 
@@ -94,14 +96,20 @@ def find_apt_proxy() -> dict[str, str]:
     return {"http_proxy": found[1]} if found else {}
 
 
-def copy_checkout(tree: Path, place: str = CHECKOUT) -> None:
-    """The files that git knows, as they are now."""
+def copy_checkout(tree: Path, place: str) -> None:
+    """Copy the files that git knows, as they are now."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in listing.stdout.decode().split("\0"):
         source, target = ROOT / name, tree / place[1:] / name
         if name and source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+
+
+def clone_checkout(tree: Path) -> None:
+    """A clone of the last commit, as a stranger gets it; changes that are not committed stay."""
+    command = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(tree / CHECKOUT[1:])]
+    subprocess.run(command, check=True)
 
 
 def carry_over(tree: Path) -> None:
@@ -138,7 +146,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="docgraph-bare-") as place:
         tree = Path(place, "tree")
         make_tree(tree, Path(place, "debootstrap.log"))
-        copy_checkout(tree)
+        clone_checkout(tree)
         carry_over(tree)
         return run_inside(tree, arguments)
 

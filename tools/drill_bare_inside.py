@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 CANNOT = 77
 START_SECONDS = 900
 STOP_SECONDS = 60
-TEST_SECONDS = 3600
+TEST_SECONDS = 7200  # a machine that also does other work takes its time
 # The command that `make run` prints for people to paste: its address and the body behind -d.
 PRINTED = re.compile(r"curl -s (\S+).*?-d '(.*?)'", re.DOTALL)
 

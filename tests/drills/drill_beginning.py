@@ -5,8 +5,6 @@ make drill-beginning            make drill-f06 for one of them
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,8 +14,10 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions, find_binary
+from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.node import Node
 from tests.drills.server import DrillServer, serving, wait_until
+from tests.guarded_mongo import write_key
 from tests.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.timeout(300)
@@ -79,18 +79,16 @@ def test_f20_a_host_is_not_there(members: ReplicaSet, tmp_path: Path, other: str
 
 
 @contextmanager
-def guarded_database(directory: Path, port: int) -> Iterator[str]:
-    """A `mongod` that asks for logins; its address."""
-    directory.mkdir(exist_ok=True)
-    command = [str(find_binary()), "--dbpath", str(directory), "--port", str(port), "--auth"]
-    command += ["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            with MongoClient[dict[str, Any]]("127.0.0.1", port) as mongo:
-                mongo.admin.command("ping")
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
+def guarded_database(directory: Path) -> Iterator[str]:
+    """A `mongod` that asks for logins; its address, which stays the same at every start."""
+    key = write_key(directory.with_suffix(".key"))
+    options = MongodOptions(cache_gb=0.25, is_member=False, key_file=key)
+    node = Node(directory, options, lambda message: None)
+    try:
+        node.launch(time.monotonic() + options.start_timeout)
+        yield node.host
+    finally:
+        node.stop()
 
 
 def create_user(address: str, password: str) -> None:
@@ -107,21 +105,21 @@ def change_password(address: str, old: str, new: str) -> None:
 
 def test_f22_the_login_is_changed_under_a_running_server(tmp_path: Path) -> None:
     """Connections that are open go on; new ones are refused until the server has the new one."""
-    old, new, port = "first-secret", "second-secret", find_port()
-    uri = f"mongodb://app:{old}@127.0.0.1:{port}/"
+    old, new = "first-secret", "second-secret"
     data = tmp_path / "data"
     options = {"mongo__mongo_mounts": MOUNTS}
-    with guarded_database(data, port) as address:
+    with guarded_database(data) as address:
         create_user(address, old)
+    uri = f"mongodb://app:{old}@{address}/"
     with ExitStack() as stack:
         database = stack.enter_context(ExitStack())
-        address = database.enter_context(guarded_database(data, port))
+        address = database.enter_context(guarded_database(data))
         server = stack.enter_context(serving(tmp_path, mclient__connection_string=uri, **options))
         wait_until(lambda: server.ask("PUT", "/drill")[0] in (200, 201))
         change_password(address, old, new)
         meanwhile = server.ask("GET", THINGS)
         database.close()
-        database.enter_context(guarded_database(data, port))
+        database.enter_context(guarded_database(data))
         time.sleep(3)
         restarted = server.ask("GET", THINGS)
         log = server.log.read_text()
@@ -132,7 +130,7 @@ def test_f22_the_login_is_changed_under_a_running_server(tmp_path: Path) -> None
     assert restarted[2] < 0.5
     assert old not in log
     assert new not in log
-    with guarded_database(data, port):
+    with guarded_database(data):
         begun = time.monotonic()
         renewed = uri.replace(old, new)
         with serving(tmp_path, mclient__connection_string=renewed, **options) as server:
@@ -140,8 +138,3 @@ def test_f22_the_login_is_changed_under_a_running_server(tmp_path: Path) -> None
             took = time.monotonic() - begun
     print(f"with the new password it answers {took:.1f} s after its start")
     assert took < LONGEST_START
-
-
-def find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -15,7 +15,6 @@ import json
 import os
 import socket
 import struct
-import subprocess
 import time
 from base64 import b64encode
 from collections import Counter
@@ -28,7 +27,9 @@ import pytest
 from bson import ObjectId
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions, build_command, find_binary
+from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.node import Node
+from docgraph.embedded.replication import build_uri
 from tests.drills.server import DrillServer, serving
 
 pytestmark = pytest.mark.timeout(300)
@@ -60,23 +61,13 @@ User = dict[str, Any]
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
     """The address of a `mongod` that is no member of a set."""
-    data = tmp_path / "standalone"
-    data.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = MongodOptions(cache_gb=0.25)
-    command = build_command(find_binary(), data, tmp_path / "mongod.log", port, options)
-    at = command.index("--replSet")
-    del command[at : at + 2]
-    uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as mongod:
-        try:
-            with MongoClient[User](uri) as mongo:
-                mongo.admin.command("ping")
-            yield uri
-        finally:
-            mongod.terminate()
+    options = MongodOptions(cache_gb=0.25, is_member=False)
+    node = Node(tmp_path / "standalone", options, lambda message: None)
+    try:
+        node.launch(time.monotonic() + options.start_timeout)
+        yield build_uri(node.host)
+    finally:
+        node.stop()
 
 
 @pytest.mark.parametrize("tokens", TOKENS)

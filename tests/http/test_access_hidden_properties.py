@@ -405,7 +405,7 @@ async def test_writes_with_the_etag_of_a_document_go_on(server: Service) -> None
     """Its condition is a part of the filter, and the etag need not be shown."""
     await hide(server, {"name": 1})
     etag = (await ask(server, "/people/c", "PATCH", json={"name": "Cyd"})).headers["etag"]
-    for tag, status in (("0" * 24, 404), (etag, 200)):
+    for tag, status in (("0" * 24, 412), (etag, 200)):
         headers = {"If-Match": tag}
         reply = await ask(server, "/people/c", "PATCH", json={"name": "x"}, headers=headers)
         assert reply.status == status

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from pymongo.asynchronous.client_session import AsyncClientSession
 
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import DataRequest, Exchange
+from docgraph.exchange import DataRequest, Exchange, Resource, Write
 from docgraph.exchange.errors import RequestError
 from docgraph.observe.events import CommandFinished, RequestFinished
+from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.service import MongoService
+from docgraph.store.driver.client import Client
 from docgraph.store.transactions import writing
 from tests.http.batches import answers_of, entry, failed_entry
 from tests.http.harness import Document, Mongo, Reply, failing, listening
@@ -420,20 +423,71 @@ async def test_a_conflict_with_another_writer_leads_to_another_try(api: Api, qui
     assert ids(api) == ["1"]
 
 
-async def test_after_a_few_tries_a_conflict_is_told(api: Api, quick: None) -> None:
+class SessionTaker(DataInterceptor):
+    """Takes a session of the pool before every write, as any other request might, and keeps it."""
+
+    name: ClassVar[str] = "session-taker"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.taken: list[AsyncClientSession] = []
+
+    def resolve(self, resource: Resource) -> bool:
+        return resource.collection == "things"
+
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
+    ) -> Write:
+        self.taken.append(self._client.start_session())
+        await self._client.admin.command("ping", session=self.taken[-1])
+        return write
+
+    async def give_back(self) -> None:
+        for one in self.taken:
+            await one.end_session()
+
+
+async def test_a_try_that_failed_at_its_commit_does_not_conflict_with_the_next(api: Api) -> None:
+    """Its transaction is still open if the commit did not reach it, with what it has written."""
+    store = api.service.app.store
+    taker, interceptors = SessionTaker(store.client), store.interceptors
+    interceptors.install([taker])
     failure = {"errorCode": WRITE_CONFLICT, **TRANSIENT}
-    with failing(api.mongo, "update", **failure), listening(CommandFinished) as commands:
+    try:
+        with failing(api.mongo, "commitTransaction", mode={"times": 2}, **failure):
+            reply = await send(api, entry("POST", "/things", {"_id": "1"}))
+    finally:
+        interceptors._installed.remove(taker)
+        interceptors.install([])
+        await api.service.there(taker.give_back())
+
+    assert [one["status"] for one in answers_of(reply)] == [201]
+    assert len(taker.taken) == 3
+
+
+async def test_conflicts_are_tried_again_until_the_deadline(
+    hasty_server: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_LONGEST_PAUSE", 0.02)
+    failure = {"errorCode": WRITE_CONFLICT, **TRANSIENT}
+    with (
+        own_database(hasty_server) as api,
+        failing(api.mongo, "update", **failure),
+        listening(CommandFinished) as commands,
+    ):
         reply = await send(
             api,
             entry("POST", "/things", {"_id": "1"}),
             entry("PATCH", "/things/1", {"n": 1}),
         )
 
-    assert (reply.status, failed_entry(reply)) == (409, 1)
-    assert reply.json["hint"] == "try again"
-    assert ids(api) == []
-    tried = [one for one in commands if one.command == "update" and one.db == api.db]
-    assert len(tried) == writing._TRIES
+        # On a busy machine the time may be up in the middle of a try.
+        assert reply.status in (408, 409)
+        if reply.status == 409:
+            assert (failed_entry(reply), reply.json["hint"]) == (1, "try again")
+        assert ids(api) == []
+        tried = [one for one in commands if one.command == "update" and one.db == api.db]
+        assert len(tried) > writing._TRIES
 
 
 async def test_batches_that_change_the_same_documents_all_get_through(api: Api) -> None:
@@ -443,10 +497,8 @@ async def test_batches_that_change_the_same_documents_all_get_through(api: Api) 
         *(send(api, *order) for order in (first, first[::-1], first, first[::-1]))
     )
 
-    done = sum(reply.status == 200 for reply in replies)
-    assert {reply.status for reply in replies} <= {200, 409}
-    assert done >= 1
-    assert [one["n"] for one in api.things.find()] == [done, done]
+    assert [reply.status for reply in replies] == [200] * 4
+    assert [one["n"] for one in api.things.find()] == [4, 4]
 
 
 async def test_a_commit_whose_outcome_nobody_tells_is_told_as_that(api: Api) -> None:

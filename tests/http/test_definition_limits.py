@@ -93,7 +93,9 @@ def joins(name: Any) -> dict[str, list[Document]]:
         "facet": [{"$facet": {"f": [lookup], "g": []}}],
         "nested": [{"$lookup": beside}],
         "nested-union": [{"$unionWith": {"coll": "own", "pipeline": [piped]}}],
-        "documents": [{"$lookup": {"pipeline": [{"$documents": []}, {"$unionWith": name}]}}],
+        "documents": [
+            {"$lookup": {"pipeline": [{"$documents": []}, {"$unionWith": name}], "as": "d"}}
+        ],
         "optional": [{"$ifvar": ["x", lookup]}],
         "otherwise": [{"$ifvar": ["x", {"$limit": 1}, [{"$limit": 2}, piped]]}],
         "escaped": [{"_$unionWith": name}],

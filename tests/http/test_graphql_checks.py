@@ -107,6 +107,93 @@ async def test_an_operator_that_only_we_do_not_know_is_a_warning(
     assert warning.endswith(f"docgraph does not know {operator}, but this database does")
 
 
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"find": {"a": {"$size": "x"}}}, "find.a"),
+    ({"find": {"name": {"$arg": ["@user._id", None]}, "a": {"$type": "nonsense"}}}, "find.a"),
+    ({"find": {"$expr": {"$eq": [1]}}}, "find.$expr"),
+    ({"stages": [{"$match": {"a": {"$mod": 1}}}]}, "stages[0].$match"),
+    ({"stages": [{"$limit": 1}, {"$project": {"a": 1, "b": 0}}]}, "stages[1].$project"),
+    ({"stages": [{"$group": {"_id": None, "n": 1}}]}, "stages[0].$group"),
+    ({"stages": [{"$fill": {}}]}, "stages[0].$fill"),
+    ({"stages": [{"$match": {}}, {"$addFields": {"a": {"$divide": [1]}}}]}, "stages[1].$addFields"),
+    (
+        {
+            "stages": [
+                {"$facet": {"a": [{"$skip": {"$arg": ["@now", 0]}}, {"$redact": {"$eq": 1}}]}}
+            ]
+        },
+        "stages[0].$facet.a[1].$redact",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mapping", "where"), REFUSED)
+async def test_what_the_database_cannot_run_is_refused_with_its_place(
+    service: Service, mapping: Any, where: str
+) -> None:
+    """Decision 7: by the database itself, which is asked to explain it and reads nothing."""
+    with pytest.raises(DefinitionError) as refused:
+        await service.define("app", SCHEMA, {"Query": {"items": service.find("items", **mapping)}})
+
+    assert refused.value.message == (
+        f"Wrong GraphQL App definition: mappings.Query.items.{where}: MongoDB cannot run this"
+    )
+    assert refused.value.hint == "compare its arguments with the reference of MongoDB"
+
+
+RUN: list[dict[str, Any]] = [
+    {"find": {"$text": {"$search": "x"}}},
+    {"find": {"at": {"$near": [1, 2]}}},
+    {"stages": [{"$match": {"$text": {"$search": "x"}}}, {"$sort": {"s": {"$meta": "textScore"}}}]},
+    {"stages": [{"$geoNear": {"near": [1, 2], "distanceField": "d"}}]},
+    {
+        "stages": [
+            {
+                "$lookup": {
+                    "from": "items",
+                    "let": {"x": "$name"},
+                    "pipeline": [
+                        {"$match": {"$expr": {"$eq": ["$name", "$$x"]}}},
+                        {"$limit": {"$arg": ["@now", 1]}},
+                    ],
+                    "as": "same",
+                }
+            }
+        ]
+    },
+    {"stages": [{"$documents": [{"name": "a"}]}]},
+    {"stages": [{"$unionWith": "items"}, {"$sample": {"size": 1}}]},
+]
+
+
+@pytest.mark.parametrize("mapping", RUN, ids=str)
+async def test_what_cannot_be_tried_alone_is_stored(service: Service, mapping: Any) -> None:
+    mappings = {"Query": {"items": service.find("items", **mapping)}}
+
+    await service.define("app", SCHEMA, mappings)
+
+
+async def test_stages_are_tried_in_one_command_and_nothing_is_read(service: Service) -> None:
+    stages = [{"$match": {"n": number}} for number in range(50)]
+    mappings = {"Query": {"items": service.find("items", stages=[*stages, {"$limit": 5}])}}
+    with listening(CommandFinished) as commands:
+        await service.define("app", SCHEMA, mappings)
+
+    asked = [one.command for one in commands if one.command in ("explain", "aggregate")]
+    assert asked == ["explain"]
+
+
+async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None:
+    facts, place = service.app.store.facts, (service.db, "items")
+    forbidden = [{"$out": "items"}, {"$match": {"$where": "1"}}, {"$limit": "x"}]
+    with listening(CommandFinished) as commands:
+        refused = await service.there(facts.find_refused(forbidden, place))
+
+    assert refused == [2]
+    assert {one.command for one in commands} == {"explain"}
+    assert len(commands) == 2
+
+
 async def test_the_database_is_asked_about_an_operator_once(service: Service) -> None:
     asked = []
     for _ in range(2):

@@ -337,7 +337,7 @@ async def test_errors_name_no_host_file_or_python_type(service: Service) -> None
         {
             "Query": {
                 "a": service.stages("rows", {"$project": {"name": {"$toInt": "$name"}}}),
-                "b": service.find("rows", {"name": {"$regex": "("}}),
+                "b": service.find("rows", {"name": {"$regex": {"$arg": ["@user.pattern", "("]}}}),
             }
         },
     )

@@ -400,6 +400,32 @@ async def test_a_stage_of_the_blacklist_is_refused(mongo_client: Mongo, mongo_ur
 
 
 @pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ({"$limit": "x"}, "[0].$limit: must be a whole number above 0"),
+        ({"$match": {"$or": 1}}, "[0].$match.$or: must be an array of one filter or more"),
+        ({"$match": {"a": {"$size": "x"}}}, "[0].$match: MongoDB cannot run this"),
+        (
+            {"$match": {"a": {"$size": "x"}, "b": {"$var": "b"}}},
+            "[0].$match.a: MongoDB cannot run this",
+        ),
+        ({"$project": {"a": 1, "b": 0}}, "[0].$project: MongoDB cannot run this"),
+    ],
+)
+async def test_a_stage_whose_arguments_cannot_work_is_not_stored(
+    api: Api, stage: Any, message: str
+) -> None:
+    entry = {"uri": "a", "stages": [stage]}
+    put = await api.put("/things", {"aggrs": [entry]})
+    patched = await api.patch("/things", {"aggrs": [entry]})
+
+    for reply in (put, patched):
+        assert reply.status == 400, reply.text
+        assert reply.json["message"].endswith(f"aggrs[0].stages{message}")
+    assert (await api.get("/things/_meta")).status == 404
+
+
+@pytest.mark.parametrize(
     ("stage", "place", "hint"),
     [
         ({"$match": {"$orr": [{"a": 1}]}}, "[0].$match.$orr", "did you mean $or?"),

@@ -91,6 +91,23 @@ RESOURCES: dict[str, list[Ask]] = {
         ),
         get("/things/_AGGRS/x", 404),
     ],
+    "malformed avars are 400 at every resource": [
+        *(
+            get(path, 400, query={"avars": avars}, message="illegal avars parameter")
+            for avars in ("{", "[1]", '{"$x":1}')
+            for path in (
+                *("/", "/_size", "/_meta", "/things", "/things/_size", "/things/_meta"),
+                *("/things/two", "/things/_indexes", "/things/_aggrs/x", "/_schemas"),
+            )
+        ),
+        post("/things", {}, 400, query={"avars": "{"}),
+        put("/things/two", {}, 400, query={"avars": "{"}),
+        get("/things", query={"avars": '{"x": 1}'}),
+    ],
+    "an order that is an array is 400": [
+        *refused("sort", "[1]", "Invalid sort parameter"),
+        *refused("sort", '[{"x":1}]', "Invalid sort parameter"),
+    ],
     "an aggregation without a name takes no method": [
         get("/things/_aggrs", 405, message="method GET not allowed"),
         get("/things/_streams", 405, message="method GET not allowed"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import select
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from tests.programs import HANGS_SECONDS
+from tests.programs import HANGS_SECONDS, open_terminal
 
 ROOT = Path(__file__).parents[2]
 _PYTHON = (sys.executable, "-m", "docgraph")
@@ -133,7 +132,7 @@ def start_at_terminal(
 
     The process is told to end with the block, and its last words are read.
     """
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     merged = {**os.environ, **(environment or {})}
     order = {"arguments": arguments, "cwd": str(cwd), "files": None, "environment": merged}
     try:

@@ -16,6 +16,7 @@ from docgraph.embedded.binary import find_binary
 from docgraph.embedded.libraries import find_pycurl_libraries
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.exchange.errors import StartupError
+from tests.guarded_mongo import guarding
 from tests.replica_set import kill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pycurl's libraries are for Linux")
@@ -82,6 +83,15 @@ def test_mongod_runs_with_the_libraries_of_pycurl_alone_which_later_starts_know(
 
     assert mongo.start() == first
     assert [bool(line) for line in starts.read_text().splitlines()] == [False, True, True]
+
+
+def test_a_mongod_of_tests_that_requires_logins_runs_with_them_too(
+    starts: Path, tmp_path: Path, mongod_options: MongodOptions
+) -> None:
+    with guarding(tmp_path, mongod_options) as guarded, guarded.user(["root"]) as name:
+        assert is_alive(guarded.render_uri(name, "secret"))
+
+    assert [bool(line) for line in starts.read_text().splitlines()] == [False, True]
 
 
 def test_nothing_changes_where_the_system_has_the_libraries(

@@ -87,3 +87,60 @@ def test_what_a_page_shows_is_waited_for() -> None:
     found = [one for path in FILES for one in find_momentary(path)]
 
     assert found == [], "use expect of tests/programs.py"
+
+
+ROOT = TESTS.parent
+# Only these name the program: one starts it, the others test how it is found and called.
+NAMES_MONGOD = {
+    "src/docgraph/embedded/binary.py",
+    "src/docgraph/embedded/node.py",
+    "tests/process/test_embedded.py",
+    "tests/process/test_embedded_libraries.py",
+    "tests/unit/embedded/test_mongo.py",
+}
+
+
+def names_in(path: Path) -> set[str]:
+    """What a file imports by name, and what it reads as an attribute."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+    return found
+
+
+def test_one_function_starts_every_mongod() -> None:
+    """A machine may lack libcurl, which `Node` then provides; nothing else may start a mongod."""
+    files = [
+        *FILES,
+        *(one for top in ("src", "bench", "tools") for one in ROOT.glob(f"{top}/**/*.py")),
+    ]
+    found = {
+        str(path.relative_to(ROOT))
+        for path in files
+        if "node_modules" not in path.parts and names_in(path) & {"find_binary", "_packaged"}
+    }
+
+    assert found <= NAMES_MONGOD, "use Node of docgraph.embedded.node"
+
+
+def test_a_test_without_a_terminal_is_skipped() -> None:
+    """See `open_terminal` of tests/programs.py: a machine may have no /dev/pts."""
+    found = {path.name for path in FILES if "openpty" in names_in(path)}
+
+    assert found == {"programs.py"}
+
+
+def test_the_server_needs_no_shared_memory_file_system() -> None:
+    """A machine may have no /dev/shm, which locks and arrays of `multiprocessing` live in."""
+    found = {
+        name.name
+        for path in ROOT.glob("src/**/*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("multiprocessing")
+        for name in node.names
+    }
+
+    assert found <= {"Connection", "Pipe", "recv_handle", "send_handle", "wait"}

@@ -18,7 +18,14 @@ from uuid import UUID
 
 import orjson
 
-from docgraph.codec.scalars import build_date, build_millis, render_decimal, render_far_date
+from docgraph.codec.scalars import (
+    INT32_MAX,
+    INT32_MIN,
+    build_date,
+    build_millis,
+    render_decimal,
+    render_far_date,
+)
 from docgraph.codec.types import (
     Binary,
     DatetimeMS,
@@ -40,7 +47,7 @@ class JsonMode(StrEnum):
     """How values that JSON does not know are written."""
 
     STANDARD = "standard"  # of the REST API unless asked otherwise
-    STRICT = "strict"
+    STRICT = "strict"  # extended JSON 1
     EXTENDED = "extended"
     RELAXED = "relaxed"
     SHELL = "shell"
@@ -58,10 +65,11 @@ _OPTIONS = (
     (re.UNICODE, "u"),
     (re.VERBOSE, "x"),
 )
-_UUID_SUBTYPE = 4
 _MAX_SAFE = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
-# A regular expression that can stand between slashes and be read back unchanged.
-_BETWEEN_SLASHES = re.compile(r"[^/\\\[\]*\x00-\x1f][^/\\\[\]\x00-\x1f]*")
+# A regular expression that is read back unchanged between slashes, its own ones escaped.
+_BETWEEN_SLASHES = re.compile(
+    r"(?!\*)(?:[^\\\[\]\x00-\x1f]|\\[^/\x00-\x1f]|\[(?:[^\\\]\x00-\x1f]|\\[^/\x00-\x1f])*\])+"
+)
 
 
 def double_form(number: float) -> dict[str, str]:
@@ -139,6 +147,11 @@ def _binary(value: bytes) -> Any:
     return {"$binary": {"base64": b64encode(value).decode(), "subType": f"{subtype:02x}"}}
 
 
+def _old_binary(value: bytes) -> Any:
+    subtype = value.subtype if isinstance(value, Binary) else 0
+    return {"$binary": b64encode(value).decode(), "$type": f"{subtype:02X}"}
+
+
 def _regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
     pattern, options = _regex_parts(value)
     return {"$regularExpression": {"pattern": pattern, "options": options}}
@@ -187,7 +200,9 @@ def _shell_object_id(value: ObjectId) -> Any:
 
 
 def _shell_long(value: Int64) -> Any:
-    return orjson.Fragment(f'NumberLong("{int(value)}")')
+    number = str(int(value))
+    is_short = INT32_MIN <= value <= INT32_MAX
+    return orjson.Fragment(f"NumberLong({number})" if is_short else f'NumberLong("{number}")')
 
 
 def _shell_decimal(value: Decimal128) -> Any:
@@ -207,15 +222,14 @@ def _shell_timestamp(value: Timestamp) -> Any:
 
 def _shell_binary(value: bytes) -> Any:
     subtype = value.subtype if isinstance(value, Binary) else 0
-    if subtype == _UUID_SUBTYPE and len(value) == 16:  # noqa: PLR2004
-        return orjson.Fragment(f'UUID("{UUID(bytes=bytes(value))}")')
-    return orjson.Fragment(f'BinData({subtype}, "{b64encode(value).decode()}")')
+    return orjson.Fragment(f'new BinData({subtype}, "{b64encode(value).decode()}")')
 
 
 def _shell_regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
     pattern, options = _regex_parts(value)
     if _BETWEEN_SLASHES.fullmatch(pattern):
-        return orjson.Fragment(f"/{pattern}/{options}")
+        escaped = pattern.replace("/", "\\/")
+        return orjson.Fragment(f"/{escaped}/{options}")
     return orjson.Fragment(b'RegExp(%b, "%b")' % (orjson.dumps(pattern), options.encode()))
 
 
@@ -234,9 +248,11 @@ _STANDARD: dict[type, Form] = {
     MaxKey: lambda _: {"$maxKey": 1},
     UUID: str,  # orjson writes it so; the store returns binary of subtype 4 instead
 }
-_STRICT = _STANDARD | {Int64: _long}
+_MARKED_LONGS = _STANDARD | {Int64: _long}
+_GRAPHQL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
+_STRICT = _GRAPHQL | {Binary: _old_binary, bytes: _old_binary}
 _RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
-_EXTENDED = _STRICT | {datetime: _extended_date, DatetimeMS: _extended_date}
+_EXTENDED = _MARKED_LONGS | {datetime: _extended_date, DatetimeMS: _extended_date}
 _SHELL: dict[type, Form] = {
     ObjectId: _shell_object_id,
     Int64: _shell_long,
@@ -252,7 +268,6 @@ _SHELL: dict[type, Form] = {
     MaxKey: lambda _: orjson.Fragment("MaxKey"),
     UUID: str,
 }
-_GRAPHQL = _STRICT | {Regex: _regex_operator, re.Pattern: _regex_operator}
 _PLAIN = _STANDARD | {
     ObjectId: str,
     Int64: _plain_long,

@@ -35,6 +35,8 @@ class MongodOptions:
     oplog_mb: int = 512
     journal_ms: int = 10
     test_commands: bool = False
+    is_member: bool = True  # of a replica set, which change streams and transactions need
+    key_file: Path | None = None  # with one, clients must log in
     start_timeout: float = 60.0
     stop_timeout: float = 30.0
 
@@ -75,11 +77,14 @@ def _packaged() -> Iterator[Path]:
 def build_command(
     binary: Path, data: Path, log: Path, port: int, options: MongodOptions
 ) -> list[str]:
-    """Build the command line of a member of the set `docgraph` on loopback."""
+    """Build the command line: on loopback, and by default a member of the set `docgraph`."""
     command = [str(binary), "--dbpath", str(data), "--logpath", str(log), "--logappend"]
-    command += ["--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET_NAME, "--quiet"]
+    command += ["--port", str(port), "--bind_ip", "127.0.0.1", "--quiet"]
     command += ["--nounixsocket", "--wiredTigerCacheSizeGB", str(options.cache_gb)]
-    command += ["--oplogSize", str(options.oplog_mb)]
+    if options.is_member:
+        command += ["--replSet", SET_NAME, "--oplogSize", str(options.oplog_mb)]
+    if options.key_file:
+        command += ["--auth", "--keyFile", str(options.key_file)]
     # What one member alone has confirmed reaches change streams with the journal.
     command += ["--journalCommitInterval", str(options.journal_ms)]
     # An empty database takes 20 MB of disk instead of 300.

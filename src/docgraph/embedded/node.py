@@ -171,10 +171,16 @@ class Node:
                 return False
             self.check_alive()
             self.check_time(deadline)
-            if _is_listening(self.port) and serves_directory(self.port, self.directory.data):
+            if _is_listening(self.port) and self._answers():
                 return True
             time.sleep(POLL_SECONDS)
         return False
+
+    def _answers(self) -> bool:
+        """Whether our `mongod` has the port; one that requires a login cannot be asked."""
+        if self._options.key_file:
+            return True
+        return serves_directory(self.port, self.directory.data)
 
     def _lend_libraries(self) -> bool:
         """Whether the process lacked libraries of the system that the next one will have."""

@@ -7,7 +7,7 @@ what cannot be found out (a view, a missing right) is None.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -18,15 +18,26 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
+from docgraph.exchange.errors import (
+    DocgraphError,
+    Overloaded,
+    QueryError,
+    SecurityViolation,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
 from docgraph.store.driver.observed import Observed
 from docgraph.store.explain import read_plan
+from docgraph.store.guard.stages import Policy, check_pipeline, has_key
 from docgraph.store.names import check_namespace
 
-__all__ = ["Facts", "Index"]
+__all__ = ["CANNOT_RUN", "CHECK_ARGUMENTS", "Facts", "Index"]
+
+CANNOT_RUN: Final = "MongoDB cannot run this"
+CHECK_ARGUMENTS: Final = "compare its arguments with the reference of MongoDB"
 
 T = TypeVar("T")
 Place = tuple[str, str]
@@ -39,6 +50,14 @@ _NAMESPACE_NOT_FOUND: Final = 26
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _LOCAL: Final = Consistency(concern="local")
 
+# BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidPipelineOperator, ConversionFailure;
+# what else is wrong with a stage has a number without a name.
+_PARSING: Final = frozenset({2, 9, 14, 72, 168, 241})
+# These have to be the first stage, or need one that is.
+_NOT_TRIED: Final = frozenset(
+    {"$documents", "$geonear", "$meta", "$near", "$nearsphere", "$text"}
+    | {"$search", "$searchmeta", "$vectorsearch"}
+)
 # An operand that is wrong has other words.
 _UNKNOWN: Final = re.compile("unknown|unrecognized", re.IGNORECASE)
 _PROBES: Final[Mapping[str, tuple[Callable[[str], Document], ...]]] = {
@@ -164,6 +183,28 @@ class Facts:
             return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
         return False
 
+    async def find_refused(self, stages: Sequence[Mapping[str, Any]], place: Place) -> list[int]:
+        """The numbers of those stages that the database refuses to parse; nothing is executed."""
+        tried = [number for number, one in enumerate(stages) if _can_be_tried(one, place[0])]
+        if not await self._refuses([stages[number] for number in tried], place):
+            return []
+        return [number for number in tried if await self._refuses([stages[number]], place)]
+
+    async def _refuses(self, stages: list[Mapping[str, Any]], place: Place) -> bool:
+        if not stages:
+            return False
+        pipeline = [{"$match": {"_id": {"$in": []}}}, *stages]
+        command: Document = {"aggregate": place[1], "pipeline": pipeline, "cursor": {}}
+        try:
+            await self._commands.explain(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+        except DocgraphError as error:
+            cause = error.__cause__
+            if isinstance(error, _PASSING) or not isinstance(cause, OperationFailure):
+                return False
+            name = str((cause.details or {}).get("codeName", ""))
+            return cause.code in _PARSING or name.startswith("Location")
+        return False
+
     def forget(self) -> None:
         """Ask anew, for all collections."""
         self._counts.clear()
@@ -200,6 +241,14 @@ class Facts:
             if isinstance(cause, OperationFailure) and cause.code == _NAMESPACE_NOT_FOUND:
                 return []
             return None
+
+
+def _can_be_tried(stage: Mapping[str, Any], db: str) -> bool:
+    try:
+        check_pipeline([stage], db=db, policy=Policy(allow_cross_database=True))
+    except (SecurityViolation, QueryError):
+        return False
+    return not has_key(stage, _NOT_TRIED)
 
 
 async def _ask(load: Callable[[], Awaitable[T | None]]) -> T | None:

@@ -15,6 +15,7 @@ from docgraph.variables.paths import (
 )
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
+from docgraph.variables.shapes import ConstantPart, find_shape
 from docgraph.variables.stages import flatten_stages
 from docgraph.variables.template import Context, Template, compile_template, inspect_template
 from docgraph.variables.values import (
@@ -36,6 +37,7 @@ __all__ = [
     "UNBOUND",
     "BadValue",
     "CallerDocument",
+    "ConstantPart",
     "Context",
     "Flaw",
     "NotBound",
@@ -53,6 +55,7 @@ __all__ = [
     "Vocabulary",
     "compile_field",
     "compile_template",
+    "find_shape",
     "flatten_stages",
     "get_field",
     "get_value",

@@ -7,16 +7,16 @@ supplied value is taken in, so that what a caller sends can never become an oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.variables.errors import Flaw, NotBound
+from docgraph.variables.errors import Flaw, MissingKey, NotBound
 from docgraph.variables.names import Reference, Source, parse_reference
 from docgraph.variables.operators import OperatorKind, UnknownOperator, is_known
 from docgraph.variables.paths import compile_field, parse_path, render_path
 from docgraph.variables.scope import Scope
+from docgraph.variables.shapes import ConstantPart
 from docgraph.variables.values import NOTHING, UNBOUND
 
 __all__ = [
@@ -74,9 +74,9 @@ class Position:
 
     `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
     that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
-    `absent` stands for a null from a default and for a missing foreign key. `closed` says why
-    nothing can be supplied here. `choices` is how `$in` below it is taken, if not as usual, and
-    `optional` compiles an optional part, where one may stand.
+    `absent` stands for a null from a default and, outside of relations, a missing foreign key.
+    `closed` says why nothing can be supplied here. `choices` is how `$in` below it is taken, if not
+    as usual, and `optional` compiles an optional part, where one may stand.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
@@ -114,28 +114,27 @@ class Compilation:
     """Collects names and flaws while a template is compiled."""
 
     vocabulary: Vocabulary
+    is_relation: bool = False  # a filter or stages, which without a foreign key find nothing
     flaws: list[Flaw] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
-    certain_keys: set[str] = field(default_factory=set)  # those outside of optional parts
     root_paths: set[str] = field(default_factory=set)
     options: dict[str, Reference] = field(default_factory=dict)  # what optional parts depend on
     unknown: list[UnknownOperator] = field(default_factory=list)
-    _options_around: int = 0
-
-    @contextmanager
-    def optionally(self, references: Iterable[Reference]) -> Iterator[None]:
-        """While the parts are compiled that depend on these names being given."""
-        self.options.update({reference.name: reference for reference in references})
-        self._options_around += 1
-        yield
-        self._options_around -= 1
+    constants: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # stages
 
     def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
         """Remember an operator that nobody here knows; the database may."""
         if not is_known(name, kind):
             ours = self.vocabulary.operators
             self.unknown.append(UnknownOperator(render_place(where), name, kind, ours))
+
+    def list_constants(self) -> Iterator[ConstantPart]:
+        """The stages without placeholders; a pipeline of `$lookup` may use variables around it."""
+        for where, stage in self.constants.items():
+            is_inner = any(where[:end] in self.constants for end in range(len(where)))
+            is_alone = not is_inner and "$lookup" not in where
+            yield ConstantPart(render_place(where), stage, is_alone)
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
         """Remember a mistake and go on, so that all of them are found."""
@@ -225,16 +224,17 @@ class Compilation:
             return self.flaw(where, str(error))
         self.uses.append(Use(render_place(where), None))
         self.foreign_keys.add(render_path(path))
-        if not self._options_around:
-            self.certain_keys.add(render_path(path))
         get = compile_field(path)
         adapt = position.adapt_key or position.adapt_stored or position.adapt
-        absent = position.absent
+        absent, is_relation = position.absent, self.is_relation
 
         def render(scope: Scope) -> Any:
             value = get(scope.parent)
-            # decision 11: missing or null never joins
-            return absent if value is None else adapt(value)
+            if value is not None:
+                return adapt(value)
+            if is_relation:
+                raise MissingKey
+            return absent
 
         return render
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from docgraph.exchange.errors import DefinitionError, QueryError
 
-__all__ = ["BadValue", "Flaw", "NotBound", "TemplateError"]
+__all__ = ["BadValue", "Flaw", "MissingKey", "NotBound", "TemplateError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,7 @@ class BadValue(QueryError):
     """A value that cannot stand where the mapping puts it."""
 
     code: ClassVar[str] = "bad-value"
+
+
+class MissingKey(Exception):
+    """The parent has no value for a foreign key that is used: nothing is joined (decision 11)."""

@@ -2,10 +2,11 @@
 
 A supplied value is compared, never run: a document or list from outside is wrapped in `$eq`. Only
 an argument of the type Regex is a pattern; a stored regular expression is a value like others.
-What has no value (a null from a default, a missing foreign key) makes the smallest condition
-around it match nothing (decisions 9 and 11): an alternative of `$or` falls away, a conjunction
-with it matches nothing, `$nor` over it loses it. A negated condition (`$ne`, `$nin`, `$not`) is
-one condition like any other and matches nothing too: a filter without its value fails closed.
+What has no value (a null from a default) makes the smallest condition around it match nothing
+(decision 9): an alternative of `$or` falls away, a conjunction with it matches nothing, `$nor` over
+it loses it. A negated condition (`$ne`, `$nin`, `$not`) is one condition like any other and matches
+nothing too: a filter without its value fails closed. A missing foreign key makes the whole filter
+match nothing, wherever it is (decision 11).
 
 Null elements of a foreign key that is an array are dropped under a plain `$in`, which joins. Under
 every other operator, and so under an `$in` inside `$not`, `$nor` or `$elemMatch`, they mean what
@@ -131,7 +132,10 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
     for key, item in value.items():
         if key.startswith("$"):
             compilation.see_operator(key, "filter", (*where, key))
-        parts[key] = compilation.build(item, (*where, key), _position_of(key, position))
+        part = compilation.build(item, (*where, key), _position_of(key, position))
+        if isinstance(part, Constant):
+            compilation.constants[(*where, key)] = {"$match": {key: item}}
+        parts[key] = part
     render = combine_document(value, parts)
     return _without_empty(render) if parts.keys() & {"$and", "$nor"} else render
 

@@ -29,8 +29,8 @@ def build_optional(
         return compilation.flaw((*where, 0), "must name one argument or more")
     found = [compilation.reference(name, (*where, 0)) for name in names]
     references: list[Reference] = [reference for reference in found if reference is not None]
-    with compilation.optionally(references):
-        branches = [build(value[i], (*where, i)) for i in range(1, len(value))]
+    compilation.options.update({reference.name: reference for reference in references})
+    branches = [build(value[i], (*where, i)) for i in range(1, len(value))]
 
     def render(scope: Scope) -> Any:
         if all(scope.is_bound(reference) for reference in references):

@@ -78,6 +78,7 @@ def _build_stage(compilation: Compilation, value: Any, where: Place, position: P
         return compilation.flaw(where, "a stage must have exactly one key, the name of the stage")
     body = compilation.build(value[name], (*where, name), _BODIES.get(name, PLAIN))
     if isinstance(body, Constant):
+        compilation.constants[(*where, name)] = value
         return Constant(value)
     return _render_stage(name, body)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from docgraph.runtime import LruDict
 from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Use, Vocabulary
-from docgraph.variables.errors import Flaw, TemplateError
+from docgraph.variables.errors import Flaw, MissingKey, TemplateError
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import CONDITION, WHOLE_FILTER
 from docgraph.variables.names import Reference
@@ -20,9 +20,10 @@ from docgraph.variables.operators import UnknownOperator
 from docgraph.variables.optional import decide
 from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
+from docgraph.variables.shapes import ConstantPart
 from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
-from docgraph.variables.values import MATCH_NOTHING, NOTHING
+from docgraph.variables.values import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
 
 __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
@@ -46,10 +47,10 @@ class Template:
     """A compiled value: what it was written as, what it uses, and how it is rendered.
 
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
-    `foreign_keys` the paths of `$fk` (`certain_keys` those outside of optional parts), `root_paths`
-    those below `rootDoc` (empty: the whole document), all in dot notation; `uses` are the places of
-    all of them. `unknown` are operators of the database that docgraph does not know, `options`
-    the names that optional parts depend on.
+    `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
+    document), all in dot notation; `uses` are the places of all of them. `unknown` are operators of
+    the database that docgraph does not know, `constants` the stages that hold none of all that,
+    `options` the names that optional parts depend on.
     """
 
     source: Any
@@ -60,7 +61,7 @@ class Template:
     uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
     unknown: tuple[UnknownOperator, ...] = field(default=(), repr=False, compare=False)
-    certain_keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    constants: tuple[ConstantPart, ...] = field(default=(), repr=False, compare=False)
     options: Mapping[str, Reference] = field(default_factory=dict, repr=False, compare=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
     _decided: LruDict[frozenset[str], Template] = field(
@@ -71,9 +72,13 @@ class Template:
         """The value for this scope; raises `NotBound`, `BadValue` or `SecurityViolation`.
 
         A filter that cannot match is `MATCH_NOTHING` itself (see `matches_nothing`); a single
-        condition or value that has no value is `NOTHING`.
+        condition or value that has no value is `NOTHING`. Where the parent lacks a foreign key,
+        filters cannot match and stages are `NO_DOCUMENTS` (decision 11).
         """
-        value = self._render(scope)
+        try:
+            value = self._render(scope)
+        except MissingKey:
+            return MATCH_NOTHING if self.context == "filter" else NO_DOCUMENTS
         return MATCH_NOTHING if value is NOTHING and self.context == "filter" else value
 
     @property
@@ -139,7 +144,7 @@ def inspect_template(
     source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
 ) -> tuple[Template, list[Flaw]]:
     """The template as far as it can be compiled, and its flaws: what a checker wants to know."""
-    compilation = Compilation(vocabulary)
+    compilation = Compilation(vocabulary, is_relation=context in ("filter", "stages"))
     render: Callable[[Scope], Any] = compilation.build(source, (), _POSITIONS[context])
     template = Template(
         source,
@@ -150,7 +155,7 @@ def inspect_template(
         tuple(compilation.uses),
         vocabulary,
         tuple(compilation.unknown),
-        frozenset(compilation.certain_keys),
+        tuple(compilation.list_constants()),
         compilation.options,
         render,
     )

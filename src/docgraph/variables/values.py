@@ -21,6 +21,7 @@ __all__ = [
     "MATCH_NOTHING",
     "MAX_REGEX_LENGTH",
     "NOTHING",
+    "NO_DOCUMENTS",
     "UNBOUND",
     "CallerDocument",
     "Mark",
@@ -48,14 +49,16 @@ NOTHING: Final = Mark.NOTHING
 
 MATCH_NOTHING: Final[dict[str, Any]] = {"_id": {"$in": []}}
 """A filter that no document satisfies; the server answers it without looking at the data."""
+NO_DOCUMENTS: Final[list[dict[str, Any]]] = [{"$match": MATCH_NOTHING}]
+"""The stages that find nothing: to have none would be to find everything."""
 
 FORBIDDEN_FROM_CALLERS: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
 MAX_REGEX_LENGTH: Final = 512
 
 
 def matches_nothing(filter_: Any) -> bool:
-    """Whether a rendered filter is known to match no document, so that no query is needed."""
-    return filter_ is MATCH_NOTHING
+    """Whether a rendered filter, or stages, find no document for sure: no query is needed."""
+    return filter_ is MATCH_NOTHING or filter_ is NO_DOCUMENTS
 
 
 class CallerDocument(dict[str, Any]):

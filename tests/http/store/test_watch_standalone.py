@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded import node as embedded
-from docgraph.embedded.binary import MongodOptions, build_command
+from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.node import Node
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotSupported
@@ -26,22 +26,11 @@ pytestmark = pytest.mark.anyio
 SOON = Deadline.never()
 
 
-def build_standalone(*arguments: Any) -> list[str]:
-    """The command of a member without what makes it one."""
-    command = build_command(*arguments)
-    for option in ("--replSet", "--oplogSize"):
-        place = command.index(option)
-        del command[place : place + 2]
-    return command
-
-
 @pytest.fixture
-def standalone_uri(
-    tmp_path: Path, mongod_options: MongodOptions, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    monkeypatch.setattr(embedded, "build_command", build_standalone)
-    server = Node(tmp_path, mongod_options, lambda message: None)
-    server.launch(time.monotonic() + mongod_options.start_timeout)
+def standalone_uri(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[str]:
+    options = replace(mongod_options, is_member=False)
+    server = Node(tmp_path, options, lambda message: None)
+    server.launch(time.monotonic() + options.start_timeout)
     yield f"mongodb://{server.host}/?directConnection=true"
     server.stop()
 

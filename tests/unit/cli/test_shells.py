@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import require
+from tests.programs import open_terminal, require
 
 COMMAND = Path(sys.executable).with_name("docgraph")
 SECONDS = 60.0
@@ -88,7 +87,7 @@ class Terminal:
 @contextmanager
 def interactive(shell: str, env: dict[str, str]) -> Iterator[Terminal]:
     """The shell, without anybody's settings."""
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     process = subprocess.Popen(
         [shell, "-f", "-i"],
         stdin=theirs,

@@ -210,13 +210,35 @@ def test_relaxed_dates_are_texts_from_1970_to_9999(value: Any, expected: str) ->
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
+        (Regex("^a", "mi"), '{"$regex":"^a","$options":"im"}'),
+        (b"hi", '{"$binary":"aGk=","$type":"00"}'),
+        (Binary(b"hi", 0x8A), '{"$binary":"aGk=","$type":"8A"}'),
+        (Timestamp(7, 3), '{"$timestamp":{"t":7,"i":3}}'),
+        (Decimal128("1.5"), '{"$numberDecimal":"1.5"}'),
+        (MinKey(), '{"$minKey":1}'),
+    ],
+)
+def test_strict_writes_extended_json_1(value: Any, expected: str) -> None:
+    assert encode(value, JsonMode.STRICT).decode() == expected
+    assert decode(expected) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
         (nan, "NaN"),
         (inf, "Infinity"),
         (Decimal128("1.5"), 'NumberDecimal("1.5")'),
         (Timestamp(7, 3), "Timestamp(7, 3)"),
-        (b"hi", 'BinData(0, "aGk=")'),
-        (Binary(bytes(16), 4), 'UUID("00000000-0000-0000-0000-000000000000")'),
+        (Int64(-5), "NumberLong(-5)"),
+        (Int64(2**31), 'NumberLong("2147483648")'),
+        (b"hi", 'new BinData(0, "aGk=")'),
+        (Binary(bytes(16), 4), 'new BinData(4, "AAAAAAAAAAAAAAAAAAAAAA==")'),
         (Regex("^a", "i"), "/^a/i"),
+        (Regex("a/b", "i"), "/a\\/b/i"),
+        (Regex(r"\\/[^/\]]\d*", "i"), r"/\\\/[^\/\]]\d*/i"),
+        (Regex(r"a\/b", "i"), r'RegExp("a\\/b", "i")'),
+        (Regex("*", ""), 'RegExp("*", "")'),
         (Regex("a/b\n", "i"), 'RegExp("a/b\\n", "i")'),
         (Regex("", ""), 'RegExp("", "")'),
         (DatetimeMS(2**62), "new Date(4611686018427387904)"),
@@ -224,8 +246,9 @@ def test_relaxed_dates_are_texts_from_1970_to_9999(value: Any, expected: str) ->
         (MaxKey(), "MaxKey"),
     ],
 )
-def test_shell_writes_calls(value: Any, expected: str) -> None:
+def test_shell_writes_calls_that_are_read_back(value: Any, expected: str) -> None:
     assert encode(value, JsonMode.SHELL).decode() == expected
+    assert decode(expected) == value or value != value  # noqa: PLR0124 - NaN
     assert encode({"a": [value, None]}, JsonMode.SHELL).decode() == f'{{"a":[{expected},null]}}'
 
 

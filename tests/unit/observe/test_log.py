@@ -29,6 +29,7 @@ from docgraph.observe.events import (
 from docgraph.observe.log import Log, open_log
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import Place, RequestTrace
+from tests.programs import open_terminal
 
 
 class Session:
@@ -177,7 +178,7 @@ def test_colours_are_for_terminals_only(start: Callable[..., Session]) -> None:
 
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    screen, terminal = os.openpty()
+    screen, terminal = open_terminal()
     log = open_log(Logging(), fd=terminal)
 
     emit(DatabaseLost("gone"))

@@ -262,7 +262,23 @@ def test_a_missing_or_null_foreign_key_never_joins(parent: Any) -> None:
     assert matches_nothing(render({"_id": {"$fk": "k"}}, parent=parent))
     assert matches_nothing(render({"_id": {"$in": {"$fk": "k"}}}, parent=parent))
     assert matches_nothing(render({"_id": {"$gt": {"$fk": "k"}}}, parent=parent))
-    assert render({"$or": [{"_id": {"$fk": "k"}}, {"a": 1}]}, parent=parent) == {"$or": [{"a": 1}]}
+    for filter_ in (
+        {"$or": [{"_id": {"$fk": "k"}}, {"a": 1}]},
+        {"$nor": [{"_id": {"$fk": "k"}}]},
+        {"$nor": [{"a": 1, "b": {"$in": [{"$fk": "k"}, 1]}}]},
+        {"a": {"$not": {"$elemMatch": {"b": {"$fk": "k"}}}}},
+        {"$expr": {"$not": [{"$eq": ["$a", {"$fk": "k"}]}]}},
+        {"a": {"$arg": ["x", {"$fk": "k"}]}},
+    ):
+        assert matches_nothing(render(filter_, parent=parent)), filter_
+
+
+def test_a_missing_foreign_key_of_a_part_that_is_left_out_does_not_count() -> None:
+    """Decision 11 speaks of keys that are used."""
+    optional = {"$and": [{"a": 1}, {"$ifarg": ["x", {"_id": {"$fk": "k"}}]}]}
+
+    assert render(optional, parent={}) == {"$and": [{"a": 1}]}
+    assert matches_nothing(render(optional, {"x": 1}, parent={}))
 
 
 def test_nulls_in_a_foreign_key_array_do_not_join() -> None:

@@ -10,6 +10,7 @@ from docgraph.graphql.definition.findings import Namespace, Ordering, Question, 
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.order import advise_index
+from docgraph.variables import ConstantPart, UnknownOperator
 
 __all__ = ["MOST_ASKED", "settle"]
 
@@ -23,7 +24,14 @@ async def settle(report: Report, store: Store, settings: Graphql) -> Report:
     """
     refused: list[Question] = []
     asked: dict[Question, Question | None] = {}
+    parts = [one for one in report.questions if isinstance(one, ConstantPart) and one.is_alone]
+    if not report.errors:
+        place, stages = (settings.db, settings.collection), [one.stage for one in parts]
+        found = await store.facts.find_refused(stages[:MOST_ASKED], place)
+        refused += [parts[number] for number in found]
     for question in report.questions:
+        if isinstance(question, ConstantPart):
+            continue
         thing = replace(question, where="")
         if thing not in asked:
             if len(asked) == MOST_ASKED:
@@ -42,10 +50,11 @@ async def _ask(question: Question, store: Store, settings: Graphql) -> Question 
             return question if await store.facts.exists(db, collection) is False else None
         case Ordering(db=db, collection=collection):
             return await _ask_order(question, (db, collection), store)
-        case _:
+        case UnknownOperator():
             place = (settings.db, settings.collection)
             is_refused = await store.facts.refuses_operator(question.name, question.kind, place)
             return question if is_refused else None
+    return None
 
 
 async def _ask_order(question: Ordering, place: tuple[str, str], store: Store) -> Question | None:

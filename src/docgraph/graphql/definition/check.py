@@ -32,7 +32,7 @@ from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
 from docgraph.store.guard.stages import Policy
-from docgraph.variables import BUILT_IN
+from docgraph.variables import BUILT_IN, ConstantPart, find_shape
 from docgraph.variables.compilation import describe
 
 __all__ = [
@@ -103,6 +103,7 @@ def examine_written(
     parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
     findings.questions += parts.report.questions
+    _check_arguments(findings)
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
@@ -110,6 +111,13 @@ def examine_written(
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())
+
+
+def _check_arguments(findings: Findings) -> None:
+    """Refuse stages that can never work; a field that is stored already fails when it is asked."""
+    for part in findings.questions:
+        if isinstance(part, ConstantPart) and (shape := find_shape(part.stage)) is not None:
+            findings.error(part.where, shape)
 
 
 def require_id(report: Report, document: Mapping[str, Any]) -> Report:

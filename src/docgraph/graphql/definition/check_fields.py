@@ -228,7 +228,7 @@ class _FieldChecker:
     def _compile(self, source: Any, key: str, context: Context) -> Template:
         template, flaws = inspect_template(source, context=context)
         self.findings.flaws(join_place(self.where, key), flaws)
-        self.findings.ask(join_place(self.where, key), template.unknown)
+        self.findings.ask(join_place(self.where, key), (*template.unknown, *template.constants))
         return template
 
     def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DefinitionError
-from docgraph.variables import Flaw, UnknownOperator
+from docgraph.store.facts import CANNOT_RUN, CHECK_ARGUMENTS
+from docgraph.variables import ConstantPart, Flaw, UnknownOperator
 
 __all__ = ["Finding", "Findings", "Namespace", "Place", "Question", "Report", "join_place"]
 
@@ -65,8 +66,8 @@ class Ordering:
     advice: str = field(default="", compare=False)
 
 
-Question = UnknownOperator | Namespace | Ordering
-"""Something that only the database knows: its operators, collections and indexes."""
+Question = UnknownOperator | ConstantPart | Namespace | Ordering
+"""Something that only the database knows: its operators and stages, collections and indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,9 @@ class Findings:
         for flaw in flaws:
             self.error(join_place(where, flaw.where), flaw.what, flaw.hint)
 
-    def ask(self, where: str, operators: Iterable[UnknownOperator]) -> None:
-        """Leave the operators of a template at `where` to the database."""
-        self.questions += [replace(one, where=join_place(where, one.where)) for one in operators]
+    def ask(self, where: str, parts: Iterable[UnknownOperator | ConstantPart]) -> None:
+        """Leave operators and stages of a template at `where` to the database."""
+        self.questions += [replace(one, where=join_place(where, one.where)) for one in parts]
 
     def settle(self, question: Question, *, is_refused: bool) -> None:
         """Note what the database says to a question."""
@@ -138,6 +139,9 @@ class Findings:
                 self.error(where, f"MongoDB has no operator {name}", question.hint)
             case UnknownOperator(where=where, name=name):
                 self.warn(where, f"docgraph does not know {name}, but this database does")
+            case ConstantPart(where=where) if is_refused:
+                if not any(error.where.startswith(where) for error in self.errors):
+                    self.error(where, CANNOT_RUN, CHECK_ARGUMENTS)
             case Namespace(where=where) if is_refused:
                 name = f"{question.db}.{question.collection}"
                 self.warn(where, f"there is no collection {name}")

@@ -118,10 +118,8 @@ def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) ->
 def _build_pipeline(
     fetch: Fetch, mapping: AggregationMapping, scope: Scope, run: Run
 ) -> Pipeline | None:
-    if fetch.relation.has_no_key(scope.parent):
-        return None
     stages = mapping.stages.render(scope)
-    if not stages:
+    if not stages or matches_nothing(stages):
         return None
     if not fetch.is_list:
         return Pipeline(stages, 1, 1)

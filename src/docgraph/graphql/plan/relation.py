@@ -67,7 +67,6 @@ class Relation:
     root_paths: tuple[str, ...]
     getters: tuple[Callable[[Any], Any], ...] = field(repr=False, compare=False, default=())
     root_getters: tuple[Callable[[Any], Any], ...] = field(repr=False, compare=False, default=())
-    has_certain_keys: bool = True  # some of the foreign keys are not in optional parts
 
     @property
     def is_independent(self) -> bool:
@@ -80,11 +79,6 @@ class Relation:
         values += [get(root) for get in self.root_getters]
         return freeze(values)
 
-    def has_no_key(self, parent: Any) -> bool:
-        """Whether the parent has none of the foreign keys (decision 11: it joins nothing)."""
-        is_joined = self.has_certain_keys and bool(self.getters)
-        return is_joined and all(get(parent) is None for get in self.getters)
-
 
 def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     """The relation of a mapping."""
@@ -95,10 +89,7 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     root_getters = tuple(map(_root_getter, root_paths))
     if isinstance(mapping, AggregationMapping):
         is_per_parent = bool(keys or roots)
-        is_certain = bool(mapping.stages.certain_keys)
-        return Relation(
-            (), None, is_per_parent, foreign_keys, root_paths, getters, root_getters, is_certain
-        )
+        return Relation((), None, is_per_parent, foreign_keys, root_paths, getters, root_getters)
     joins, rest = _split(mapping.find)
     others = [rest, *(t for t in mapping.templates if t is not mapping.find)]
     is_per_parent = any(template.depends_on_parent for template in others)

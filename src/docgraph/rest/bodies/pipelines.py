@@ -20,11 +20,13 @@ from docgraph.store.guard.references import Reference, find_references
 from docgraph.store.guard.stages import READ_STAGES
 from docgraph.variables import (
     REST,
+    ConstantPart,
     Flaw,
     Template,
     TemplateError,
     UnknownOperator,
     compile_template,
+    find_shape,
     flatten_stages,
     inspect_template,
 )
@@ -74,10 +76,10 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What only the database knows of a stored aggregation: an operator, another collection."""
+    """What only the database knows of a stored aggregation: operators, stages, collections."""
 
     where: str
-    what: UnknownOperator | Reference
+    what: UnknownOperator | ConstantPart | Reference
 
 
 # --- when it is run -------------------------------------------------------------------------------
@@ -171,7 +173,10 @@ def inspect_stages(
     allowed: frozenset[str] = READ_STAGES,
 ) -> Iterator[Flaw]:
     """What is wrong with the stages of the entry at `place`."""
-    _, flaws = inspect_template(stages, vocabulary=REST, context="stages")
+    template, flaws = inspect_template(stages, vocabulary=REST, context="stages")
+    for part in template.constants:
+        if (shape := find_shape(part.stage)) is not None:
+            flaws.append(Flaw(part.where, shape))
     for flaw in flaws:
         yield Flaw(f"{place}.{in_stages(flaw.where)}", flaw.what, flaw.hint)
     if flaws:
@@ -191,6 +196,9 @@ def find_doubts(entries: Any, *, db: str) -> Iterator[Doubt]:
         template, _ = inspect_template(stages, vocabulary=REST, context="stages")
         for operator in template.unknown:
             yield Doubt(f"{place}.{in_stages(operator.where)}", operator)
+        for part in template.constants:
+            if part.is_alone:
+                yield Doubt(f"{place}.{in_stages(part.where)}", part)
         possible = flatten_stages(stages, REST.optional)
         for reference in dict.fromkeys(find_references(possible, db)):
             yield Doubt(f"{place}.stages", reference)

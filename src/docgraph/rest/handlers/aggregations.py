@@ -24,7 +24,7 @@ from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.call import JSON, Call, Handlers
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.lists import JsonList
-from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
+from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown
 from docgraph.store.guard.stages import has_key
@@ -67,12 +67,8 @@ async def _get(call: Call) -> Answer:
 
 async def _render(call: Call, aggregation: Aggregation) -> list[Document]:
     """The pipeline with the variables of this request in it."""
-    avars = parse_avars(
-        call.request.query.get_list("avars"),
-        check_operators=call.context.settings.aggregation_check_operators,
-    )
     template, resolvers = aggregation.stages, call.context.resolvers
-    scope = await build_scope(template.names, avars, call.exchange, resolvers, call.parameters)
+    scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
     try:
         stages: list[Document] = template.render(scope)
     except NotBound as error:

@@ -52,7 +52,7 @@ _UNKNOWN = 500
 async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
     """POST of an array to a collection."""
     if not bodies:
-        return call.answer(_render_counts(WriteResult(), links=[]))
+        return call.answer(_render_counts(WriteResult()))
     if len(bodies) > MAX_DOCUMENTS:
         raise BodyTooLarge(
             f"the body has {len(bodies)} documents, {MAX_DOCUMENTS} are allowed",
@@ -223,11 +223,11 @@ def _finish(call: Call, results: list[Document], result: WriteResult, etag: Obje
     return call.answer(content, [("ETag", str(etag))], 207 if failed else 200)
 
 
-def _render_counts(result: WriteResult, links: list[str] | None = None) -> Document:
-    content: Document = {"inserted": len(result.inserted) + len(result.upserted)}
-    if links is not None:
-        content["links"] = links
-    content |= {
+def _render_counts(result: WriteResult, links: Sequence[str] = ()) -> Document:
+    """The counters, and the paths of the documents that were created."""
+    content: Document = {
+        "inserted": len(result.inserted) + len(result.upserted),
+        "links": list(links),
         "deleted": result.deleted,
         "modified": result.modified,
         "matched": result.matched,

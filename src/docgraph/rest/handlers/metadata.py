@@ -138,16 +138,21 @@ async def put_metadata(
     """Replace the metadata; an answer is the refusal."""
     document = {"_id": _id_of(call), **to_stored(properties), ETAG: etag}
     filter: Document = {"_id": _id_of(call)}
+    # Metadata that does not exist has none of the etags that are asked for.
+    may_insert = condition is None or condition.tags is None
     if condition is not None:
         filter[ETAG] = condition.stored
     try:
-        await _write(call, Write(WriteKind.REPLACE, (document,), filter=filter, upsert=True))
+        write = Write(WriteKind.REPLACE, (document,), filter=filter, upsert=may_insert)
+        result = await _write(call, write)
     except Conflict:
         # Not found by its etag, it could not be inserted either: it is there with another one.
         if condition is None:
             raise
         return await _refuse(call, condition)
-    return None
+    if condition is None or result.matched or result.upserted:
+        return None
+    return await _refuse(call, condition)
 
 
 async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
@@ -162,7 +167,7 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
     async with call.turn(METADATA_STORE, _id_of(call)):
         async for _ in attempts("the metadata"):
             stored = await _read(call)
-            if stored and condition is not None and not condition.admits(stored.get(ETAG)):
+            if condition is not None and not condition.admits((stored or {}).get(ETAG)):
                 return await _refuse(call, condition)
             if stored is None and call.resource.collection is not None:
                 # Metadata of a collection that another instance has dropped would outlive it.
@@ -199,7 +204,9 @@ async def claim_metadata(call: Call) -> Answer | None:
         filter[ETAG] = condition.stored
     claim = Write(WriteKind.UPDATE, update={"$set": {ETAG: ObjectId()}}, filter=filter)
     result = await _write(call, claim)
-    if result.matched or condition is None or await _read(call) is None:
+    if result.matched or condition is None:
+        return None
+    if condition.tags is None and await _read(call) is None:
         return None
     return await _refuse(call, condition)
 

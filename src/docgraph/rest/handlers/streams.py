@@ -23,7 +23,7 @@ from docgraph.exchange.errors import NotFound, SecurityViolation
 from docgraph.rest.bodies.streams import StreamDefinition, find_stream
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.aggregations import find_shown
-from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
+from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
 
@@ -88,14 +88,8 @@ async def _subscribe(call: Call, moment: Document) -> Subscription:
 
 async def _render(call: Call, definition: StreamDefinition, moment: Document) -> list[Document]:
     """The stages with the variables of this request in them."""
-    avars = parse_avars(
-        call.request.query.get_list("avars"),
-        check_operators=call.context.settings.aggregation_check_operators,
-    )
     template, resolvers = definition.stages, call.context.resolvers
-    scope = await build_scope(
-        template.names, avars, call.exchange, resolvers, call.parameters, moment
-    )
+    scope = await build_scope(template.names, call.exchange, resolvers, call.parameters, moment)
     try:
         stages: list[Document] = template.render(scope)
     except NotBound as error:

@@ -1,55 +1,24 @@
-"""Variables of a stored aggregation or stream: `avars`, which the caller gives, and our own.
-
-A value of `avars` stays a value: what stands in it can never become an operator or a field, unless
-`aggregation-check-operators` is off, and even then nothing that runs code.
-"""
+"""Variables of a stored aggregation or stream: `avars`, which the caller gives, and our own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from docgraph.codec import decode
 from docgraph.exchange import Document, Exchange
-from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.rest.parameters.parameters import Parameters
-from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_path
+from docgraph.variables import Resolvers, Scope, Variables, parse_path
 from docgraph.variables.names import REQUEST_TIMES, is_momentary
 from docgraph.variables.resolvers import Fresh
 
-__all__ = ["build_scope", "parse_avars"]
+__all__ = ["build_scope"]
 
-_LONGEST: Final = 200
 _REQUEST: Final = "@request"
 _PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
 
 
-def parse_avars(texts: list[str], *, check_operators: bool) -> Document:
-    """The object in the first `avars` parameter; empty without one."""
-    if not texts:
-        return {}
-    text = texts[0]
-    try:
-        values = decode(text)
-    except BodyError as error:
-        raise RequestError(f"illegal avars parameter: {_cut(text)}", hint=error.message) from None
-    if not isinstance(values, dict):
-        raise RequestError(
-            f"illegal avars parameter, it is not a json object: {_cut(text)}",
-            hint='such as avars={"name": "value"}',
-        )
-    if not check_operators:
-        return {key: mark_caller(value) for key, value in values.items()}
-    if _has_operator(values):
-        raise RequestError(
-            f"illegal avars parameter: {_cut(text)}", hint="no name in it may start with $"
-        )
-    return values
-
-
 async def build_scope(
     names: Iterable[str],
-    avars: Mapping[str, Any],
     exchange: Exchange,
     resolvers: Resolvers,
     parameters: Parameters,
@@ -68,7 +37,7 @@ async def build_scope(
     values = {name: found[current] for name, current in asked.items()}
     if moment is not None:
         _keep_moment(values, moment)
-    return Scope(_expand(avars, names), Variables({**values, **known}))
+    return Scope(_expand(parameters.avars, names), Variables({**values, **known}))
 
 
 def _keep_moment(values: Document, moment: Document) -> None:
@@ -112,13 +81,3 @@ def _put(values: Document, path: tuple[str, ...], value: Any) -> None:
         inner = values.get(step)
         values[step] = values = dict(inner) if isinstance(inner, dict) else {}
     values[last] = value
-
-
-def _has_operator(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(key[:1] == "$" or _has_operator(inner) for key, inner in value.items())
-    return isinstance(value, list) and any(map(_has_operator, value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from docgraph.codec import JsonMode, decode
-from docgraph.exchange import Consistency, DataParameters, WriteConcern
+from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.parameters.concerns import (
@@ -20,8 +20,9 @@ from docgraph.rest.parameters.concerns import (
 from docgraph.rest.parameters.ids import IdType, parse_id_type
 from docgraph.rest.parameters.modes import parse_mode
 from docgraph.rest.sections import Mongo
+from docgraph.variables import mark_caller
 
-__all__ = ["Count", "Parameters", "parse_parameters"]
+__all__ = ["Count", "Parameters", "parse_avars", "parse_parameters"]
 
 _MOST_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -59,6 +60,7 @@ class Parameters(DataParameters):
     read_preference: str | None = None
     read_concern: str | None = None
     write_concern: WriteConcern | None = None
+    avars: Document = field(default_factory=dict)
 
     @property
     def skip(self) -> int:
@@ -165,7 +167,7 @@ def _read_sort(values: list[str], settings: Mongo) -> dict[str, Any]:
 def _read_order(text: str) -> dict[str, Any]:
     if not text:
         raise RequestError("Illegal sort parameter", hint="name a property, or send a JSON object")
-    if text[0] != "{":
+    if text[0] != "{" and not _is_array(text):
         return _read_signed(text, "Illegal sort parameter")
     order = _decode_object(text, "Invalid sort parameter")
     if not isinstance(order, dict):
@@ -177,6 +179,14 @@ def _read_order(text: str) -> dict[str, Any]:
                 "(for descending)"
             )
     return {path: value if isinstance(value, dict) else int(value) for path, value in order.items()}
+
+
+def _is_array(text: str) -> bool:
+    """Whether it is a JSON array, and not a name that begins like one."""
+    try:
+        return text[0] == "[" and isinstance(decode(text), list)
+    except BodyError:
+        return False
 
 
 def _read_signed(text: str, complaint: str) -> dict[str, Any]:
@@ -207,7 +217,7 @@ def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
     text = value.strip()
     if not text:
         raise RequestError("illegal hint parameter")
-    if text[0] == "{":
+    if text[0] == "{" or _is_array(text):
         hint = _decode_object(text, "illegal hint parameter")
         if not isinstance(hint, dict) or not hint:
             raise RequestError("illegal hint parameter")
@@ -215,6 +225,35 @@ def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
     if text[0] in "+-" or value[0] == " ":  # a plus that was decoded to a space
         return {"hint": _read_signed(text, "illegal hint parameter")}
     return {"hint": text}
+
+
+def parse_avars(values: list[str], settings: Mongo) -> Document:
+    """The variables of an aggregation or stream: the object in the first `avars` parameter.
+
+    A value stays a value: nothing in it can become an operator or a field, unless
+    `aggregation-check-operators` is off, and even then nothing that runs code.
+    """
+    complaint = f"illegal avars parameter: {_cut(values[0])}"
+    try:
+        avars = decode(values[0])
+    except BodyError as error:
+        raise RequestError(complaint, hint=error.message) from None
+    if not isinstance(avars, dict):
+        raise RequestError(
+            f"illegal avars parameter, it is not a json object: {_cut(values[0])}",
+            hint='such as avars={"name": "value"}',
+        )
+    if not settings.aggregation_check_operators:
+        return {key: mark_caller(value) for key, value in avars.items()}
+    if _has_operator(avars):
+        raise RequestError(complaint, hint="no name in it may start with $")
+    return avars
+
+
+def _has_operator(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(key[:1] == "$" or _has_operator(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(map(_has_operator, value))
 
 
 def _read_count(values: list[str], settings: Mongo) -> dict[str, Any]:
@@ -253,6 +292,7 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "keys": _read_keys,
     "hint": _read_hint,
     "count": _read_count,
+    "avars": lambda values, settings: {"avars": parse_avars(values, settings)},
     "after": lambda values, _: {"after": values[0]},
     "jsonMode": lambda values, _: {"json_mode": _MODES.get(values[0].lower(), JsonMode.STANDARD)},
     "id_type": lambda values, _: {"id_type": parse_id_type(values[0])},

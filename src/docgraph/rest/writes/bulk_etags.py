@@ -2,7 +2,7 @@
 
 The condition is a part of the write's own filter, as with single documents. `If-Match` holds the
 etags of all the documents, or `*`; `If-None-Match` those that none of them may have. A document
-without an etag fulfils every condition, and creating is never blocked.
+without an etag is written without `If-Match` or with `*`, and creating is never blocked.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A stored etag is an ObjectId, renewed at every write. Whether a condition holds is decided by the
 database together with the write, so that of two writers with the same etag only one wins. A
-document without an etag (written by other means) fulfils every condition.
+document without an etag (written by other means) matches no etag of `If-Match`: its author has
+changed what the caller knew. It is written without `If-Match`, and with `*`.
 
 `If-None-Match` of a write is the other way round: none of the tags may be the stored one, and `*`
 demands that there is nothing yet.
@@ -84,7 +85,7 @@ class Condition:
             return None
         condition: dict[str, Any] = {}
         if self.tags is not None:
-            condition["$in"] = [*_stored_forms(self.tags), None]
+            condition["$in"] = _stored_forms(self.tags)
         if self.unless is not None:
             condition["$nin"] = _stored_forms(self.unless)
         return condition
@@ -94,7 +95,7 @@ class Condition:
         if self.excludes(etag):
             return False
         if etag is None:
-            return True
+            return self.tags is None
         return not self.is_lacking and (self.tags is None or etag in self.tags)
 
     def excludes(self, etag: Any) -> bool:

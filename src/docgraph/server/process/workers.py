@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
 import os
 import signal
 import socket
@@ -20,8 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from multiprocessing.sharedctypes import RawArray
-from typing import Any
+from struct import calcsize
+from typing import Any, Literal
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
@@ -79,12 +80,18 @@ class _Worker:
     pause: float = field(default=_FIRST_PAUSE)
 
 
+def _share(kind: Literal["i", "L"], length: int) -> MutableSequence[int]:
+    """Numbers that forked processes have in common; anonymous memory needs no /dev/shm."""
+    numbers: Any = memoryview(mmap.mmap(-1, length * calcsize(kind))).cast(kind)
+    return numbers  # type: ignore[no-any-return]
+
+
 class WorkerForker(Forker):
     """Forks workers that count their connections together, and show that their loops go round."""
 
     def __init__(self, workers: int) -> None:
         self.connections = make_cells(workers)
-        self.pulses = RawArray("L", workers)
+        self.pulses = _share("L", workers)
         super().__init__(partial(_work, self.connections, self.pulses))
 
 

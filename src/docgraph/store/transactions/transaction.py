@@ -56,6 +56,7 @@ __all__ = [
     "commit",
     "fetch_in",
     "give_up",
+    "is_conflict",
     "is_usable",
     "open_transaction",
 ]
@@ -66,6 +67,7 @@ _ABORT_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 10.0
 _COMMITS: Final = 3
 _RETURN_SECONDS: Final = 0.5
+_CONFLICTS: Final = frozenset({24, 112, 251})  # LockTimeout, WriteConflict, NoSuchTransaction
 _SNAPSHOT_UNAVAILABLE: Final = 246  # of a capped collection there is never one
 
 
@@ -94,8 +96,23 @@ class OpenTransaction(Transaction):
         self.pin = Pin(client, session)
         self.kept = kept
         self.done: list[Done] = []
-        self.is_concluding = False  # what ends it is a unit of its own, whoever began it
+        self.is_concluding = False  # its commit is being sent, whether or not the caller waits
+        self.is_left = False  # the caller no longer waits: what concludes it also closes it
         self._has_failed = False
+
+    async def begin(self) -> None:
+        """Start the first try, or the next one.
+
+        All tries have one session. Starting a transaction ends the previous one of its session,
+        which is still open if its commit failed on the way: with another session, the next try
+        would conflict with it.
+        """
+        self.done, self._has_failed = [], False
+        await self.session.start_transaction(
+            read_concern=ReadConcern("snapshot"),
+            write_concern=pymongo.WriteConcern(MAJORITY),
+            read_preference=ReadPreference.PRIMARY,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -112,12 +129,16 @@ class OpenTransaction(Transaction):
         """Remember a write, with what its interceptors have noted in the context."""
         self.done.append(Done(resource, write, result, exchange, copy_context()))
 
-    async def close(self) -> None:
-        """Undo what is not committed, and give the session back."""
+    async def abort(self) -> None:
+        """Undo what is not committed."""
         if self.session.in_transaction:
-            # What is not told is undone by the server in a while.
+            # The server itself undoes, after a minute, what it is not asked to undo.
             with suppress(TimeoutError, *DRIVER_ERRORS), pymongo.timeout(_ABORT_SECONDS):
                 await self.session.abort_transaction()
+
+    async def close(self) -> None:
+        """Undo what is not committed, and return the session to the pool."""
+        await self.abort()
         await self.session.end_session()
 
     @contextmanager
@@ -153,17 +174,14 @@ def check_transactions(client: Client) -> None:
 
 @asynccontextmanager
 async def open_transaction(client: Client, kept: dict[Any, Any]) -> AsyncIterator[OpenTransaction]:
-    """A transaction; it is undone when this is left, unless it is concluding."""
+    """A transaction to begin, as often as it has to be; its session is closed at the end."""
     transaction = OpenTransaction(client, client.start_session(causal_consistency=False), kept)
     try:
-        await transaction.session.start_transaction(
-            read_concern=ReadConcern("snapshot"),
-            write_concern=pymongo.WriteConcern(MAJORITY),
-            read_preference=ReadPreference.PRIMARY,
-        )
         yield transaction
     finally:
-        if not transaction.is_concluding:
+        if transaction.is_concluding:
+            transaction.is_left = True
+        else:
             await transaction.close()
 
 
@@ -231,6 +249,11 @@ def _may_be_done(error: DocgraphError) -> bool:
             return True
         case _:
             return _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
+
+
+def is_conflict(error: DocgraphError) -> bool:
+    """Whether the transaction met another operation, and will succeed when that is over."""
+    return isinstance(error.__cause__, OperationFailure) and error.__cause__.code in _CONFLICTS
 
 
 def give_up(last: DocgraphError) -> DocgraphError:

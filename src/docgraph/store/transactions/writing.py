@@ -33,6 +33,7 @@ from docgraph.store.transactions.transaction import (
     check_transactions,
     commit,
     give_up,
+    is_conflict,
     open_transaction,
 )
 from docgraph.store.write import await_server, check_shape, execute, execute_in, may_be_written
@@ -41,7 +42,7 @@ __all__ = ["Writing"]
 
 T = TypeVar("T")
 
-_TRIES: Final = 8
+_TRIES: Final = 8  # of a transaction that fails without a conflict
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds
 
 
@@ -180,18 +181,17 @@ class Writing:
     ) -> T:
         """What `work` returns, with its reads and writes in one transaction; an error undoes it.
 
-        It is tried again, a few times and within the deadline, when the database has undone it for
-        another one. The commit and what follows the writes are one unit, like a single write.
+        A transaction that the database has undone is tried again, with backoff: until the deadline
+        if it met another operation, else a few times. The commit and what follows the writes are
+        one unit, like a single write.
         """
         await self.check_transactions(deadline)
-        kept: dict[Any, Any] = {}
         pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         last: DocgraphError = TryAgain("")
-        for number in range(_TRIES):
-            if number:
-                deadline.remaining()  # raises when there is no time left
-                await asyncio.sleep(next(pauses))
-            async with open_transaction(self.client, kept) as transaction:
+        other_failures = 0
+        async with open_transaction(self.client, {}) as transaction:
+            while True:
+                await transaction.begin()
                 try:
                     outcome = await work(transaction)
                     if transaction.is_open:
@@ -199,7 +199,13 @@ class Writing:
                         return outcome
                 except (TryAgain, CollectionGone) as error:
                     last = error
-        raise give_up(last) from last.__cause__
+                await transaction.abort()
+                deadline.remaining()  # raises when there is no time left
+                other_failures += not is_conflict(last)
+                pause = next(pauses)
+                if other_failures == _TRIES or deadline.is_within(pause):
+                    raise give_up(last) from last.__cause__
+                await asyncio.sleep(pause)
 
     async def _write_in(
         self,
@@ -225,7 +231,9 @@ class Writing:
             raise
         finally:
             transaction.end()
-            await transaction.close()
+            transaction.is_concluding = False
+            if transaction.is_left:
+                await transaction.close()
         await self._tell(transaction.done)
 
     async def _tell(self, done: Iterable[Done], *, uncertain: bool = False) -> None:

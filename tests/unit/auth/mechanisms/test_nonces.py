@@ -10,6 +10,7 @@ from docgraph.auth.mechanisms import counts
 from docgraph.auth.mechanisms.counts import SharedCounts, create_shared_counts
 from docgraph.auth.mechanisms.nonces import LIFETIME, Nonce, Nonces
 from docgraph.exchange import Deadline
+from tests.programs import require_semaphores
 
 KEY = b"k" * 32
 SOON = Deadline.never()
@@ -137,6 +138,7 @@ def test_workers_that_start_together_make_one_table(tmp_path):
 
 def test_one_of_many_processes_wins_a_count(table):
     """Decision 36, with real processes."""
+    require_semaphores()
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(2) as pool:
         won = pool.map(count_up, [str(table)] * 4, chunksize=1)

@@ -662,3 +662,63 @@ def test_keys_of_a_mapping_are_told_by_what_was_probably_meant(
         for finding in found
         if finding.where == f"mappings.User.posts.{place}"
     ] == [words]
+
+
+WRONG_ARGUMENTS: dict[str, list[Any]] = {
+    "$limit": ["x", 0, -1, 1.5, True, None],
+    "$skip": ["x", -1, 0.5],
+    "$sample": [1, {}, {"size": "x"}, {"size": 0}],
+    "$count": [1, "", "$a", "a.b"],
+    "$unwind": [1, "a", "$", {"path": "a"}, {}],
+    "$unset": [1, [], "", ["$a"], [1]],
+    "$sort": [{}],
+    "$project": [1, {}],
+    "$addFields": [1, {}],
+    "$set": [[], {}],
+    "$facet": [{}],
+    "$group": [1, {}, {"n": {"$sum": 1}}],
+    "$replaceRoot": [1, {}],
+    "$bucket": [1, {"groupBy": "$a"}],
+    "$bucketAuto": [1, {"buckets": 2}],
+    "$lookup": [{}, {"from": "a"}, {"as": "a"}],
+    "$graphLookup": [{}, {"from": "a", "as": "b"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), [(name, body) for name, all in WRONG_ARGUMENTS.items() for body in all]
+)
+def test_a_stage_whose_arguments_cannot_work_is_an_error_without_a_database(
+    name: str, body: Any
+) -> None:
+    """Decision 7: with its place, also inside of optional and nested stages."""
+    wrong = {name: body}
+    alone = field(query(stages=[{"$match": {}}, wrong]))
+    optional = field(query(stages=[{"$ifarg": ["status", wrong]}]))
+    nested = field(query(stages=[{"$facet": {"a": [wrong, {"$skip": {"$arg": "status"}}]}}]))
+
+    for found, where in (
+        (alone, f"stages[1].{name}"),
+        (optional, f"stages[0].$ifarg[1].{name}"),
+        (nested, f"stages[0].$facet.a[0].{name}"),
+    ):
+        assert f"mappings.User.posts.{where}" in [one.where for one in found.errors]
+
+
+RIGHT_ARGUMENTS: list[Any] = [
+    *({"$limit": one} for one in (1, Int64(5), 2.0, {"$arg": "status"})),
+    *({"$skip": one} for one in (0, {"$arg": "status"})),
+    {"$sample": {"size": 3}},
+    {"$count": "n"},
+    *({"$unwind": one} for one in ("$a.b", {"path": "$a", "preserveNullAndEmptyArrays": True})),
+    *({"$unset": one} for one in ("a.b", ["a", "b"])),
+    {"$sort": {"a": {"$arg": ["status", None]}}},
+    {"$group": {"_id": None}},
+    {"$lookup": {"pipeline": [{"$limit": 1}], "as": "a"}},
+    {"$lookup": {"from": "a", "localField": "b", "foreignField": "c", "as": "d"}},
+]
+
+
+@pytest.mark.parametrize("stage", RIGHT_ARGUMENTS, ids=str)
+def test_arguments_that_work_are_no_error(stage: Any) -> None:
+    assert field(query(stages=[stage])).errors == ()

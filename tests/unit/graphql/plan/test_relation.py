@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.plan.relation import Relation, analyse, combine
-from docgraph.variables import compile_template
+from docgraph.variables import Scope, compile_template, matches_nothing
 
 FK = {"$fk": "ref"}
 
@@ -77,14 +77,16 @@ def test_aggregation_is_asked_for_each_parent_that_differs() -> None:
     assert found.is_per_parent
     assert found.signature({"ref": 1, "x": 1}, None) == found.signature({"ref": 1, "x": 2}, None)
     assert found.signature({"ref": 1}, None) != found.signature({"ref": 1.0}, None)
-    assert found.has_no_key({"ref": None})
+    assert matches_nothing(stages.render(Scope(parent={"ref": None})))
 
 
 def test_a_key_of_an_optional_stage_is_no_reason_to_ask_nothing() -> None:
     """Decision 11 speaks of keys that are used."""
-    stages = compile_template([{"$ifarg": ["mine", {"$match": {"a": FK}}]}], context="stages")
+    optional = {"$ifarg": ["mine", {"$match": {"a": FK}}]}
+    stages = compile_template([{"$limit": 1}, optional], context="stages")
 
-    assert not analyse(AggregationMapping("d", "c", stages)).has_no_key({"ref": None})
+    assert stages.render(Scope(parent={"ref": None})) == [{"$limit": 1}]
+    assert matches_nothing(stages.render(Scope({"mine": True}, parent={"ref": None})))
 
 
 def test_an_optional_condition_beside_a_join_is_the_same_for_all_parents() -> None:

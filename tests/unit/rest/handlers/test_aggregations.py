@@ -12,11 +12,14 @@ from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.exchange.request import Request
 from docgraph.rest.bodies.pipelines import find_aggregation
 from docgraph.rest.handlers.aggregations import hide_properties
-from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
-from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.parameters.aggregation_variables import build_scope
+from docgraph.rest.parameters.parameters import Parameters, parse_avars
+from docgraph.rest.sections import Mongo
 from docgraph.variables import CallerDocument, NotBound, Resolvers
 
 pytestmark = pytest.mark.anyio
+
+CHECKED = Mongo()
 
 HIDE = {"$project": {"a": 0}}
 
@@ -28,31 +31,30 @@ def exchange() -> Exchange:
 async def render(stages: list[Any], avars: dict[str, Any], **parameters: Any) -> Any:
     aggregation = find_aggregation({"aggrs": [{"uri": "x", "stages": stages}]}, "x")
     assert aggregation is not None
-    names, page = aggregation.stages.names, Parameters(**parameters)
-    scope = await build_scope(names, avars, exchange(), Resolvers(decode), page)
+    names, page = aggregation.stages.names, Parameters(avars=avars, **parameters)
+    scope = await build_scope(names, exchange(), Resolvers(decode), page)
     return aggregation.stages.render(scope)
 
 
 def test_only_the_first_avars_counts() -> None:
-    assert parse_avars(["{a: 1}", "nonsense"], check_operators=True) == {"a": 1}
-    assert parse_avars([], check_operators=True) == {}
+    assert parse_avars(["{a: 1}", "nonsense"], CHECKED) == {"a": 1}
 
 
 def test_dollar_names_are_refused_at_any_depth() -> None:
     with pytest.raises(RequestError):
-        parse_avars(['{"a": [{"b": {"$gt": 1}}]}'], check_operators=True)
-    assert parse_avars(['{"a": "$b"}'], check_operators=True) == {"a": "$b"}
+        parse_avars(['{"a": [{"b": {"$gt": 1}}]}'], CHECKED)
+    assert parse_avars(['{"a": "$b"}'], CHECKED) == {"a": "$b"}
 
 
 def test_without_the_check_documents_are_marked_as_the_callers() -> None:
-    values = parse_avars(['{"a": {"$gt": 1}}'], check_operators=False)
+    values = parse_avars(['{"a": {"$gt": 1}}'], Mongo(aggregation_check_operators=False))
 
     assert isinstance(values["a"], CallerDocument)
 
 
 def test_a_long_text_is_cut_in_the_message() -> None:
     with pytest.raises(RequestError) as caught:
-        parse_avars([f'"{"x" * 5000}"'], check_operators=True)
+        parse_avars([f'"{"x" * 5000}"'], CHECKED)
 
     assert len(caught.value.message) < 300
 

@@ -51,6 +51,13 @@ def test_without_parameters_the_defaults_hold() -> None:
         ("sort", "", "Illegal sort parameter"),
         ("sort", "-", "Illegal sort parameter"),
         ("sort", "{", "Invalid sort parameter"),
+        ("sort", "[1]", "Invalid sort parameter"),
+        ("sort", '[{"x":1}]', "Invalid sort parameter"),
+        ("sort_by", "[]", "Invalid sort parameter"),
+        ("hint", '[{"x":1}]', "illegal hint parameter"),
+        ("avars", "{", "illegal avars parameter: {"),
+        ("avars", "[1]", "illegal avars parameter, it is not a json object: [1]"),
+        ("avars", '{"$a":1}', 'illegal avars parameter: {"$a":1}'),
         (
             "sort",
             '{"a":2}',

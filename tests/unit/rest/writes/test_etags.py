@@ -50,12 +50,13 @@ def test_no_header_is_no_tags() -> None:
     assert parse_tags([]) is None
 
 
-def test_the_condition_of_a_tag_also_finds_documents_without_one() -> None:
+def test_the_condition_of_a_tag_finds_no_document_without_one() -> None:
+    """Decision 47."""
     condition = Condition(Tags(frozenset({str(ONE)})))
 
-    assert condition.stored == {"$in": [ONE, str(ONE), None]}
+    assert condition.stored == {"$in": [ONE, str(ONE)]}
     assert condition.admits(ONE)
-    assert condition.admits(None)
+    assert not condition.admits(None)
     assert not condition.admits(TWO)
 
 
