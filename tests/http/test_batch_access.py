@@ -70,7 +70,7 @@ class Stamper(Interceptor):
 @module_application
 async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, plugins=(Censor, Stamper)) as one:
-        for name in ("things", "users", "gql-apps", "acl", "other"):
+        for name in ("things", "users", "gql-apps", "other"):
             assert (await one.request("PUT", f"/{name}", headers=ADMIN)).status == 201
         yield one
 
