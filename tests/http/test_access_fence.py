@@ -69,6 +69,8 @@ def service(server: Service) -> Service:
     return server
 
 
+SORT_KEY = {"$meta": "sortKey"}
+SCORE = {"$meta": "textScore"}
 Door = Callable[[Service, Document], Awaitable[Reply]]
 
 
@@ -206,6 +208,8 @@ PARAMETERS: dict[str, Document] = {
     "hidden": {"keys": {"items": 0}},
     "without id": {"keys": {"_id": 0, "t": 1}, "sort": "a"},
     "computed": {"keys": {"x": {"$concat": ["$t", "!"]}}},
+    "sort keys next to all": {"keys": {"k": SORT_KEY}, "sort": {"a": 1, "_id": 1}},
+    "sort keys, one hidden": {"keys": {"t": 0, "k": SORT_KEY}, "sort": {"a": 1, "_id": 1}},
     "slice": {"keys": {"items": {"$slice": 1}}, "sort": "a"},
     "slice of the middle": {"keys": {"items": {"$slice": [1, 1]}, "_id": 0}, "sort": "a"},
     "element": {"keys": {"items": {"$elemMatch": {"x": {"$gte": 2}}}}},
@@ -292,14 +296,19 @@ async def test_sizes_and_documents_are_the_same_behind_a_fence(
     assert replies[0].text == replies[1].text
 
 
-async def test_a_search_for_words_keeps_its_order_behind_a_fence(alike: Service) -> None:
+@pytest.mark.parametrize(
+    "keys", [{"score": {"$meta": "textScore"}, "t": 1}, {"score": {"$meta": "textScore"}}]
+)
+async def test_a_search_for_words_keeps_its_order_behind_a_fence(
+    alike: Service, keys: Document
+) -> None:
     for name in ("notes", "shown"):
         alike.mongo[alike.db][name].create_index([("t", "text")])
     score = {"$meta": "textScore"}
     query = query_of(
         filter={"$text": {"$search": "apple pie"}, "$expr": {"$lte": ["$n", 5]}},
         sort={"score": score, "_id": 1},
-        keys={"score": score, "t": 1},
+        keys=keys,
     )
     replies = [
         await alike.request("GET", f"{path}?{query}", headers=who)
@@ -309,6 +318,16 @@ async def test_a_search_for_words_keeps_its_order_behind_a_fence(alike: Service)
     assert replies[0].status == 200
     assert replies[0].json == replies[1].json
     assert [one["_id"] for one in replies[0].json] == ["v5", "v0", "v2"]
+
+
+@pytest.mark.parametrize("meta", ["recordId", "indexKey"])
+async def test_how_rows_are_stored_is_not_shown_under_a_row_filter(
+    alike: Service, meta: str
+) -> None:
+    """The numbers of visible rows tell how many others there are."""
+    path = query_of(keys={"x": {"$meta": meta}, "t": 1})
+    assert (await alike.request("GET", f"/notes?{path}", headers=ADA)).status == 403
+    assert (await alike.request("GET", f"/shown?{path}", headers=ADMIN)).status == 200
 
 
 async def test_the_nearest_are_found_with_comparisons_only(alike: Service) -> None:

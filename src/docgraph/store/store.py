@@ -160,7 +160,7 @@ class Store(Watching, Writing):
         check_projection(projection or {}, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
-        parts = await restrict(self.facts, shield, (db, collection), filter)
+        parts = await restrict(self.facts, shield, (db, collection), filter, projection)
         if take is not None and hidden:
             take = strip_before(take, hidden)
         facts = None if hidden else self.facts  # the order of an index could tell of them

@@ -2,9 +2,9 @@
 
 The pipeline gives the same documents in the same order. Queries that need no fence stay a `find`.
 
-A pipeline cannot do all that `find` does. It has no projections such as `$elemMatch`, `$slice` and
-`items.$`, and it knows no sort keys of a `$sort` behind the fence. There it finds the ids, and a
-`find` by these ids brings the documents.
+A pipeline cannot do all that `find` does. It has no projections such as `$elemMatch`, `$slice`,
+`items.$` and `$meta` next to everything else, and it knows no sort keys of a `$sort` behind the
+fence. There it finds the ids, and a `find` by these ids brings the documents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docgraph.store.facts import Facts
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
 from docgraph.store.guard.references import find_references
-from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.rows import Shield, refuse, shows_storage
 from docgraph.store.guard.stages import has_key
 from docgraph.store.names import namespace_of
 from docgraph.store.order import Order, is_served, serves_surely
@@ -36,13 +36,20 @@ _FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `ha
 
 
 async def restrict(
-    facts: Facts, shield: Shield, place: tuple[str, str], filter: Mapping[str, Any]
+    facts: Facts,
+    shield: Shield,
+    place: tuple[str, str],
+    filter: Mapping[str, Any],
+    projection: Mapping[str, Any] | None = None,
 ) -> Parts:
     """The filter with the row filter of the caller, and with a fence where it needs one."""
     if not shield.rows:  # as nearly always
         return Parts(filter)
     namespace = namespace_of(*place)
-    if not shield.rows.get(namespace) or find_unsafe(filter) is None:
+    is_restricted = bool(shield.rows.get(namespace))
+    if is_restricted and shows_storage(projection):
+        raise refuse("the projection")
+    if not is_restricted or find_unsafe(filter) is None:
         return shield.restrict(namespace, filter)
     ground = await _find_ground(facts, place)
     return shield.restrict(namespace, filter, by_bytes=ground.by_bytes)
@@ -155,7 +162,14 @@ class Find:
 
 
 def _is_find_only(projection: Mapping[str, Any]) -> bool:
-    return has_key(projection, _FIND_ONLY) or _is_positional(projection)
+    return has_key(projection, _FIND_ONLY) or _is_positional(projection) or _adds_meta(projection)
+
+
+def _adds_meta(projection: Mapping[str, Any]) -> bool:
+    """Whether `$meta` is added to documents that keep the rest, as only `find` does."""
+    values = [value for path, value in projection.items() if path != _ID]
+    kept = [one for one in values if not (isinstance(one, Mapping) and "$meta" in one)]
+    return len(kept) < len(values) and not any(kept)
 
 
 def _is_positional(projection: Mapping[str, Any]) -> bool:

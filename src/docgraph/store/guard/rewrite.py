@@ -16,7 +16,14 @@ from typing import Any
 from docgraph.exchange.data import Document
 from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
-from docgraph.store.guard.rows import Paths, Shield, check_filter_paths, check_path, refuse
+from docgraph.store.guard.rows import (
+    Paths,
+    Shield,
+    check_filter_paths,
+    check_path,
+    refuse,
+    shows_storage,
+)
 from docgraph.store.guard.stages import has_key
 from docgraph.store.names import namespace_of
 
@@ -54,7 +61,7 @@ class _Rewriter:
         namespace = namespace_of(db, collection)
         hidden = self.shield.hidden.get(namespace, ())
         row = self.shield.rows.get(namespace) or {}
-        if hidden and _shows_index_keys(pipeline):
+        if (hidden or row) and shows_storage(pipeline):
             raise refuse("the pipeline")
         stages = Stages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
         if not hidden and not row:
@@ -163,17 +170,6 @@ def _both(row: Mapping[str, Any], filter: Mapping[str, Any] | None) -> Mapping[s
 
 def _dotted(hidden: Paths, prefix: str = "") -> list[str]:
     return [prefix + ".".join(path) for path in hidden]
-
-
-def _shows_index_keys(value: Any) -> bool:
-    """`{"$meta": "indexKey"}` shows the entry of the index that was used, whatever it holds."""
-    if isinstance(value, Mapping):
-        if value.get("$meta") == "indexKey":
-            return True
-        return any(_shows_index_keys(inner) for inner in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_shows_index_keys(inner) for inner in value)
-    return False
 
 
 def check_update(update: Any, hidden: Paths) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "check_projection",
     "check_query",
     "refuse",
+    "shows_storage",
     "strip",
     "strip_before",
 ]
@@ -46,6 +47,7 @@ _HARMLESS = frozenset({"$comment"})
 # They look at whole documents, or at whatever an index holds: there is no telling which property.
 # (In lower case, as `has_key` wants them.)
 _OPAQUE = frozenset({"$expr", "$where", "$jsonschema", "$text"})
+_STORAGE = ("indexKey", "recordId")
 _PROJECTION_OPERATORS = frozenset({"$slice", "$elemMatch", "$meta"})
 
 
@@ -217,6 +219,18 @@ def _check_named(path: str, hidden: Paths) -> None:
     for secret in hidden:
         if segments[: len(secret)] == secret:
             raise refuse("the projection")
+
+
+def shows_storage(value: Any) -> bool:
+    """Whether `$meta` shows the entry of an index, or the number of a document.
+
+    The one holds whatever the index does, the other tells how many documents came before.
+    """
+    if isinstance(value, Mapping):
+        if value.get("$meta") in _STORAGE:
+            return True
+        return any(map(shows_storage, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(shows_storage, value))
 
 
 def check_order(sort: Mapping[str, Any], hint: Any, hidden: Paths) -> None:
