@@ -35,9 +35,18 @@ const makers: Readonly<Record<string, Make>> = {
 
 /** The scalar that an object stands for; null where it is an object like any other. */
 export function readScalar(fields: Fields, raw: () => string): Scalar | null {
+  if (fields.size === 2) return readOldScalar(fields, raw);
   if (fields.size !== 1) return null;
   const [name, value] = [...fields][0]!;
   return name.startsWith("$") && Object.hasOwn(makers, name) ? makers[name]!(value, raw) : null;
+}
+
+/** Binary data and regular expressions in extended JSON 1, as the mode `strict` writes them. */
+function readOldScalar(fields: Fields, raw: () => string): Scalar | null {
+  const [base64, subType] = textsOf(fields, "$binary", "$type");
+  if (base64 !== undefined && subType !== undefined) return makeBinary(base64, subType.toLowerCase(), raw);
+  const [pattern, options] = textsOf(fields, "$regex", "$options");
+  return pattern === undefined || options === undefined ? null : new Scalar("Regex", `/${pattern}/${options}`, raw());
 }
 
 function wrap(type: string, name: string, text: string): Scalar {
@@ -62,7 +71,10 @@ function tellFarDate(millis: number, text: string): string {
 
 function readBinary(value: Value, raw: () => string): Scalar | null {
   const [base64, subType] = textsOf(value, "base64", "subType");
-  if (base64 === undefined || subType === undefined) return null;
+  return base64 === undefined || subType === undefined ? null : makeBinary(base64, subType, raw);
+}
+
+function makeBinary(base64: string, subType: string, raw: () => string): Scalar {
   if (subType === uuidType && base64.length === 24) return new Scalar("UUID", tellUuid(base64), raw());
   return new Scalar(`Binary ${subType}`, base64, raw());
 }
