@@ -225,7 +225,12 @@ async def test_expressions_of_authors_without_the_root_role_are_bounded(
 ORDINARY = (
     {"$match": {"$expr": {"$in": ["$n", {"$range": [0, {"$var": "n"}]}]}}},
     {"$geoNear": {"near": [0, 0], "distanceField": "d", "query": {"a": {"$exists": True}}}},
-    {"$setWindowFields": {"output": {"s": {"$sum": "$n", "window": {"documents": [-1, 0]}}}}},
+    {
+        "$setWindowFields": {
+            "sortBy": {"n": 1},
+            "output": {"s": {"$sum": "$n", "window": {"documents": [-1, 0]}}},
+        }
+    },
     {"$group": {"_id": "$a", "all": {"$push": {"n": "$n"}}, "n": {"$sum": 1}}},
     {"$bucket": {"groupBy": "$n", "boundaries": [0, 9], "output": {"n": {"$push": "$$ROOT"}}}},
     {"$set": {"total": {"$sum": {"$map": {"input": "$a", "in": {"$add": ["$$this.n", 1]}}}}}},

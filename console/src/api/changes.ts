@@ -1,6 +1,6 @@
 /** Documents, collections and indexes made, changed and deleted, by the REST API. */
 
-import { type Segments, dataPath, pathByFilter, typesKept } from "./data.js";
+import { type Segments, dataPath, noEtag, pathByFilter, typesKept } from "./data.js";
 import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
 import { request } from "./session.js";
@@ -42,7 +42,7 @@ export async function insertFirst(segments: Segments, document: string): Promise
  * document is sent where the order of its names has changed, or its id has no path.
  */
 export async function changeDocument(segments: Segments, id: DocumentId, before: Fields, after: Fields, etag: string): Promise<void> {
-  const headers = { ...jsonBody, "If-Match": etag };
+  const headers = { ...jsonBody, ...matching(etag) };
   const path = pathTo(dataPath(segments), id);
   if (path === null) {
     requirePlainNames(after.keys());
@@ -57,12 +57,17 @@ export async function changeDocument(segments: Segments, id: DocumentId, before:
 
 /** Carry out an update of a document, if its etag is still this one (412: it is not). */
 export async function patchDocument(segments: Segments, id: DocumentId, update: string, etag: string): Promise<void> {
-  await request(requirePath(segments, id), { method: "PATCH", headers: { ...jsonBody, "If-Match": etag }, body: update });
+  await request(requirePath(segments, id), { method: "PATCH", headers: { ...jsonBody, ...matching(etag) }, body: update });
 }
 
 /** Put a document in the place of one whose etag is still this one (412: it is not). */
 export async function replaceDocument(segments: Segments, id: DocumentId, document: string, etag: string): Promise<void> {
-  await request(requirePath(segments, id), { method: "PUT", headers: { ...jsonBody, "If-Match": etag }, body: document });
+  await request(requirePath(segments, id), { method: "PUT", headers: { ...jsonBody, ...matching(etag) }, body: document });
+}
+
+/** Documents that other programs wrote have no etag, and no etag matches them. */
+function matching(etag: string): Record<string, string> {
+  return etag === noEtag ? {} : { "If-Match": etag };
 }
 
 function requirePath(segments: Segments, id: DocumentId): string {
@@ -74,7 +79,7 @@ function requirePath(segments: Segments, id: DocumentId): string {
 /** Delete a document, if its etag is still this one (412: it is not). */
 export async function removeDocument(segments: Segments, id: DocumentId, etag: string): Promise<void> {
   const path = pathTo(dataPath(segments), id);
-  const headers = { "If-Match": etag };
+  const headers = matching(etag);
   if (path !== null) {
     await request(path, { method: "DELETE", headers });
     return;

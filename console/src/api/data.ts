@@ -37,7 +37,7 @@ export interface StoredDocument {
 
 const mostNamePages = 100;
 const smallerSizes = [null, 10, 1] as const; // documents of a page; null: as many as the server likes
-const noEtag = "none"; // of documents that were not written by the REST API: it passes until somebody writes them
+export const noEtag = "none"; // of documents that were not written by the REST API
 export const typesKept = "jsonMode=strict";
 
 export function dataPath(segments: Segments): string {

@@ -76,6 +76,12 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
   };
   const remove = async () => {
     if (state.kind !== "ready" || state.stored === null) return;
+    // Without an etag nothing else would notice that it was written meanwhile.
+    const stored = await readDocument(segments, id);
+    if (stored !== null && stored.etag !== state.stored.etag) {
+      take(stored);
+      throw overtaken();
+    }
     try {
       await removeDocument(segments, id, state.stored.etag);
     } catch (error) {
