@@ -86,7 +86,8 @@ class Scope:
         low, high = min(one.low for one in parts), max(one.high for one in parts)
         length = add(inner, Form(len(self.fields)))
         names = Form(sum(len(name) + ELEMENT for name in self.fields))
-        return Size(add(names, *(one.bytes for one in parts)), length, inner, low, high)
+        bytes = add(names, *(one.bytes for one in parts))
+        return Size(bytes, length, inner, low, high, is_whole=True)
 
     def read(self, path: str) -> Size:
         """The property that a path leads to, or one around it."""

@@ -155,6 +155,7 @@ def _compute(
         else:
             inner = {name: analysis.measure(value, scope, 1, below)}
         for one, size in inner.items():
+            analysis.keep(size.built, below)
             known = computed.get(one)
             computed[one] = size if known is None else _merge(known, size)
     return computed

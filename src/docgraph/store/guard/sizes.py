@@ -138,7 +138,7 @@ class Size(NamedTuple):
 
     `built` are the bytes that did not exist before: a property or a variable is a reference.
     `supplied`: a caller's value takes part in it. `text`: it is that constant. `is_number`: it is
-    one that was written.
+    one that was written. `is_whole`: it holds a whole document, unpacked with each use.
     """
 
     bytes: Form = Form(ELEMENT)
@@ -150,6 +150,7 @@ class Size(NamedTuple):
     text: str | None = None
     built: Form = NONE
     is_number: bool = False
+    is_whole: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -168,7 +169,8 @@ class Size(NamedTuple):
         length = Form(0, {part: 1 / ELEMENT})
         if self.length.bound() * self.inner.bound() < self.bytes.peak() / ELEMENT:
             length = self.inner
-        return Size(share, length, length, self.low, self.high, self.supplied)
+        size = Size(share, length, length, self.low, self.high, self.supplied)
+        return size._replace(is_whole=self.is_whole)
 
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:

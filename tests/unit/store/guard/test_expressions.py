@@ -149,6 +149,27 @@ TOO_LARGE: list[tuple[Any, str]] = [
     ({"$range": [0, "$n", 5]}, BOUNDS),
     ({"$let": {"vars": {"CURRENT": up_to(60_000)}, "in": {"$concatArrays": ["$a", "$a"]}}}, SIZE),
     ({"$add": [{"$abs": 1} for _ in range(1000)]}, "more than 1000 operators"),
+    # Whole values are compared and hashed, whatever their size.
+    (loop(up_to(500), {"$type": {"$max": ["$$ROOT"] * 40}}), STEPS),
+    (loop(up_to(500), {"$type": {"$min": ["$items"] * 40}}), STEPS),
+    (loop(up_to(100), {"$setEquals": [["$$ROOT"] * 20, ["$$ROOT"] * 20]}), STEPS),
+    (loop(up_to(200), {"$setIsSubset": [["$items"] * 20, ["$items"] * 20]}), STEPS),
+    (loop(up_to(500), {"$size": {"$setUnion": [["$items"] * 20]}}), STEPS),
+    (loop(up_to(500), {"$size": {"$setIntersection": [["$items"] * 20, ["$a"]]}}), STEPS),
+    (loop(up_to(500), {"$size": {"$setDifference": [["$items"] * 20, ["$a"]]}}), STEPS),
+    (loop(up_to(3000), {"$toHashedIndexKey": "$$ROOT"}), STEPS),
+    (loop(up_to(4000), {"$toHashedIndexKey": "$items"}), STEPS),
+    (loop("$arr", {"$eq": ["$$ROOT", "$$ROOT"]}), STEPS),
+    (loop("$arr", {"$let": {"vars": {"v": "$$ROOT"}, "in": {"$eq": ["$$v", "$$v"]}}}), STEPS),
+    (loop("$arr", {"$eq": [["$$ROOT"], ["$$CURRENT"]]}), STEPS),
+    (loop("$arr", {"$eq": [{"$cond": [1, "$$ROOT", 1]}, {"$ifNull": ["$$ROOT", 1]}]}), STEPS),
+    (loop(up_to(200), {"$in": ["$items", ["$items"] * 20]}), STEPS),
+    (loop(up_to(200), {"$indexOfArray": [["$items"] * 20, "$items"]}), STEPS),
+    (loop(up_to(100), {"$sortArray": {"input": ["$items"] * 20, "sortBy": 1}}), STEPS),
+    (loop(up_to(100), {"$maxN": {"input": ["$items"] * 20, "n": 1}}), STEPS),
+    # MongoDB unpacks a whole document for each operator that reads it.
+    (loop("$arr", [{"$max": ["$$ROOT", "$$ROOT"]}] * 3), "(MiB|steps)"),
+    (loop("$arr", {"$max": ["$$ROOT", "$$ROOT"]}), "(MiB|steps)"),
 ]
 
 COMMA = {"$cond": [{"$eq": ["$$value", ""]}, "", ", "]}
@@ -194,6 +215,14 @@ ORDINARY: list[Any] = [
     {"$range": [{"$max": ["$n", 0]}, 100]},
     {"$range": [0, {"$divide": [1000, 10]}]},
     {"$setField": {"field": "a", "input": "$$ROOT", "value": {"$rand": {}}}},
+    {"$eq": ["$$ROOT", {"a": 1}]},
+    {"$max": ["$a", "$b", "$c"]},
+    {"$setEquals": ["$a", "$b"]},
+    {"$toHashedIndexKey": "$$ROOT"},
+    loop("$items", {"$max": ["$$this.n", 0]}),
+    loop("$items", {"$mergeObjects": ["$defaults", "$$this"]}),
+    loop({"$slice": ["$items", 100]}, ["$$ROOT", "$$this"]),
+    {"$map": {"input": "$items", "in": {"$setUnion": ["$$this.tags", ["all"]]}}},
     given({"$range": [0, 10**9]}),
 ]
 
@@ -280,6 +309,17 @@ def test_what_is_computed_inside_of_arrays_counts_for_each_element(
 )
 def test_ordinary_projections_pass(projection: Any) -> None:
     check_projection(projection, policy=Policy())
+
+
+def test_all_properties_together_are_bounded() -> None:
+    """Each alone passes: their values are in memory at the same time."""
+    repeated = loop("$items", {"$concatArrays": ["$a", "$b"]})
+    projection = {f"x{n}": repeated for n in range(3)}
+    check_projection({"x0": repeated, "x1": 1}, policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^projection\.x2\S*: .*64 MiB"):
+        check_projection(projection, policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^update\[2\]\S*: .*64 MiB"):
+        check_update(*({"$set": {name: repeated}} for name in projection))
 
 
 def test_operators_that_are_not_known_are_rejected_where_callers_write_them() -> None:
