@@ -29,6 +29,7 @@ _MAX_REFERRED: Final = 64 * MAX_BYTES  # of a value with all that it refers to
 MAX_OPERATORS: Final = 1_000
 MAX_DEPTH: Final = 100
 MAX_PATTERN: Final = 512
+MAX_PATTERNS: Final = 10
 _MANY_DOUBLINGS: Final = 64
 _UNPACKED: Final = 4  # how much more a document takes where an operator reads all of it
 
@@ -50,6 +51,7 @@ class Analysis:
         self._operators = 0
         self._depth = 0
         self._kept = NONE
+        self._patterns = 0
         # Values that a `$reduce` builds: how large they get is known at its end.
         self._open: list[tuple[Form, int, Place]] = []
 
@@ -90,6 +92,15 @@ class Analysis:
         """Reject a value that can be too large."""
         self._check_bytes(size.built, MAX_BYTES, place)
         self._check_bytes(size.bytes, _MAX_REFERRED, place)
+
+    def count_pattern(self, place: Place) -> None:
+        """Add a regular expression of a filter: each can read a long text many times."""
+        self._patterns += 1
+        if self._patterns > MAX_PATTERNS:
+            raise self.too_large(
+                f"{place}: there are more than {MAX_PATTERNS} regular expressions in the filter",
+                hint="join them with | in one regular expression, or split the request",
+            )
 
     def keep(self, built: Form, place: Place) -> None:
         """Add what one more property or loop builds: all of them are in memory together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -357,6 +358,34 @@ def test_regular_expressions_of_callers_have_a_longest(filter: Any) -> None:
     with pytest.raises(QueryError, match="may have 512 characters at most"):
         check_filter(filter, policy=Policy())
     check_filter(filter, policy=Policy(), trusted=True)
+
+
+PATTERNS = [f"a.*b{n}" for n in range(11)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda all: {"$or": [{"s": {"$regex": one}} for one in all]},
+        lambda all: {"$or": [{"s": {"$regex": one, "$options": "i"}} for one in all]},
+        lambda all: {"$or": [{"s": {"$regex": Regex(one)}} for one in all]},
+        lambda all: {"$and": [{"s": {"$not": Regex(one)}} for one in all]},
+        lambda all: {"s": {"$in": [Regex(one) for one in all]}},
+        lambda all: {"a": {"$elemMatch": {"s": {"$nin": [re.compile(one) for one in all]}}}},
+        lambda all: {f"s{n}": Regex(one) for n, one in enumerate(all)},
+        lambda all: {"$jsonSchema": {"a": 1}, "$nor": [{"s": Regex(one)} for one in all]},
+    ],
+)
+def test_a_filter_of_a_caller_has_ten_regular_expressions_at_most(
+    build: Callable[[list[str]], Any],
+) -> None:
+    check_filter(build(PATTERNS[:10]), policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^filter\.\S+: .*more than 10 regular") as caught:
+        check_filter(build(PATTERNS), policy=Policy())
+    assert caught.value.hint
+    check_filter(build(PATTERNS), policy=Policy(), trusted=True)
+    rule = TrustedDocument(build(PATTERNS))
+    check_filter({"$and": [rule, build(PATTERNS[:10])]}, policy=Policy())
 
 
 def test_the_filter_of_a_rule_is_not_bounded() -> None:
