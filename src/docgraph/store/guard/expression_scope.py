@@ -31,7 +31,7 @@ class Model:
         """A stored value of any kind."""
         length = Form(self.elements)
         low, high = (0, 1) if self.trusted else (-inf, inf)
-        return Size(Form(self.bytes), length, length, low, high)
+        return Size(Form(self.bytes), length, length, low, high, is_stored=True)
 
 
 WRITTEN: Final = Model(elements=1_000, bytes=16 * 1024)

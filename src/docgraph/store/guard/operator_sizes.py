@@ -35,6 +35,7 @@ _FORMAT: Final = 8  # bytes that one of a date format can become
 _MATCH: Final = 6 * ELEMENT  # bytes of a match without its text and groups
 _COPY: Final = 1 / 4  # how much faster references are copied than looked at
 _UTF8: Final = 4
+_STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a stored array
 
 
 def _array(operands: Operands, bytes: Form, length: Form) -> Size:
@@ -115,7 +116,9 @@ def _read_property(operands: Operands) -> Result:
 
 def _text(operands: Operands) -> Result:
     """A text that is not longer than its operands together."""
-    return Size(operands.bytes, supplied=operands.supplied), scan(operands)
+    is_stored = len(operands.all) == 1 and operands.get(0).is_stored
+    size = Size(operands.bytes, supplied=operands.supplied, is_stored=is_stored)
+    return size, scan(operands)
 
 
 def _to_text(operands: Operands) -> Result:
@@ -137,6 +140,8 @@ def _substring(unit: int) -> Rule:
 def _split(operands: Operands) -> Result:
     text, delimiter = operands.get(0), operands.get(1)
     length = add(text.bytes.times(1 / len(delimiter.text or " ")), Form(1))
+    if text.is_stored and not length.parts:
+        length = Form(min(length.constant, _STORED_PARTS))
     size = Size(add(text.bytes, length.times(ELEMENT)), length, supplied=operands.supplied)
     return size, scan(operands)
 

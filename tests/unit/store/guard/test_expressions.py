@@ -150,6 +150,9 @@ TOO_LARGE: list[tuple[Any, str]] = [
     ({"$range": [0, "$n", 5]}, BOUNDS),
     ({"$let": {"vars": {"CURRENT": up_to(60_000)}, "in": {"$concatArrays": ["$a", "$a"]}}}, SIZE),
     ({"$add": [{"$abs": 1} for _ in range(1000)]}, "more than 1000 operators"),
+    # A text that the expression itself makes can be all delimiters.
+    (loop({"$split": [{"$concat": [" " * 8000, "$s"]}, " "]}, loop(up_to(5))), STEPS),
+    (loop({"$split": [" " * 30_000, " "]}, loop(up_to(5))), STEPS),
     # Whole values are compared and hashed, whatever their size.
     (loop(up_to(500), {"$type": {"$max": ["$$ROOT"] * 40}}), STEPS),
     (loop(up_to(500), {"$type": {"$min": ["$items"] * 40}}), STEPS),
@@ -177,6 +180,10 @@ COMMA = {"$cond": [{"$eq": ["$$value", ""]}, "", ", "]}
 STARTS = {"$regexMatch": {"input": "$$this.name", "regex": "^a"}}
 PAIRS = {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", "x"]}}
 BRANCHES = [{"case": {"$gt": ["$n", n]}, "then": "text"} for n in range(50)]
+
+WORDS = {"$split": ["$s", " "]}
+FIRST = {"$substrCP": ["$$this", 0, 1]}
+REST = {"$strLenCP": "$$this"}
 
 ORDINARY: list[Any] = [
     loop("$items"),
@@ -216,6 +223,10 @@ ORDINARY: list[Any] = [
     {"$range": [{"$max": ["$n", 0]}, 100]},
     {"$range": [0, {"$divide": [1000, 10]}]},
     {"$setField": {"field": "a", "input": "$$ROOT", "value": {"$rand": {}}}},
+    loop(WORDS, {"$concat": [{"$toUpper": FIRST}, {"$substrCP": ["$$this", 1, REST]}]}),
+    loop(WORDS, {"$concat": [{"$toUpper": FIRST}, {"$toLower": {"$substrCP": ["$$this", 1, 50]}}]}),
+    reduce(WORDS, {"$concat": ["$$value", FIRST]}),
+    reduce({"$split": [{"$toLower": "$s"}, " "]}, {"$concat": ["$$value", FIRST]}),
     {"$eq": ["$$ROOT", {"a": 1}]},
     {"$max": ["$a", "$b", "$c"]},
     {"$setEquals": ["$a", "$b"]},
