@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
 from docgraph.store.guard.expression_scope import Model, Place, Scope, measure_constant
-from docgraph.store.guard.operands import PLAIN, Operands, choose
+from docgraph.store.guard.operands import BYTE, PLAIN, Operands, choose
 from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, REFERRING, RULES, TAKING_NAMES
 from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Part, Size, add, close, join
 
@@ -29,7 +29,9 @@ _MAX_REFERRED: Final = 64 * MAX_BYTES  # of a value with all that it refers to
 MAX_OPERATORS: Final = 1_000
 MAX_DEPTH: Final = 100
 MAX_PATTERN: Final = 512
+MAX_PATTERNS: Final = 10
 _MANY_DOUBLINGS: Final = 64
+_UNPACKED: Final = 4  # how much more a document takes where an operator reads all of it
 
 _HINT: Final = "shorten arrays with $slice and texts with $substrCP first, or split the request"
 _PATTERNS: Final = frozenset({"$regexMatch", "$regexFind", "$regexFindAll"})
@@ -48,6 +50,8 @@ class Analysis:
         self.steps = NONE
         self._operators = 0
         self._depth = 0
+        self._kept = NONE
+        self._patterns = 0
         # Values that a `$reduce` builds: how large they get is known at its end.
         self._open: list[tuple[Form, int, Place]] = []
 
@@ -88,6 +92,20 @@ class Analysis:
         """Reject a value that can be too large."""
         self._check_bytes(size.built, MAX_BYTES, place)
         self._check_bytes(size.bytes, _MAX_REFERRED, place)
+
+    def count_pattern(self, place: Place) -> None:
+        """Add a regular expression of a filter: each can read a long text many times."""
+        self._patterns += 1
+        if self._patterns > MAX_PATTERNS:
+            raise self.too_large(
+                f"{place}: there are more than {MAX_PATTERNS} regular expressions in the filter",
+                hint="join them with | in one regular expression, or split the request",
+            )
+
+    def keep(self, built: Form, place: Place) -> None:
+        """Add what one more property or loop builds: all of them are in memory together."""
+        self._kept = add(self._kept, Form(built.peak()))
+        self._check_bytes(self._kept, _MAX_REFERRED, place)
 
     def _check_bytes(self, bytes: Form, limit: int, place: Place) -> None:
         most = bytes.flatten()
@@ -146,6 +164,7 @@ class Analysis:
             max((one.high for one in items), default=1),
             any(one.supplied for one in items),
             built=add(Form(overhead), *(one.built for one in items)),
+            is_whole=any(one.is_whole for one in items),
         )
         self.check_size(size, place)
         return size
@@ -192,13 +211,16 @@ class Analysis:
         size, steps = (rule or _COMBINE)(operands)
         if name == "$range":
             size = self._check_range(size, place)
-        self.charge(steps, times, place)
+        unpacked = add(*(one.bytes for one in operands.all if one.is_whole)).times(_UNPACKED)
+        self.charge(add(steps, unpacked.times(BYTE)), times, place)
         if name in BUILDING_TEXTS:
             return size._replace(built=size.bytes)
         if size.bytes == _SINGLE:
             return size._replace(built=_SINGLE)
         own = NONE if name in REFERRING else size.length.times(ELEMENT)
-        return size._replace(built=add(own, *(one.built for one in operands.all)))
+        is_whole = name != "$getField" and any(one.is_whole for one in operands.all)
+        built = add(own, unpacked, *(one.built for one in operands.all))
+        return size._replace(built=built, is_whole=is_whole)
 
     def _measure_operands(
         self, name: str, body: Any, scope: Scope, times: float, place: Place
@@ -286,14 +308,14 @@ class Analysis:
         size = Size(bytes, array.length, inner, result.low, result.high, supplied)
         is_stored = times <= 1 and array.built == NONE
         built = self._limit_once(built, place) if is_stored else add(array.built, built)
-        return size._replace(built=built)
+        return size._replace(built=built, is_whole=result.is_whole)
 
     def _limit_once(self, built: Form, place: Place) -> Form:
         """Let one iteration over a stored array pass; what doubles its result is too large."""
         total = built.flatten()
         if total.parts:
             return built
-        self._check_bytes(total, _MAX_REFERRED, place)
+        self.keep(total, place)
         return Form(min(total.constant, MAX_BYTES))
 
     def _measure_filter(

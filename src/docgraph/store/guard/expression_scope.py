@@ -31,7 +31,7 @@ class Model:
         """A stored value of any kind."""
         length = Form(self.elements)
         low, high = (0, 1) if self.trusted else (-inf, inf)
-        return Size(Form(self.bytes), length, length, low, high)
+        return Size(Form(self.bytes), length, length, low, high, is_stored=True)
 
 
 WRITTEN: Final = Model(elements=1_000, bytes=16 * 1024)
@@ -86,7 +86,8 @@ class Scope:
         low, high = min(one.low for one in parts), max(one.high for one in parts)
         length = add(inner, Form(len(self.fields)))
         names = Form(sum(len(name) + ELEMENT for name in self.fields))
-        return Size(add(names, *(one.bytes for one in parts)), length, inner, low, high)
+        bytes = add(names, *(one.bytes for one in parts))
+        return Size(bytes, length, inner, low, high, is_whole=True)
 
     def read(self, path: str) -> Size:
         """The property that a path leads to, or one around it."""

@@ -75,18 +75,18 @@ def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
             if key == "$expr":
                 analysis.measure(inner, analysis.scope(), 1, below)
             else:
-                if key == "$regex" and not analysis.model.trusted:
-                    _check_pattern(inner, below)
-                _walk_filter(analysis, inner, below)
+                is_text = key == "$regex" and isinstance(inner, str)
+                _walk_filter(analysis, Regex(inner) if is_text else inner, below)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             _walk_filter(analysis, inner, Place(place, index))
     elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
+        analysis.count_pattern(place)
         _check_pattern(value.pattern, place)
 
 
-def _check_pattern(pattern: Any, place: Place) -> None:
-    if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
+def _check_pattern(pattern: str | bytes, place: Place) -> None:
+    if len(pattern) > MAX_PATTERN:
         raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")
 
 
@@ -155,6 +155,7 @@ def _compute(
         else:
             inner = {name: analysis.measure(value, scope, 1, below)}
         for one, size in inner.items():
+            analysis.keep(size.built, below)
             known = computed.get(one)
             computed[one] = size if known is None else _merge(known, size)
     return computed

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docgraph.store.guard.operands import BYTE, Operands, Result, Rule, choose, scalar, visit
+from docgraph.store.guard.operands import (
+    BYTE,
+    Operands,
+    Result,
+    Rule,
+    choose,
+    compare,
+    compare_elements,
+    scalar,
+)
 from docgraph.store.guard.sizes import NONE, Size, number
 
 __all__ = ["NUMBERS"]
@@ -72,12 +81,12 @@ def _extreme(is_least: bool) -> Rule:
         # What is null or missing does not take part, so that only constants are a bound.
         known = [one.low for one in operands.all if one.is_number]
         if len(operands.all) == 1:
-            return size.within(), visit(operands)
+            return size.within(), compare_elements(operands)
         if known and is_least:
             size = size._replace(high=min(known))
         elif known:
             size = size._replace(low=max(known))
-        return size, NONE
+        return size, compare(operands)
 
     return rule
 

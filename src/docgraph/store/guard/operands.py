@@ -15,6 +15,8 @@ __all__ = [
     "Result",
     "Rule",
     "choose",
+    "compare",
+    "compare_elements",
     "scalar",
     "scan",
     "unknown",
@@ -81,6 +83,18 @@ def visit(operands: Operands) -> Form:
     return operands.length.times(PLAIN)
 
 
+def compare(operands: Operands) -> Form:
+    """The steps to compare them with one another: a comparison ends with the shorter value."""
+    work = [one.bytes.average() for one in operands.all]
+    work.sort(key=lambda form: (bool(form.parts), form.constant))
+    return add(*work[:-1]).times(BYTE)
+
+
+def compare_elements(operands: Operands) -> Form:
+    """The steps to compare or hash each element, however large it is."""
+    return add(visit(operands), scan(operands))
+
+
 def unknown(operands: Operands) -> Size:
     """A number that is not known; of an author's values alone it does not matter."""
     if operands.trusted and not operands.supplied:
@@ -103,4 +117,5 @@ def choose(operands: Operands) -> Result:
         min(one.low for one in sizes),
         max(one.high for one in sizes),
         operands.supplied,
+        is_whole=any(one.is_whole for one in sizes),
     ), NONE

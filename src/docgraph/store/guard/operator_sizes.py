@@ -18,6 +18,8 @@ from docgraph.store.guard.operands import (
     Result,
     Rule,
     choose,
+    compare,
+    compare_elements,
     scalar,
     scan,
     unknown,
@@ -33,6 +35,7 @@ _FORMAT: Final = 8  # bytes that one of a date format can become
 _MATCH: Final = 6 * ELEMENT  # bytes of a match without its text and groups
 _COPY: Final = 1 / 4  # how much faster references are copied than looked at
 _UTF8: Final = 4
+_STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a stored array
 
 
 def _array(operands: Operands, bytes: Form, length: Form) -> Size:
@@ -49,9 +52,7 @@ def _boolean(operands: Operands) -> Result:
 
 
 def _compare(operands: Operands) -> Result:
-    work = [one.bytes.average() for one in operands.all]
-    smallest = min(work, key=lambda form: (bool(form.parts), form.constant), default=NONE)
-    return number(-1, 1, supplied=operands.supplied), smallest.times(BYTE)
+    return number(-1, 1, supplied=operands.supplied), compare(operands)
 
 
 def _search_text(operands: Operands) -> Result:
@@ -74,8 +75,8 @@ def _count(operands: Operands) -> Result:
 def _find_element(operands: Operands) -> Result:
     """`$in` has the array behind the value, `$indexOfArray` before it."""
     longest = join([one.length for one in operands.all[:2]])
-    supplied = operands.supplied
-    return number(-1, longest.bound(), supplied=supplied), longest.times(PLAIN)
+    found = number(-1, longest.bound(), supplied=operands.supplied)
+    return found, add(longest.times(PLAIN), scan(operands))
 
 
 def _summarize(operands: Operands) -> Result:
@@ -84,7 +85,11 @@ def _summarize(operands: Operands) -> Result:
 
 
 def _test_elements(operands: Operands) -> Result:
-    return number(0, 1, supplied=operands.supplied), visit(operands)
+    return number(0, 1, supplied=operands.supplied), compare_elements(operands)
+
+
+def _hash(operands: Operands) -> Result:
+    return unknown(operands), scan(operands)
 
 
 # --- one of several -------------------------------------------------------------------------------
@@ -111,7 +116,9 @@ def _read_property(operands: Operands) -> Result:
 
 def _text(operands: Operands) -> Result:
     """A text that is not longer than its operands together."""
-    return Size(operands.bytes, supplied=operands.supplied), scan(operands)
+    is_stored = len(operands.all) == 1 and operands.get(0).is_stored
+    size = Size(operands.bytes, supplied=operands.supplied, is_stored=is_stored)
+    return size, scan(operands)
 
 
 def _to_text(operands: Operands) -> Result:
@@ -133,6 +140,8 @@ def _substring(unit: int) -> Rule:
 def _split(operands: Operands) -> Result:
     text, delimiter = operands.get(0), operands.get(1)
     length = add(text.bytes.times(1 / len(delimiter.text or " ")), Form(1))
+    if text.is_stored and not length.parts:
+        length = Form(min(length.constant, _STORED_PARTS))
     size = Size(add(text.bytes, length.times(ELEMENT)), length, supplied=operands.supplied)
     return size, scan(operands)
 
@@ -190,6 +199,10 @@ def _unite(operands: Operands) -> Result:
     return _array(operands, operands.bytes, operands.length), visit(operands)
 
 
+def _unite_sets(operands: Operands) -> Result:
+    return _unite(operands)[0], compare_elements(operands)
+
+
 def _same_array(operands: Operands) -> Result:
     """Some or all of the elements of the first operand, or of the one that is named `input`."""
     one = operands.named.get("input") or operands.get(0)
@@ -197,13 +210,17 @@ def _same_array(operands: Operands) -> Result:
 
 
 def _intersect(operands: Operands) -> Result:
-    return choose(operands)[0], visit(operands)
+    return choose(operands)[0], compare_elements(operands)
+
+
+def _subtract(operands: Operands) -> Result:
+    return _same_array(operands)[0], compare_elements(operands)
 
 
 def _sort(operands: Operands) -> Result:
-    size, work = _same_array(operands)
+    size, _ = _same_array(operands)
     turns = 1 + log2(max(size.length.peak(), 2))
-    return size, add(work.times(turns), scan(operands))
+    return size, compare_elements(operands).times(turns)
 
 
 def _slice(operands: Operands) -> Result:
@@ -212,6 +229,10 @@ def _slice(operands: Operands) -> Result:
 
 def _first_n(operands: Operands) -> Result:
     return _cut(operands.name("input"), [operands.name("n")], operands)
+
+
+def _least_n(operands: Operands) -> Result:
+    return _first_n(operands)[0], _sort(operands)[1]
 
 
 def _cut(array: Size, counts: list[Size], operands: Operands) -> Result:
@@ -278,7 +299,7 @@ def _names(text: str) -> list[str]:
 _SCALARS: Final = """
     exp ln log log10 pow sqrt sin cos tan asin acos atan atan2 asinh acosh atanh sinh cosh tanh
     degreesToRadians radiansToDegrees sigmoid bitAnd bitNot bitOr bitXor rand sampleRate
-    toHashedIndexKey meta tsIncrement tsSecond dateAdd dateDiff dateFromParts dateSubtract dateTrunc
+    meta tsIncrement tsSecond dateAdd dateDiff dateFromParts dateSubtract dateTrunc
     dayOfMonth dayOfWeek dayOfYear hour isoDayOfWeek isoWeek isoWeekYear millisecond minute month
     second week year toDate toObjectId toUUID type subtype count rank denseRank documentNumber
     covariancePop covarianceSamp derivative integral expMovingAvg
@@ -337,12 +358,16 @@ RULES: Final[Mapping[str, Rule]] = {
     "$dateToString": _format_date,
     "$convert": _convert,
     "$concatArrays": _concatenate,
-    **dict.fromkeys(_names("setUnion mergeObjects"), _unite),
-    **dict.fromkeys(_names("reverseArray arrayToObject setDifference unsetField"), _same_array),
+    "$mergeObjects": _unite,
+    "$setUnion": _unite_sets,
+    "$setDifference": _subtract,
+    "$toHashedIndexKey": _hash,
+    **dict.fromkeys(_names("reverseArray arrayToObject unsetField"), _same_array),
     "$setIntersection": _intersect,
     "$sortArray": _sort,
     "$slice": _slice,
-    **dict.fromkeys(_names("firstN lastN minN maxN"), _first_n),
+    **dict.fromkeys(_names("firstN lastN"), _first_n),
+    **dict.fromkeys(_names("minN maxN"), _least_n),
     "$zip": _zip,
     "$objectToArray": _pairs,
     "$setField": _set_property,

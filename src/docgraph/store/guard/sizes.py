@@ -138,7 +138,8 @@ class Size(NamedTuple):
 
     `built` are the bytes that did not exist before: a property or a variable is a reference.
     `supplied`: a caller's value takes part in it. `text`: it is that constant. `is_number`: it is
-    one that was written.
+    one that was written. `is_whole`: it holds a whole document, unpacked with each use.
+    `is_stored`: it is stored, or a part of what is.
     """
 
     bytes: Form = Form(ELEMENT)
@@ -150,6 +151,8 @@ class Size(NamedTuple):
     text: str | None = None
     built: Form = NONE
     is_number: bool = False
+    is_whole: bool = False
+    is_stored: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -159,7 +162,8 @@ class Size(NamedTuple):
     def within(self) -> Size:
         """What a path below it may lead to."""
         length = join([self.length, self.inner])
-        return Size(self.bytes, length, self.inner, self.low, self.high, self.supplied)
+        size = Size(self.bytes, length, self.inner, self.low, self.high, self.supplied)
+        return size._replace(is_stored=self.is_stored)
 
     def element(self, part: Part) -> Size:
         """An element of it, in the loop of that part."""
@@ -168,7 +172,8 @@ class Size(NamedTuple):
         length = Form(0, {part: 1 / ELEMENT})
         if self.length.bound() * self.inner.bound() < self.bytes.peak() / ELEMENT:
             length = self.inner
-        return Size(share, length, length, self.low, self.high, self.supplied)
+        size = Size(share, length, length, self.low, self.high, self.supplied)
+        return size._replace(is_whole=self.is_whole)
 
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -149,12 +150,40 @@ TOO_LARGE: list[tuple[Any, str]] = [
     ({"$range": [0, "$n", 5]}, BOUNDS),
     ({"$let": {"vars": {"CURRENT": up_to(60_000)}, "in": {"$concatArrays": ["$a", "$a"]}}}, SIZE),
     ({"$add": [{"$abs": 1} for _ in range(1000)]}, "more than 1000 operators"),
+    # A text that the expression itself makes can be all delimiters.
+    (loop({"$split": [{"$concat": [" " * 8000, "$s"]}, " "]}, loop(up_to(5))), STEPS),
+    (loop({"$split": [" " * 30_000, " "]}, loop(up_to(5))), STEPS),
+    # Whole values are compared and hashed, whatever their size.
+    (loop(up_to(500), {"$type": {"$max": ["$$ROOT"] * 40}}), STEPS),
+    (loop(up_to(500), {"$type": {"$min": ["$items"] * 40}}), STEPS),
+    (loop(up_to(100), {"$setEquals": [["$$ROOT"] * 20, ["$$ROOT"] * 20]}), STEPS),
+    (loop(up_to(200), {"$setIsSubset": [["$items"] * 20, ["$items"] * 20]}), STEPS),
+    (loop(up_to(500), {"$size": {"$setUnion": [["$items"] * 20]}}), STEPS),
+    (loop(up_to(500), {"$size": {"$setIntersection": [["$items"] * 20, ["$a"]]}}), STEPS),
+    (loop(up_to(500), {"$size": {"$setDifference": [["$items"] * 20, ["$a"]]}}), STEPS),
+    (loop(up_to(3000), {"$toHashedIndexKey": "$$ROOT"}), STEPS),
+    (loop(up_to(4000), {"$toHashedIndexKey": "$items"}), STEPS),
+    (loop("$arr", {"$eq": ["$$ROOT", "$$ROOT"]}), STEPS),
+    (loop("$arr", {"$let": {"vars": {"v": "$$ROOT"}, "in": {"$eq": ["$$v", "$$v"]}}}), STEPS),
+    (loop("$arr", {"$eq": [["$$ROOT"], ["$$CURRENT"]]}), STEPS),
+    (loop("$arr", {"$eq": [{"$cond": [1, "$$ROOT", 1]}, {"$ifNull": ["$$ROOT", 1]}]}), STEPS),
+    (loop(up_to(200), {"$in": ["$items", ["$items"] * 20]}), STEPS),
+    (loop(up_to(200), {"$indexOfArray": [["$items"] * 20, "$items"]}), STEPS),
+    (loop(up_to(100), {"$sortArray": {"input": ["$items"] * 20, "sortBy": 1}}), STEPS),
+    (loop(up_to(100), {"$maxN": {"input": ["$items"] * 20, "n": 1}}), STEPS),
+    # MongoDB unpacks a whole document for each operator that reads it.
+    (loop("$arr", [{"$max": ["$$ROOT", "$$ROOT"]}] * 3), "(MiB|steps)"),
+    (loop("$arr", {"$max": ["$$ROOT", "$$ROOT"]}), "(MiB|steps)"),
 ]
 
 COMMA = {"$cond": [{"$eq": ["$$value", ""]}, "", ", "]}
 STARTS = {"$regexMatch": {"input": "$$this.name", "regex": "^a"}}
 PAIRS = {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", "x"]}}
 BRANCHES = [{"case": {"$gt": ["$n", n]}, "then": "text"} for n in range(50)]
+
+WORDS = {"$split": ["$s", " "]}
+FIRST = {"$substrCP": ["$$this", 0, 1]}
+REST = {"$strLenCP": "$$this"}
 
 ORDINARY: list[Any] = [
     loop("$items"),
@@ -194,6 +223,18 @@ ORDINARY: list[Any] = [
     {"$range": [{"$max": ["$n", 0]}, 100]},
     {"$range": [0, {"$divide": [1000, 10]}]},
     {"$setField": {"field": "a", "input": "$$ROOT", "value": {"$rand": {}}}},
+    loop(WORDS, {"$concat": [{"$toUpper": FIRST}, {"$substrCP": ["$$this", 1, REST]}]}),
+    loop(WORDS, {"$concat": [{"$toUpper": FIRST}, {"$toLower": {"$substrCP": ["$$this", 1, 50]}}]}),
+    reduce(WORDS, {"$concat": ["$$value", FIRST]}),
+    reduce({"$split": [{"$toLower": "$s"}, " "]}, {"$concat": ["$$value", FIRST]}),
+    {"$eq": ["$$ROOT", {"a": 1}]},
+    {"$max": ["$a", "$b", "$c"]},
+    {"$setEquals": ["$a", "$b"]},
+    {"$toHashedIndexKey": "$$ROOT"},
+    loop("$items", {"$max": ["$$this.n", 0]}),
+    loop("$items", {"$mergeObjects": ["$defaults", "$$this"]}),
+    loop({"$slice": ["$items", 100]}, ["$$ROOT", "$$this"]),
+    {"$map": {"input": "$items", "in": {"$setUnion": ["$$this.tags", ["all"]]}}},
     given({"$range": [0, 10**9]}),
 ]
 
@@ -282,6 +323,17 @@ def test_ordinary_projections_pass(projection: Any) -> None:
     check_projection(projection, policy=Policy())
 
 
+def test_all_properties_together_are_bounded() -> None:
+    """Each alone passes: their values are in memory at the same time."""
+    repeated = loop("$items", {"$concatArrays": ["$a", "$b"]})
+    projection = {f"x{n}": repeated for n in range(3)}
+    check_projection({"x0": repeated, "x1": 1}, policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^projection\.x2\S*: .*64 MiB"):
+        check_projection(projection, policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^update\[2\]\S*: .*64 MiB"):
+        check_update(*({"$set": {name: repeated}} for name in projection))
+
+
 def test_operators_that_are_not_known_are_rejected_where_callers_write_them() -> None:
     with pytest.raises(QueryError, match=r"^projection\.x\.\$newest: the operator is not known"):
         check_in_projection({"$newest": 1})
@@ -317,6 +369,34 @@ def test_regular_expressions_of_callers_have_a_longest(filter: Any) -> None:
     with pytest.raises(QueryError, match="may have 512 characters at most"):
         check_filter(filter, policy=Policy())
     check_filter(filter, policy=Policy(), trusted=True)
+
+
+PATTERNS = [f"a.*b{n}" for n in range(11)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda all: {"$or": [{"s": {"$regex": one}} for one in all]},
+        lambda all: {"$or": [{"s": {"$regex": one, "$options": "i"}} for one in all]},
+        lambda all: {"$or": [{"s": {"$regex": Regex(one)}} for one in all]},
+        lambda all: {"$and": [{"s": {"$not": Regex(one)}} for one in all]},
+        lambda all: {"s": {"$in": [Regex(one) for one in all]}},
+        lambda all: {"a": {"$elemMatch": {"s": {"$nin": [re.compile(one) for one in all]}}}},
+        lambda all: {f"s{n}": Regex(one) for n, one in enumerate(all)},
+        lambda all: {"$jsonSchema": {"a": 1}, "$nor": [{"s": Regex(one)} for one in all]},
+    ],
+)
+def test_a_filter_of_a_caller_has_ten_regular_expressions_at_most(
+    build: Callable[[list[str]], Any],
+) -> None:
+    check_filter(build(PATTERNS[:10]), policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=r"^filter\.\S+: .*more than 10 regular") as caught:
+        check_filter(build(PATTERNS), policy=Policy())
+    assert caught.value.hint
+    check_filter(build(PATTERNS), policy=Policy(), trusted=True)
+    rule = TrustedDocument(build(PATTERNS))
+    check_filter({"$and": [rule, build(PATTERNS[:10])]}, policy=Policy())
 
 
 def test_the_filter_of_a_rule_is_not_bounded() -> None:
