@@ -141,6 +141,81 @@ async def test_what_the_database_cannot_run_is_refused_with_its_place(
     assert refused.value.hint == "compare its arguments with the reference of MongoDB"
 
 
+NEAR = {"near": [1, 2], "distanceField": "d"}
+TEXT = {"$match": {"$text": {"$search": {"$arg": ["@user._id", ""]}}}}
+JOIN = {"from": "items", "localField": "a", "foreignField": "a", "as": "x"}
+FIRST = "must be the first stage of a pipeline on a collection"
+LOOKUP = "must be an object with as, and a pipeline or from, localField and foreignField"
+SORT = 'must be an object of fields with 1, -1 or {"$meta": "textScore"}'
+DOCUMENT = "an object, or an expression that makes one"
+IMPOSSIBLE: list[tuple[list[Any], str]] = [
+    ([{"$lookup": {"from": "items", "as": "x", "localField": "a"}}], f"[0].$lookup: {LOOKUP}"),
+    ([{"$lookup": {"from": "items", "as": "x"}}], f"[0].$lookup: {LOOKUP}"),
+    (
+        [{"$lookup": {"from": "items", "as": "x", "foreignField": "a", "pipeline": []}}],
+        f"[0].$lookup: {LOOKUP}",
+    ),
+    ([{"$geoNear": {}}], "[0].$geoNear: must be an object with near and distanceField"),
+    ([{"$geoNear": {"near": [1, 2]}}], "[0].$geoNear: must be an object with near and"),
+    ([{"$redact": 1}], "[0].$redact: must be an expression that makes $$KEEP, $$PRUNE or"),
+    ([{"$redact": {"a": 1}}], "[0].$redact: must be an expression"),
+    ([{"$replaceWith": None}], f"[0].$replaceWith: must be {DOCUMENT}"),
+    ([{"$replaceWith": "a"}], f"[0].$replaceWith: must be {DOCUMENT}"),
+    (
+        [{"$replaceRoot": {"newRoot": 1}}],
+        f"[0].$replaceRoot: must be an object with newRoot, {DOCUMENT}",
+    ),
+    ([{"$sort": {"a": {"$meta": "x"}}}], f"[0].$sort: {SORT}"),
+    ([{"$sort": {"a": {"$meta": ["x"]}}}], f"[0].$sort: {SORT}"),
+    ([{"$sort": {}}], f"[0].$sort: {SORT}"),
+    ([{"$match": {"$text": {}}}], "[0].$match.$text: must be an object with $search, a string"),
+    ([{"$match": {"$and": [{"$text": 1}]}}], "[0].$match.$and[0].$text: must be an object with"),
+    ([{"$match": {"a": {"$near": 1}}}], "[0].$match.a.$near: $near cannot stand in a $match"),
+    (
+        [{"$match": {"$or": [{"a": {"$not": {"$nearSphere": {"$arg": "@now"}}}}]}}],
+        "[0].$match.$or[0].a.$not.$nearSphere: $nearSphere cannot stand in a $match",
+    ),
+    ([{"$limit": 1}, TEXT], f"[1].$match.$text: a $match with $text {FIRST}"),
+    ([{"$match": {}}, TEXT], f"[1].$match.$text: a $match with $text {FIRST}"),
+    (
+        [{"$limit": 1}, {"$ifarg": ["@now", TEXT]}],
+        f"[1].$ifarg[1].$match.$text: a $match with $text {FIRST}",
+    ),
+    ([{"$match": {"a": 1}}, {"$geoNear": NEAR}], f"[1].$geoNear: {FIRST}"),
+    ([{"$facet": {"a": [TEXT]}}], f"[0].$facet.a[0].$match.$text: a $match with $text {FIRST}"),
+    ([{"$facet": {"a": [{"$geoNear": NEAR}]}}], f"[0].$facet.a[0].$geoNear: {FIRST}"),
+    (
+        [{"$lookup": {**JOIN, "pipeline": [TEXT]}}],
+        f"[0].$lookup.pipeline[0].$match.$text: a $match with $text {FIRST}",
+    ),
+    (
+        [{"$unionWith": {"coll": "items", "pipeline": [{"$skip": 1}, TEXT]}}],
+        f"[0].$unionWith.pipeline[1].$match.$text: a $match with $text {FIRST}",
+    ),
+    ([{"$limit": 1}, {"$documents": [{"a": 1}]}], f"[1].$documents: {FIRST}"),
+]
+
+
+@pytest.mark.parametrize(("stages", "message"), IMPOSSIBLE, ids=str)
+async def test_stages_that_never_work_are_refused(
+    service: Service, stages: list[Any], message: str
+) -> None:
+    mapping = service.stages("items", *stages)
+    with pytest.raises(DefinitionError) as refused:
+        await service.define("app", SCHEMA, {"Query": {"items": mapping}})
+
+    first, *others = refused.value.message.splitlines()
+    assert first.startswith(f"Wrong GraphQL App definition: mappings.Query.items.stages{message}")
+    assert not others, "each is named once"
+
+
+async def test_a_find_by_text_without_a_text_is_refused(service: Service) -> None:
+    with pytest.raises(
+        DefinitionError, match=r"items\.find\.\$text: must be an object with \$search"
+    ):
+        await define(service, {"$text": {}})
+
+
 RUN: list[dict[str, Any]] = [
     {"find": {"$text": {"$search": "x"}}},
     {"find": {"at": {"$near": [1, 2]}}},
@@ -161,6 +236,17 @@ RUN: list[dict[str, Any]] = [
             }
         ]
     },
+    {"stages": [TEXT, {"$sort": {"s": {"$meta": "textScore"}}}]},
+    {"stages": [{"$ifarg": ["@now", {"$limit": 1}]}, TEXT]},
+    {"stages": [{"$sort": {"a": {"$arg": ["@now", None]}}}, TEXT]},
+    {"stages": [{"$match": {}}, {"$skip": 0}, {"$geoNear": NEAR}]},
+    {"stages": [{"$match": {"$ifarg": ["@now", {"a": 1}]}}, {"$geoNear": NEAR}]},
+    {"stages": [{"$geoNear": {**NEAR, "near": {"$arg": "@now"}}}]},
+    {"stages": [{"$lookup": {"from": "items", "as": "x", "pipeline": [TEXT]}}]},
+    {"stages": [{"$unionWith": {"coll": "items", "pipeline": [{"$geoNear": NEAR}]}}]},
+    {"stages": [{"$redact": {"$cond": [True, "$$KEEP", "$$PRUNE"]}}, {"$replaceWith": "$a"}]},
+    {"stages": [{"$replaceWith": {"$arg": "@user"}}, {"$sort": {"a": {"$meta": "randVal"}}}]},
+    {"stages": [{"$replaceRoot": {"newRoot": {"$mergeObjects": ["$a", "$b"]}}}]},
     {"stages": [{"$documents": [{"name": "a"}]}]},
     {"stages": [{"$unionWith": "items"}, {"$sample": {"size": 1}}]},
 ]

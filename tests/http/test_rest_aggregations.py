@@ -346,7 +346,7 @@ async def test_results_beyond_what_is_sent_at_once_are_not_read(api: Api) -> Non
             "aggrs[0].stages: Security violation: BLACKLISTED_OPERATOR operator '$where'",
         ),
         (
-            [{"uri": "a", "stages": [{"$lookup": {"from": "x.y", "as": "z"}}]}],
+            [{"uri": "a", "stages": [{"$lookup": {"from": "x.y", "as": "z", "pipeline": []}}]}],
             "aggrs[0].stages: Security violation: CROSS_DATABASE_ACCESS operator '$lookup'",
         ),
     ],
@@ -404,6 +404,19 @@ async def test_a_stage_of_the_blacklist_is_refused(mongo_client: Mongo, mongo_ur
     [
         ({"$limit": "x"}, "[0].$limit: must be a whole number above 0"),
         ({"$match": {"$or": 1}}, "[0].$match.$or: must be an array of one filter or more"),
+        (
+            {"$match": {"$text": {}}},
+            "[0].$match.$text: must be an object with $search, a string",
+        ),
+        (
+            {"$match": {"a": {"$near": {"$var": "x"}}}},
+            "[0].$match.a.$near: $near cannot stand in a $match",
+        ),
+        (
+            {"$facet": {"a": [{"$match": {"$text": {"$search": {"$var": "x"}}}}]}},
+            "[0].$facet.a[0].$match.$text: a $match with $text must be the first stage of a "
+            "pipeline on a collection",
+        ),
         ({"$match": {"a": {"$size": "x"}}}, "[0].$match: MongoDB cannot run this"),
         (
             {"$match": {"a": {"$size": "x"}, "b": {"$var": "b"}}},

@@ -13,6 +13,7 @@ from docgraph.variables.paths import (
     parse_path,
     render_path,
 )
+from docgraph.variables.placement import find_misplaced
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
 from docgraph.variables.shapes import ConstantPart, find_shape
@@ -55,6 +56,7 @@ __all__ = [
     "Vocabulary",
     "compile_field",
     "compile_template",
+    "find_misplaced",
     "find_shape",
     "flatten_stages",
     "get_field",

@@ -25,9 +25,12 @@ class ConstantPart:
     is_alone: bool
 
 
-def find_shape(stage: Mapping[str, Any]) -> str | None:
+def find_shape(part: ConstantPart) -> str | None:
     """What the arguments of a stage have to be, if these cannot work."""
-    ((name, body),) = stage.items()
+    ((name, body),) = part.stage.items()
+    if name == "$match":  # a filter is looked at in its parts
+        name = part.where.rpartition(".")[2]
+        body = body.get(name)
     shape = _SHAPES.get(name)
     return None if shape is None or shape[1](body) else shape[0]
 
@@ -67,9 +70,38 @@ def _is_sample(body: Any) -> bool:
 
 
 def _is_lookup(body: Any) -> bool:
-    return _has("as")(body) and ("pipeline" in body or _has("from")(body))
+    if not _has("as")(body) or ("localField" in body) != ("foreignField" in body):
+        return False
+    return "pipeline" in body or _has("from", "localField")(body)
 
 
+def _is_sort(body: Any) -> bool:
+    directions = body.values() if _is_filled(body) else [{}]
+    return all(one.get("$meta") in _METAS for one in directions if isinstance(one, Mapping))
+
+
+def _is_text(body: Any) -> bool:
+    return isinstance(body, Mapping) and isinstance(body.get("$search"), str)
+
+
+def _is_redact(body: Any) -> bool:
+    return _is_path(body) or (_is_filled(body) and next(iter(body))[:1] == "$")
+
+
+def _is_document(body: Any) -> bool:
+    return _is_path(body) or isinstance(body, Mapping)
+
+
+def _is_root(body: Any) -> bool:
+    return _has("newRoot")(body) and _is_document(body["newRoot"])
+
+
+# What a sort can be by, apart from fields; the last ones are of searches.
+_METAS: Final = (
+    *("textScore", "randVal", "geoNearDistance"),
+    *("searchScore", "vectorSearchScore", "score"),
+)
+_DOCUMENT: Final = "an object, or an expression that makes one"
 _FILLED: Final = ("must be an object with one field or more", _is_filled)
 _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "$limit": ("must be a whole number above 0", lambda body: _is_whole(body, 1)),
@@ -81,16 +113,26 @@ _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     ),
     "$unwind": ('must be the path of a field such as "$items", or an object with path', _is_unwind),
     "$unset": ("must be the name of a field, or an array of names", _is_unset),
-    "$sort": _FILLED,
+    "$sort": (
+        'must be an object of fields with 1, -1 or {"$meta": "textScore"}',
+        _is_sort,
+    ),
+    "$text": ("must be an object with $search, a string", _is_text),
+    "$geoNear": ("must be an object with near and distanceField", _has("near", "distanceField")),
+    "$redact": ("must be an expression that makes $$KEEP, $$PRUNE or $$DESCEND", _is_redact),
+    "$replaceWith": (f"must be {_DOCUMENT}", _is_document),
     "$project": _FILLED,
     "$addFields": _FILLED,
     "$set": _FILLED,
     "$facet": _FILLED,
     "$group": ("must be an object with _id", _has("_id")),
-    "$replaceRoot": ("must be an object with newRoot", _has("newRoot")),
+    "$replaceRoot": (f"must be an object with newRoot, {_DOCUMENT}", _is_root),
     "$bucket": ("must be an object with groupBy and boundaries", _has("groupBy", "boundaries")),
     "$bucketAuto": ("must be an object with groupBy and buckets", _has("groupBy", "buckets")),
-    "$lookup": ("must be an object with from or pipeline, and as", _is_lookup),
+    "$lookup": (
+        "must be an object with as, and a pipeline or from, localField and foreignField",
+        _is_lookup,
+    ),
     "$graphLookup": (
         "must be an object with from, startWith, connectFromField, connectToField and as",
         _has("from", "startWith", "connectFromField", "connectToField", "as"),

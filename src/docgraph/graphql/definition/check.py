@@ -20,7 +20,7 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.graphql.definition.check_effects import Hidden, check_hidden, check_row_filters
+from docgraph.graphql.definition.check_effects import Hidden, check_aggregations, check_hidden
 from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
@@ -107,7 +107,7 @@ def examine_written(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
-        check_row_filters(parts.schema, parts.mappings, findings)
+        check_aggregations(parts.schema, parts.mappings, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())
@@ -116,7 +116,7 @@ def examine_written(
 def _check_arguments(findings: Findings) -> None:
     """Refuse stages that can never work; a field that is stored already fails when it is asked."""
     for part in findings.questions:
-        if isinstance(part, ConstantPart) and (shape := find_shape(part.stage)) is not None:
+        if isinstance(part, ConstantPart) and (shape := find_shape(part)) is not None:
             findings.error(part.where, shape)
 
 

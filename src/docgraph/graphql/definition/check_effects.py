@@ -26,9 +26,9 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.store.guard.fence import check_searches
 from docgraph.store.names import namespace_of
-from docgraph.variables import GRAPHQL, Source, flatten_stages
+from docgraph.variables import GRAPHQL, Source, find_misplaced, flatten_stages
 
-__all__ = ["Hidden", "check_hidden", "check_row_filters", "warn_unused", "warn_useless"]
+__all__ = ["Hidden", "check_aggregations", "check_hidden", "warn_unused", "warn_useless"]
 
 Paths = tuple[tuple[str, ...], ...]
 Hidden = Mapping[str, Paths]
@@ -98,12 +98,13 @@ def check_hidden(
                     findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
 
 
-def check_row_filters(
+def check_aggregations(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
 ) -> None:
-    """Refuse aggregations with a search that could not be run under a row filter."""
+    """Refuse misplaced stages, and searches that could not be run under a row filter."""
     for where, _, mapping in _find_queries(schema, mappings):
         if isinstance(mapping, AggregationMapping):
+            findings.flaws(f"{where}.stages", find_misplaced(mapping.stages.source, GRAPHQL))
             try:
                 check_searches(flatten_stages(mapping.stages.source, GRAPHQL.optional))
             except QueryError as error:

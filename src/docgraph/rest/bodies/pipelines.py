@@ -26,6 +26,7 @@ from docgraph.variables import (
     TemplateError,
     UnknownOperator,
     compile_template,
+    find_misplaced,
     find_shape,
     flatten_stages,
     inspect_template,
@@ -175,8 +176,9 @@ def inspect_stages(
     """What is wrong with the stages of the entry at `place`."""
     template, flaws = inspect_template(stages, vocabulary=REST, context="stages")
     for part in template.constants:
-        if (shape := find_shape(part.stage)) is not None:
+        if (shape := find_shape(part)) is not None:
             flaws.append(Flaw(part.where, shape))
+    flaws += find_misplaced(stages, REST)
     for flaw in flaws:
         yield Flaw(f"{place}.{in_stages(flaw.where)}", flaw.what, flaw.hint)
     if flaws:
