@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from docgraph.exchange.errors import BodyTooLarge
+from docgraph.exchange.errors import BodyError, BodyTooLarge
 
 __all__ = ["MAX_VALUES", "Irregular", "check_size", "check_values", "count_keys", "load"]
 
@@ -25,6 +25,7 @@ _MAX_CHECKED: Final = 20_000
 _AT_ONCE: Final = 50_000  # values that orjson reads in some 10 ms
 _WINDOW: Final = 64 * 1024
 _MAX_DEPTH: Final = 254  # more than any reader of ours allows, and as much as orjson writes
+_MOST_BETWEEN: Final = 4 * _MAX_DEPTH  # brackets, or pieces of text, without a comma among them
 _BRACKETS: Final = b"[]{}"
 _NO_BRACKET: Final = bytes(set(range(256)) - set(_BRACKETS))
 _WHITESPACE: Final = b" \t\r\n"
@@ -54,12 +55,11 @@ class _Window(NamedTuple):
 def check_values(raw: bytes, limit: int = MAX_VALUES) -> None:
     """Raise `BodyTooLarge` when the text has more values than the limit.
 
-    Every scalar, array and object is one, the outermost included; keys are not counted.
+    Every scalar, array and object is one, the outermost included; keys are not counted. A text
+    that has to be counted and is nested too deep for every reader is a `BodyError`.
     """
-    if _estimate(raw) > limit and _count_values(raw) > limit:
-        raise BodyTooLarge(
-            f"the JSON text has more than {limit} values", hint="send several requests"
-        )
+    if _estimate(raw) > limit:
+        _scan_values(raw, limit)
 
 
 def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
@@ -79,11 +79,11 @@ def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
 def load(raw: bytes) -> Any:
     """What `orjson.loads` makes of the text, without keeping other threads waiting for long.
 
-    Raises `BodyTooLarge`, `orjson.JSONDecodeError` or `Irregular`.
+    Raises `BodyTooLarge`, `BodyError`, `orjson.JSONDecodeError` or `Irregular`.
     """
-    check_values(raw)
     if _estimate(raw) <= _AT_ONCE:
         return orjson.loads(raw)
+    _scan_values(raw, MAX_VALUES)
     stack, root = "", None
     for window in _cut(raw):
         following = _follow(stack, window, raw)
@@ -98,7 +98,7 @@ def load(raw: bytes) -> Any:
 
 def count_keys(raw: bytes) -> int:
     """How many keys the text writes, those that stand twice included."""
-    return sum(window.structure.count(b":") for window in _cut(raw))
+    return sum(structure.count(b":") for structure in _scan(raw))
 
 
 def _estimate(raw: bytes) -> int:
@@ -106,14 +106,56 @@ def _estimate(raw: bytes) -> int:
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{") + 1
 
 
-def _count_values(raw: bytes) -> int:
-    """Each comma adds a value, and each bracket the first one in it, unless it is empty."""
-    total = 0
-    for _, _, structure in _cut(raw):
+def _scan_values(raw: bytes, limit: int) -> None:
+    """Stop at the first window with too many values, or at the end of which too much is open.
+
+    Each comma adds a value, and each bracket the first one in it, unless it is empty.
+    """
+    total, depth, last = 1, 0, b""
+    for structure in _scan(raw):
         opened = structure.count(b"[") + structure.count(b"{")
-        empty = structure.count(b"[]") + structure.count(b"{}")
-        total += 1 + structure.count(b",") + opened - empty
-    return total
+        depth += opened - structure.count(b"]") - structure.count(b"}")
+        if depth > _MAX_DEPTH:
+            raise _too_deep()
+        joined = last + structure[:1]  # brackets may stand on both sides of an edge
+        empty = sum(one.count(pair) for one in (structure, joined) for pair in (b"[]", b"{}"))
+        total += structure.count(b",") + opened - empty
+        # A bracket at the edge is counted with its value; whether it is empty, is seen next.
+        if total > limit + structure.endswith((b"[", b"{")):
+            raise _too_many(limit)
+        last = structure[-1:] or last
+    if total > limit:
+        raise _too_many(limit)
+
+
+def _too_many(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the JSON text has more than {limit} values", hint="send several requests")
+
+
+def _too_deep() -> BodyError:
+    return BodyError(f"the JSON text is nested deeper than {_MAX_DEPTH} levels, or has no commas")
+
+
+def _scan(raw: bytes) -> Iterator[bytes]:
+    """What stands outside of strings, in windows of one size: whatever the text, little memory."""
+    start, is_inside = 0, False
+    while start < len(raw):
+        text = raw[start : start + _WINDOW]
+        if (len(text) - len(text.rstrip(b"\\"))) % 2:  # what it escapes belongs to it
+            text = raw[start : start + _WINDOW + 1]
+        start += len(text)
+        pieces = _split(text)
+        outside = pieces[is_inside::2]
+        structure = _build_structure([b"", *outside] if is_inside else outside)
+        is_inside ^= len(pieces) % 2 == 0
+        yield structure
+
+
+def _split(text: bytes) -> list[bytes]:
+    """Outside of a string, inside, outside …"""
+    if b"\\" in text:  # an escaped quote ends no string
+        text = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    return text.split(b'"')
 
 
 def _cut(raw: bytes) -> Iterator[_Window]:
@@ -121,27 +163,32 @@ def _cut(raw: bytes) -> Iterator[_Window]:
     start, size = 0, _WINDOW
     while True:
         end = min(start + size, len(raw))
-        text = raw[start:end]
-        if b"\\" in text:  # an escaped quote ends no string
-            text = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-        pieces = text.split(b'"')  # outside, inside, outside …
+        pieces = _split(raw[start:end])
         if end == len(raw):
-            yield _Window(start, end, _build_structure(pieces))
+            yield _Window(start, end, _build_structure(pieces[::2]))
             return
         last = len(pieces) - 1 & ~1  # a string that has no end here is left out
         while last >= 0 and b"," not in pieces[last]:
             last -= 2
         if last < 0:
+            _check_dense(pieces)
             size *= 2
             continue
         pieces[last] = pieces[last][: pieces[last].rindex(b",")]
         cut = start + sum(map(len, pieces[: last + 1])) + last
-        yield _Window(start, cut, _build_structure(pieces[: last + 1]))
+        yield _Window(start, cut, _build_structure(pieces[: last + 1 : 2]))
         start, size = cut + 1, _WINDOW
 
 
 def _build_structure(pieces: list[bytes]) -> bytes:
-    return b'"'.join(pieces[::2]).translate(None, _WHITESPACE)
+    return b'"'.join(pieces).translate(None, _WHITESPACE)
+
+
+def _check_dense(pieces: list[bytes]) -> None:
+    """Between two commas JSON closes and opens a few brackets, each with one key at most."""
+    brackets = b"".join(pieces[::2]).translate(None, _NO_BRACKET)
+    if len(pieces) > _MOST_BETWEEN or len(brackets) > _MOST_BETWEEN:
+        raise _too_deep()
 
 
 def _follow(stack: str, window: _Window, raw: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,10 +97,43 @@ def test_the_place_of_a_mistake_is_that_in_the_whole_text() -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(Irregular):
+    with pytest.raises(BodyError, match="nested deeper than 254 levels"):
         load(b"[1," * 300 + b"1" + b"]" * 300)
-    with pytest.raises(BodyError, match="nested deeper than 100 levels"):
+    with pytest.raises(BodyError, match="nested deeper than 254 levels"):
         decode(b"[1," * 300 + b"1" + b"]" * 300)
+    with pytest.raises(BodyError, match="nested deeper than 100 levels"):
+        decode(b"[1," * 200 + b"1" + b"]" * 200)
+
+
+@pytest.mark.parametrize("size", [900_000, 3_000_000])
+@pytest.mark.parametrize(
+    "unit", [b'{"a":', b'{"":', b'[{"a":', b'{"a":[', b"[", b"[]", b"[[]]", b'[]"ab":', b'"\\"":[]']
+)
+def test_a_text_without_commas_is_refused_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch, unit: bytes, size: int
+) -> None:
+    monkeypatch.undo()
+    raw = unit * size
+    tracemalloc.start()
+    try:
+        with pytest.raises((BodyError, BodyTooLarge)):
+            load(raw)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("padding", range(40))
+@pytest.mark.parametrize("inner", [b"[ ]", b'"\\\\\\""', b'{"a": { }}', b'["a]", {}]'])
+def test_values_are_counted_wherever_a_window_ends(padding: int, inner: bytes) -> None:
+    raw = b"[" + b" " * padding + inner + b", 1]"
+    values = count(orjson.loads(raw))
+
+    check_values(raw, values)
+    with pytest.raises(BodyTooLarge):
+        check_values(raw, values - 1)
 
 
 @pytest.mark.parametrize(
