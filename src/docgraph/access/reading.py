@@ -29,6 +29,7 @@ __all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "describe_flaws", "r
 
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
 FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
+_MAX_TEXT: Final = 64 * 1024  # of an object that is written as text; it is parsed on the event loop
 _MOST_ROLES: Final = 1000
 
 
@@ -208,6 +209,9 @@ class _Reader:
 
     def _read_object(self, value: Any, where: str) -> dict[str, Any] | None:
         if isinstance(value, str):
+            if len(value) > _MAX_TEXT:
+                self.flaw(where, f"has more than {_MAX_TEXT} characters")
+                return None
             try:
                 value = decode(value)
             except DocgraphError as error:

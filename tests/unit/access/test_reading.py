@@ -121,6 +121,13 @@ def test_filters_that_cannot_work_are_refused(key: str, filter: Any) -> None:
     assert flaws(mongo={key: filter})[0].startswith(f"Wrong permission: mongo.{key} ")
 
 
+def test_a_filter_that_is_written_as_text_is_not_longer_than_the_bound() -> None:
+    text = '{"a": "%s"}' % ("x" * (64 * 1024))
+    assert flaws(mongo={"readFilter": text}) == [
+        "Wrong permission: mongo.readFilter has more than 65536 characters"
+    ]
+
+
 def test_a_missing_predicate_is_no_permission_for_everything() -> None:
     for predicate in (None, "", "  ", 5, True):
         assert "predicate must be a text" in flaws(predicate=predicate)[0]

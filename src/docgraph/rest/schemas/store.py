@@ -52,6 +52,7 @@ _MOST_REFERENCES: Final = 100
 _MOST_VIOLATIONS: Final = 20
 _KEPT: Final = 1000
 _LOAD_MS: Final = 10_000
+MAX_PATTERNS: Final = 100  # of a schema
 _MAX_PATTERN_BYTES: Final = 4 << 20  # of one compiled pattern; ^\p{L}{1,50}$ is half of it
 _MAX_MATCHING_BYTES: Final = 8 << 20  # that matching it remembers
 _PATTERNS: Final = (
@@ -120,6 +121,11 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
     """
     library = require_library()
     missing: list[str] = []
+    if _count_patterns(schema) > MAX_PATTERNS:
+        raise InvalidSchema(
+            f"the schema has more than {MAX_PATTERNS} patterns",
+            hint="name properties in `properties`, or join patterns by |",
+        )
 
     def retrieve(address: str) -> Any:
         if address not in others:
@@ -159,6 +165,20 @@ def _to_json(value: Document) -> Document:
     """The JSON form, in which there are no types but those of JSON."""
     content: Document = orjson.loads(encode(value, JsonMode.STANDARD))
     return content
+
+
+def _count_patterns(schema: Any) -> int:
+    """The patterns that are compiled, each of which takes time and memory."""
+    pending, count = [schema], 0
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            named = one.get("patternProperties")
+            count += ("pattern" in one) + (len(named) if isinstance(named, Mapping) else 0)
+            pending += one.values()
+        elif isinstance(one, list):
+            pending += one
+    return count
 
 
 def _is_pattern(library: Any, error: Any) -> bool:

@@ -99,3 +99,16 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(NotSupported) as caught:
         compile_schema({}, {})
     assert caught.value.hint == "pip install 'docgraph[schema]'"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda count: {"patternProperties": {f"^a{n}$": {} for n in range(count)}},
+        lambda count: {"properties": {f"a{n}": {"pattern": "a"} for n in range(count)}},
+    ],
+)
+def test_the_patterns_of_a_schema_are_bounded(make: Any) -> None:
+    compile_schema(make(100), {})
+    with pytest.raises(InvalidSchema, match="more than 100 patterns"):
+        compile_schema(make(101), {})
