@@ -48,6 +48,9 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
         return _decode_fast(raw, max_depth, typed=True)
     except (_Doubt, Irregular):
         pass
+    except BodyError:  # of a short text the other parser can say where it is nested too deep
+        if len(raw) > LENIENT_LIMIT:
+            raise
     except orjson.JSONDecodeError as error:
         if len(raw) > LENIENT_LIMIT:
             raise _build_syntax_error(raw, error) from None
@@ -63,9 +66,13 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     try:
         return _decode_fast(raw, max_depth, typed=False)
     except (_Doubt, Irregular):
-        return parse(_decode_text(raw), max_depth=max_depth, typed=False)
+        pass
+    except BodyError:
+        if len(raw) > LENIENT_LIMIT:
+            raise
     except orjson.JSONDecodeError as error:
         raise _build_syntax_error(raw, error) from None
+    return parse(_decode_text(raw), max_depth=max_depth, typed=False)
 
 
 class _Doubt(Exception):

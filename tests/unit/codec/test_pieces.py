@@ -99,20 +99,20 @@ def test_the_place_of_a_mistake_is_that_in_the_whole_text() -> None:
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(BodyError, match="nested deeper than 254 levels"):
         load(b"[1," * 300 + b"1" + b"]" * 300)
-    with pytest.raises(BodyError, match="nested deeper than 254 levels"):
-        decode(b"[1," * 300 + b"1" + b"]" * 300)
     with pytest.raises(BodyError, match="nested deeper than 100 levels"):
-        decode(b"[1," * 200 + b"1" + b"]" * 200)
+        decode(b"[1," * 300 + b"1" + b"]" * 300)
+    with pytest.raises(BodyError, match="nested deeper than 254 levels"):
+        decode(b"[1," * 400_000)
 
 
-@pytest.mark.parametrize("size", [900_000, 3_000_000])
+@pytest.mark.parametrize("size", [1_100_000])
 @pytest.mark.parametrize(
     "unit", [b'{"a":', b'{"":', b'[{"a":', b'{"a":[', b"[", b"[]", b"[[]]", b'[]"ab":', b'"\\"":[]']
 )
 def test_a_text_without_commas_is_refused_in_little_memory(
     monkeypatch: pytest.MonkeyPatch, unit: bytes, size: int
 ) -> None:
-    monkeypatch.undo()
+    monkeypatch.setattr(pieces, "_WINDOW", 64 * 1024)
     raw = unit * size
     tracemalloc.start()
     try:
