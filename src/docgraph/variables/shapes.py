@@ -30,7 +30,7 @@ def find_shape(part: ConstantPart) -> str | None:
     ((name, body),) = part.stage.items()
     if name == "$match":  # a filter is looked at in its parts
         name = part.where.rpartition(".")[2]
-        body = body.get(name)
+        body = body.get(name) if isinstance(body, Mapping) else None
     shape = _SHAPES.get(name)
     return None if shape is None or shape[1](body) else shape[0]
 
