@@ -128,6 +128,8 @@ async def test_blocked_services_keep_nobody_else_out(mongo_client: Mongo, mongo_
         assert {(await task).status for task in tasks} == {200}
 
 
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_stop_does_not_wait_for_threads_that_block(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
