@@ -126,18 +126,3 @@ async def test_blocked_services_keep_nobody_else_out(mongo_client: Mongo, mongo_
         assert other.headers["x-thread"].startswith("docgraph-blocking-plugins")
         Slow.gate.set()
         assert {(await task).status for task in tasks} == {200}
-
-
-@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_stop_does_not_wait_for_threads_that_block(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
-    async with slow_service(mongo_client, mongo_uri, {}) as service:
-        blocking = service.app.plugins.values["blocking"]
-        tasks = flood(service, 4)
-        await eventually(lambda: len(Slow.inside) == 4)
-        await blocking.close(grace=0.05)
-        assert len(Slow.inside) == 4
-        Slow.gate.set()
-        assert {(await task).status for task in tasks} <= {200, 503}

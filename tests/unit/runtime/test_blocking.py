@@ -182,11 +182,12 @@ async def test_a_place_given_in_the_moment_of_cancelling_is_not_lost(blocking: B
     assert (lane.running, lane.waiting) == (0, 0)
 
 
-async def test_closing_does_not_wait_for_ever() -> None:
+@pytest.mark.parametrize("make_lane", [Blocking.lane, Blocking.blocking_lane])
+async def test_closing_does_not_wait_for_ever(make_lane: Callable[[Blocking, str], Lane]) -> None:
     blocking = Blocking(parallelism=1)
-    gate = Gate()
-    hanging = asyncio.create_task(run_blocking(blocking.lane("x"), gate.pass_through))
-    await _until(blocking.lane("x"), running=1, waiting=0)
+    lane, gate = make_lane(blocking, "x"), Gate()
+    hanging = asyncio.create_task(run_blocking(lane, gate.pass_through))
+    await _until(lane, running=1, waiting=0)
 
     await blocking.close(grace=0.05)
 
