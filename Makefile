@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-pythons conformance drill drill-long drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,11 +74,20 @@ test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or 
 conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)
 	@$(BIN)/pytest -q -rs -p no:randomly $(sort $(wildcard tests/conformance/conformance_*.py))
 
+coverage: $(VENV)/.dev ## measure branch coverage of all tests, servers and commands included (at least 95 %)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -n $(TESTERS) --dist worksteal $(ARGS); status=$$?; \
+		$(BIN)/coverage combine --quiet && $(BIN)/coverage report && exit $$status
+
+drill-mutations: $(VENV)/.dev ## change the source in 400 places: a test has to fail for 9 of 10 (ARGS="--count 40 --only access")
+	@test -e build/mutations/map/.coverage || $(BIN)/python -m tools.mutations map --testers $(TESTERS)
+	@$(BIN)/python -m tools.mutations run $(ARGS)
+
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
 
 drill-container: ## carry out the Containerfile in a minimal Debian 12, read-only and as its user (ARGS=embedded)
-	@$(PYTHON) tools/drill_container.py $(ARGS)
+	@$(PYTHON) -m tools.drill_container $(ARGS)
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
@@ -111,13 +120,15 @@ $(addprefix drill-,$(DRILL_IDS)): drill-%: $(VENV)/.dev
 drill-%: $(VENV)/.dev
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_$(subst -,_,$*).py
 
-check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets, circles of imports
+# With the libraries of the bench, since its types are checked, too.
+check: $(VENV)/.bench ## format, lint, types, layer rule, size budgets, circular imports, glossary
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/budgets.py
 	@$(BIN)/python tools/circles.py
+	@$(BIN)/python tools/glossary.py
 
 format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
@@ -149,7 +160,7 @@ $(VENV)/.dist: $(VENV)/.created constraints.txt
 
 dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, and what they are made of (CycloneDX)
 	@rm -rf dist
-	@$(BIN)/python tools/dist.py $(ARGS)
+	@$(BIN)/python -m tools.dist $(ARGS)
 
 chart-check: $(VENV)/.dev ## render the Helm chart, and hold it against Kubernetes (helm, or one from PyPI)
 	@$(BIN)/python -m tools.chart $(ARGS)

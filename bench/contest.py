@@ -56,7 +56,7 @@ class Contestant:
             {"Content-Type": "application/json", **logins.build_headers(workload.caller)},
             method=workload.method,
         )
-        with urllib.request.urlopen(request) as response:
+        with urllib.request.urlopen(request) as response:  # noqa: S310 - of loopback
             return orjson.loads(response.read())
 
     def cpu(self) -> float:
@@ -100,7 +100,7 @@ def running_database() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory, EmbeddedMongo(Path(directory)) as uri:
         data.load(uri)
         row_filters.load(uri)
-        with MongoClient(uri) as client:
+        with MongoClient[dict[str, Any]](uri) as client:
             apps = [*load_definitions(), row_filters.APP]
             client["docgraph"]["gql-apps"].insert_many(apps)
         yield uri
@@ -133,7 +133,7 @@ def running_docgraph(
             text=True,
         ) as process,
     ):
-        assert process.stdout is not None
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
         line = process.stdout.readline()
         if not line.startswith("docgraph ready "):
             raise SystemExit("docgraph did not start")
@@ -242,7 +242,7 @@ def _read_cpu(process: psutil.Process | None) -> float:
 
 def find_database(uri: str) -> psutil.Process:
     """The process of the `mongod`."""
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         return psutil.Process(int(client.admin.command("serverStatus")["pid"]))
 
 

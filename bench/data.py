@@ -16,7 +16,7 @@ _WORDS = "graph query index cache stream shard batch plan fetch join".split()
 def load(uri: str) -> None:
     """Write the collections anew, with indexes on the foreign keys."""
     source = random.Random(7)
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         client.drop_database(DB)
         db = client[DB]
         db.users.insert_many([_user(source, n) for n in range(USERS)])

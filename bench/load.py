@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import uvloop
 
@@ -106,7 +107,7 @@ async def _measure(port: int, request: bytes, seconds: float, connections: int) 
     for _ in range(connections):
         done: asyncio.Future[None] = loop.create_future()
         _, caller = await loop.create_connection(
-            lambda done=done: _Caller(request, started + seconds, done), "127.0.0.1", port
+            partial(_Caller, request, started + seconds, done), "127.0.0.1", port
         )
         callers.append(caller)
     await asyncio.gather(*(caller.done for caller in callers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from typing import Any
 
 import bcrypt
 import jwt
@@ -26,7 +27,7 @@ def store_user(uri: str) -> None:
     """Write the user, with few rounds of bcrypt: the login that is measured is a kept one."""
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     document = {"_id": USER, "password": hashed, "roles": [ROLE]}
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         client["docgraph"]["users"].replace_one({"_id": USER}, document, upsert=True)
 
 

@@ -81,14 +81,14 @@ def build_path(name: str) -> str:
 def load(uri: str) -> None:
     """Write the notes anew."""
     source = random.Random(14)
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         notes = client[DB][COLLECTION]
         notes.drop()
-        notes.insert_many([_note(source, number) for number in range(NOTES)])
+        notes.insert_many([_record(source, number) for number in range(NOTES)])
         notes.create_index([("team", 1), ("created", -1)])
 
 
-def _note(source: random.Random, number: int) -> dict[str, Any]:
+def _record(source: random.Random, number: int) -> dict[str, Any]:
     return {
         "_id": number,
         "team": number % TEAMS,

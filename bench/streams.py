@@ -36,6 +36,11 @@ _PATH = f"/data/{_COLLECTION}/_streams/all"
 _PATIENCE = 60.0  # seconds
 _AT_ONCE = 50  # clients that connect at the same time
 _MARK = b'"_id":'
+# Frames (RFC 6455): the first byte, and the size that says that two more bytes tell it.
+_HEAD_SIZE = 2
+_TEXT = 0x81
+_PING = 0x89
+_EXTENDED = 126
 
 
 @dataclass
@@ -93,17 +98,17 @@ class Listener(asyncio.Protocol):
 
     def _cut_frame(self, now: float) -> bool:
         data = self._data
-        if len(data) < 2:
+        if len(data) < _HEAD_SIZE:
             return False
-        begin, size = 2, data[1]
-        if size == 126:
+        begin, size = _HEAD_SIZE, data[1]
+        if size == _EXTENDED:
             begin, size = 4, int.from_bytes(data[2:4], "big")
         if len(data) < begin + size:
             return False
         self._data = data[begin + size :]
-        if data[0] == 0x81:
+        if data[0] == _TEXT:
             self._hear(data[begin : begin + size], now)
-        elif data[0] == 0x89:
+        elif data[0] == _PING:
             self.transport.write(b"\x8a\x80\0\0\0\0")
         return True
 
@@ -132,7 +137,7 @@ class Outcome:
 
 def measure(docgraph: Contestant, uri: str, seconds: float) -> Outcome:
     """Connect, look at the memory, write for so many seconds, and wait for the last event."""
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         stream = {"uri": "all", "stages": []}
         client["bench"]["_properties"].replace_one(
             {"_id": f"_properties.{_COLLECTION}"}, {"streams": [stream]}, upsert=True
@@ -177,7 +182,7 @@ async def _connect(port: int, told: Told, count: int) -> list[Listener]:
 
 
 async def _write(uri: str, told: Told, writes: int) -> None:
-    async with AsyncMongoClient(uri) as client:
+    async with AsyncMongoClient[dict[str, Any]](uri) as client:
         ticks = client["bench"][_COLLECTION]
         begun = time.perf_counter()
         for number in range(writes):
@@ -188,7 +193,7 @@ async def _write(uri: str, told: Told, writes: int) -> None:
 
 async def _wait_until(check: Callable[[], bool]) -> None:
     deadline = time.perf_counter() + _PATIENCE
-    while not check() and time.perf_counter() < deadline:
+    while not check() and time.perf_counter() < deadline:  # noqa: ASYNC110 - counts of other tasks
         await asyncio.sleep(0.05)
 
 

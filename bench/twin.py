@@ -20,6 +20,7 @@ from bench.workloads import ROW_FILTERS, WORKLOADS
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 _EPOCH = datetime(1970, 1, 1)
+_MAX_BELOW = 5  # comments of a post and posts of an author that the queries ask for
 _FLAT = {"title": 1, "kind": 1, "score": 1, "rating": 1, "created": 1, "tags": 1}
 _client: AsyncMongoClient[dict[str, Any]] | None = None
 
@@ -120,7 +121,7 @@ async def to_many(variables: dict[str, Any]) -> Any:
     comments: dict[int, list[Any]] = {row["_id"]: [] for row in rows}
     for one in await cursor.to_list():
         under = comments[one["postId"]]
-        if len(under) < 5:
+        if len(under) < _MAX_BELOW:
             under.append({"id": one["_id"], "text": one["text"], "likes": one["likes"]})
     return {
         "posts": [
@@ -144,7 +145,7 @@ async def three_levels(variables: dict[str, Any]) -> Any:
     under: dict[int, list[Any]] = {id: [] for id in ids}
     for one in await cursor.to_list():
         posts = under[one["authorId"]]
-        if len(posts) < 5:
+        if len(posts) < _MAX_BELOW:
             posts.append({"id": one["_id"], "title": one["title"]})
     return {
         "posts": [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from pymongo import MongoClient
 
@@ -19,7 +20,7 @@ from docgraph.codec import decode
 def load(example: Path, uri: str, db: str = "docgraph") -> dict[str, int]:
     """Replace the collections of the example; how many documents each one has."""
     counts = {}
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, Any]](uri) as client:
         for file in sorted((example / "data").glob("*.json")):
             documents = decode(file.read_bytes())
             collection = client[db][file.stem]

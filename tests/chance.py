@@ -11,12 +11,12 @@ import os
 __all__ = ["examples"]
 
 _VARIABLE = "DOCGRAPH_TEST_EXAMPLES"
-_MOST_TIMES = 4
+_MAX_TIMES = 4
 _FEWEST = 10
 
 
 def examples(usual: int) -> int:
     """How many examples to try in this run where `usual` are about right."""
     if os.environ.get(_VARIABLE) == "many":
-        return usual * _MOST_TIMES
+        return usual * _MAX_TIMES
     return min(usual, max(_FEWEST, usual // 4))

@@ -74,10 +74,10 @@ class Collector:
         self.raw.append(content)
         if path == "/v1/traces":
             self.spans += _read_spans(ExportTraceServiceRequest.FromString(content))
-            return ExportTraceServiceResponse().SerializeToString()
+            return bytes(ExportTraceServiceResponse().SerializeToString())
         assert path == "/v1/metrics", path
         self.metrics.append(ExportMetricsServiceRequest.FromString(content))
-        return ExportMetricsServiceResponse().SerializeToString()
+        return bytes(ExportMetricsServiceResponse().SerializeToString())
 
 
 def _read_spans(message: ExportTraceServiceRequest) -> Iterator[Span]:

@@ -170,7 +170,9 @@ class Peer:
             await self.transport.changed.wait()
 
 
-def build_request(method: str, path: str = "/", body: bytes | None = None, **headers: str) -> bytes:
+def build_request(
+    method: str, path: str = "/", body: bytes | None = None, /, **headers: str
+) -> bytes:
     """A well-formed request; header names are written with underscores."""
     fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:

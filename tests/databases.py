@@ -10,7 +10,7 @@ from typing import Any
 
 from pymongo import MongoClient
 
-_MEMORY = Path("/dev/shm")
+_MEMORY = Path("/dev/shm")  # noqa: S108 - in memory; each run has a directory of its own there
 _ENOUGH = 4 << 30  # bytes; many times what the largest documents of tests take
 
 

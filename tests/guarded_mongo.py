@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from docgraph.embedded.binary import SET_NAME, MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 
 Document = dict[str, Any]
 
@@ -54,7 +54,7 @@ class GuardedMongo:
 def guarding(directory: Path, options: MongodOptions) -> Iterator[GuardedMongo]:
     """It, started, with its first user."""
     password, key = secrets.token_hex(16), write_key(directory / "key")
-    node = Node(directory / "data", replace(options, key_file=key), lambda message: None)
+    node = Mongod(directory / "data", replace(options, key_file=key), lambda message: None)
     try:
         node.launch(time.monotonic() + _SECONDS)
         _configure(node.host, password)

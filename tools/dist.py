@@ -1,6 +1,6 @@
 """Build the packages in `dist`: a wheel, the source, and what they are made of (CycloneDX).
 
-    python tools/dist.py [--optional]
+    python -m tools.dist [--optional]
 
 `--optional` ends well where the machine lacks what builds the console, and says so.
 """
@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import sbom
-from console import CannotBuildError, build_console, is_current
+from tools import sbom
+from tools.console import CannotBuildError, build_console, is_current
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"

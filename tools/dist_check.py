@@ -129,7 +129,7 @@ def check_server(programs: Path, place: Path) -> None:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout is not None
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
             address = process.stdout.readline().split()[2]
             ask(f"{address}/ping")

@@ -49,15 +49,15 @@ def check_means() -> None:
     """Refuse where the drill cannot be done."""
     for program in ("debootstrap", "chroot", "unshare", "git"):
         if shutil.which(program) is None:
-            refuse(f"{program} is not installed (Debian: apt-get install debootstrap)")
+            reject(f"{program} is not installed (Debian: apt-get install debootstrap)")
     if os.geteuid() != 0:
-        refuse("making and entering a Debian tree takes root")
+        reject("making and entering a Debian tree takes root")
     tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
-        refuse(f"namespaces of mounts and processes are not allowed here: {tried.stderr.strip()}")
+        reject(f"namespaces of mounts and processes are not allowed here: {tried.stderr.strip()}")
 
 
-def refuse(reason: str) -> None:
+def reject(reason: str) -> None:
     """End with the status that says: not done."""
     print(f"{Path(sys.argv[0]).stem} cannot run here: {reason}", file=sys.stderr)
     raise SystemExit(CANNOT)
@@ -83,7 +83,7 @@ def make_tree(tree: Path, log: Path) -> None:
         )
     if done.returncode:
         lines = log.read_text(errors="replace").split("\n")
-        refuse(f"debootstrap: {next((line for line in reversed(lines) if line), 'no output')}")
+        reject(f"debootstrap: {next((line for line in reversed(lines) if line), 'no output')}")
 
 
 def find_apt_proxy() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Carry out the Containerfile without a container engine, and run what comes out of it.
 
-    python tools/drill_container.py [STAGE]
+    python -m tools.drill_container [STAGE]
 
 The tree is a minimal Debian 12 made with debootstrap, as the image of Python is one; its Python is
 Debian's. Each instruction that the stage depends on is done in it, by what an engine would do. Then
@@ -24,8 +24,8 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from containerfile import CONTAINERFILE, Instruction, Stage, read_stages
-from drill_bare import (
+from tools.containerfile import CONTAINERFILE, Instruction, Stage, read_stages
+from tools.drill_bare import (
     ENTER,
     INSIDE_PATH,
     NAMESPACES,
@@ -106,18 +106,19 @@ def mount(tree: Path, stage: Stage) -> None:
     """As an engine would with a read-only root: /tmp and volumes can be written to."""
     user, group = stage.last("USER").text.split(":")
     volumes = [one.text for one in stage.instructions if one.name == "VOLUME"]
-    for words in (
-        ["--bind", tree, tree],
-        ["-o", "remount,ro,bind", tree],
+    mounts: list[list[str]] = [
+        ["--bind", str(tree), str(tree)],
+        ["-o", "remount,ro,bind", str(tree)],
         ["-t", "proc", "proc", f"{tree}/proc"],
         ["--bind", "/dev", f"{tree}/dev"],
-        ["-t", "tmpfs", "tmpfs", f"{tree}/dev/shm"],
-        ["-t", "tmpfs", "tmpfs", f"{tree}/tmp"],
+        ["-t", "tmpfs", "tmpfs", f"{tree}/dev/shm"],  # noqa: S108 - in the tree
+        ["-t", "tmpfs", "tmpfs", f"{tree}/tmp"],  # noqa: S108 - in the tree
         *(
             ["-t", "tmpfs", "-o", f"uid={user},gid={group}", "tmpfs", f"{tree}{one}"]
             for one in volumes
         ),
-    ):
+    ]
+    for words in mounts:
         subprocess.run(["mount", *words], check=True)
 
 
@@ -137,7 +138,7 @@ def run_inside(tree: Path, stage: Stage) -> None:
         words += ["--set", "/mclient/connection-string=mongodb://127.0.0.1:9/"]
     start = start_command(tree, stage, words)
     with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
+        assert server.stdout is not None  # noqa: S101 - it is a pipe
         try:
             ready = server.stdout.readline().strip()
             print(ready, flush=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from console import BUILT, CannotBuildError, build_console
+from tools.console import BUILT, CannotBuildError, build_console
 
 
-class ConsoleHook(BuildHookInterface):  # type: ignore[type-arg,misc]
+class ConsoleHook(BuildHookInterface[Any]):
     """Runs before a wheel or a source package is made; an editable install needs nothing."""
 
     PLUGIN_NAME = "custom"

@@ -8,12 +8,12 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from readme import render_for_index
+from tools.readme import render_for_index
 
 
-class ReadmeHook(MetadataHookInterface):  # type: ignore[misc]
+class ReadmeHook(MetadataHookInterface):
     """Fills it in when the metadata of the project is asked for."""
 
     PLUGIN_NAME = "custom"

@@ -58,7 +58,7 @@ def describe(known: Distribution, kind: str = "library") -> dict[str, Any]:
     """A distribution as a component."""
     name, version = canonicalize_name(known.metadata["Name"]), known.version
     reference = f"pkg:pypi/{name}@{version}"
-    component = {
+    component: dict[str, Any] = {
         "type": kind,
         "bom-ref": reference,
         "name": name,
@@ -72,14 +72,14 @@ def describe(known: Distribution, kind: str = "library") -> dict[str, Any]:
 
 def _find_licence(known: Distribution) -> dict[str, Any] | None:
     """An expression where there is one, else the name that the package gives its licence."""
-    if expression := known.metadata.get("License-Expression"):
-        return {"expression": expression}
+    if expressions := known.metadata.get_all("License-Expression"):
+        return {"expression": expressions[0]}
     named = [
         text.removeprefix(_CLASSIFIER)
         for text in known.metadata.get_all("Classifier") or ()
         if text.startswith(_CLASSIFIER)
     ]
-    text = (known.metadata.get("License") or "").splitlines()
+    text = "".join(known.metadata.get_all("License") or ()).splitlines()
     names = named[:1] or text[:1]
     return {"license": {"name": names[0]}} if names and names[0].strip() else None
 

@@ -13,11 +13,12 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 NAME = re.compile(r"\s*query\s+([A-Za-z][A-Za-z0-9_]{0,39})\b")
 
 
-def find_texts(content: dict) -> Iterator[str]:
+def find_texts(content: dict[str, Any]) -> Iterator[str]:
     """The texts of a manifest of Apollo, or of Relay's file of texts by hash."""
     if content.get("format") == "apollo-persisted-query-manifest":
         yield from (one["body"] for one in content["operations"])

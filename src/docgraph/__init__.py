@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         NotSupported,
         OutcomeUnknown,
         Overloaded,
+        PoolExhausted,
         PreconditionFailed,
         QueryError,
         RequestError,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
         UpgradeRequired,
         UrlTooLong,
     )
-    from docgraph.exchange.exchange import Admission, Transaction, Visit
+    from docgraph.exchange.exchange import AdmittedApp, Transaction, Visit
     from docgraph.plugins.kinds import (
         ABSENT,
         Absent,
@@ -106,7 +107,7 @@ __all__ = [
     "Absent",
     "Accepted",
     "Account",
-    "Admission",
+    "AdmittedApp",
     "Answer",
     "AnswerTooLarge",
     "AuthMechanism",
@@ -150,6 +151,7 @@ __all__ = [
     "Plugin",
     "PluginConfig",
     "Point",
+    "PoolExhausted",
     "PreconditionFailed",
     "Provider",
     "QueryError",

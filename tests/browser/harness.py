@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -132,8 +132,13 @@ class Window:
     def find_barriers_on_any_screen(self) -> list[str]:
         """What axe finds on a wide screen, light and dark, and on a narrow and dark one."""
         found = []
-        for scheme, width in (("light", 1280), ("dark", 1280), ("dark", 360)):
-            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        screens: list[tuple[Literal["light", "dark"], int]] = [
+            ("light", 1280),
+            ("dark", 1280),
+            ("dark", 360),
+        ]
+        for scheme, width in screens:
+            self.page.emulate_media(color_scheme=scheme)
             self.page.set_viewport_size({"width": width, "height": 720})
             found += self.find_barriers()
             if self.page.evaluate("document.documentElement.scrollWidth") > width:

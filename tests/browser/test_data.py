@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from bson import (
 
 from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window
 from tests.browser.test_shell import end_login
+from tests.expect import present
 from tests.http.realms import render_basic
 from tests.programs import expect
 
@@ -77,7 +77,7 @@ def at(*segments: str, **spot: str) -> str:
     return f"/data{path}#{urlencode(spot)}"
 
 
-def fill(place: Place, name: str, *documents: Mapping[str, Any]) -> Any:
+def fill(place: Place, name: str, *documents: dict[str, Any]) -> Any:
     """A collection with just these documents, made behind the back of the server."""
     collection = place.mongo[place.db][name]
     collection.drop()
@@ -128,7 +128,12 @@ def test_hostile_names_and_values_are_text_wherever_they_stand(window: Window) -
 def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: Window) -> None:
     fill(window.place, "many", *({"_id": number, "n": number % 7} for number in range(1, 251)))
     asked: list[str] = []
-    window.page.on("request", lambda one: "/many?" in one.url and asked.append(one.url))
+
+    def record(one: Any) -> None:
+        if "/many?" in one.url:
+            asked.append(one.url)
+
+    window.page.on("request", record)
     open_data(window, at("many", sort="n"))
 
     page = window.page
@@ -226,7 +231,7 @@ def test_what_was_changed_meanwhile_is_shown_and_nothing_is_lost(window: Window)
     dialog.get_by_role("button", name="Close").click()
     window.page.get_by_role("button", name="Keep mine, to save it over theirs").click()
     save(window)
-    stored = collection.find_one()
+    stored = present(collection.find_one())
     stored.pop("_etag")
     assert stored == {"_id": "x", "n": 2, "mine": True}
 
@@ -281,7 +286,7 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
             page.get_by_role("list", name="Tree").get_by_text("2019-09-12").wait_for()
             page.get_by_role("link", name="Insert", exact=True).click()
     page.get_by_text("There is a document with this _id").wait_for()
-    stored = window.place.mongo[window.place.db]["made"].find_one()
+    stored = present(window.place.mongo[window.place.db]["made"].find_one())
     assert stored["at"].replace(tzinfo=UTC) == WHEN
 
     page.get_by_role("tab", name="Indexes").click()
@@ -312,7 +317,7 @@ def test_a_restricted_caller_reads_what_a_rule_opens_and_is_told_the_rest(window
     page.get_by_text("You may not change this document").wait_for()
     page.get_by_role("tab", name="Indexes").click()
     page.get_by_text("The indexes are not open to you").wait_for()
-    stored = window.place.mongo[window.place.db]["posts"].find_one({"_id": 30})
+    stored = present(window.place.mongo[window.place.db]["posts"].find_one({"_id": 30}))
     assert (stored["likes"], stored["author"]) == (90, "ann")
 
 

@@ -84,7 +84,7 @@ def test_exactly_the_cases_above_the_bound_on_messages_fail(wstest: Path, tmp_pa
             "exclude-agent-cases": {},
         }
         (tmp_path / "cases.json").write_text(json.dumps(specification))
-        command = [wstest, "-m", "fuzzingclient", "-s", tmp_path / "cases.json"]
+        command = [str(wstest), "-m", "fuzzingclient", "-s", str(tmp_path / "cases.json")]
         assert run(*command, cwd=tmp_path, timeout=1100)
     results = json.loads((tmp_path / "reports" / "index.json").read_text())["docgraph"]
     failed = {

@@ -95,7 +95,8 @@ def test_every_scenario_that_needs_no_fixture_passes(
     """Drill P01."""
     program = suite / "node_modules" / package / "dist" / "index.js"
     url = f"http://127.0.0.1:{server.port}/mcp"
-    command = [suite / "node_modules/.bin/node", program, "server", "--url", url, "-o", tmp_path]
+    node = suite / "node_modules/.bin/node"
+    command = [str(node), str(program), "server", "--url", url, "-o", str(tmp_path)]
     command += ["--suite", "all", "--spec-version", version]
     subprocess.run(command, capture_output=True, timeout=500, check=False)
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from docgraph.auth.headers import DigestCredentials
-from docgraph.auth.mechanisms.digests import compute_response
+from docgraph.auth.credentials import DigestCredentials
+from docgraph.auth.mechanisms.digest import compute_response
 
 RFC_7616 = (
     'username="Mufasa", realm="http-auth@example.org", uri="/dir/index.html", algorithm={}, '
@@ -34,7 +34,7 @@ RFC_2617 = (
     ],
     ids=["RFC 7616 MD5", "RFC 7616 SHA-256", "RFC 2617"],
 )
-def test_the_examples_of_the_standards_come_out_as_they_say(header, password):
+def test_the_examples_of_the_standards_come_out_as_they_say(header: str, password: str) -> None:
     given = DigestCredentials.parse(header)
     digest = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}[given.algorithm]
     secret = digest(f"Mufasa:{given.realm}:{password}".encode()).hexdigest()

@@ -36,7 +36,7 @@ def test_the_written_session_says_what_stands_beside_it(
 ) -> None:
     db = f"test_{uuid4().hex[:16]}"
     settings = yaml.safe_load((AGENTS / "docgraph.yml").read_text())
-    own = {
+    own: dict[str, dict[str, Any]] = {
         "mclient": {"connection-string": mongo_uri},
         "graphql": {"db": db},
         "dbRealmAuthenticator": {"users-db": db},

@@ -18,13 +18,13 @@ from docgraph.cli.apps.sources import find_definitions
 from docgraph.cli.demo.command import INDEXES
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
-from docgraph.config.node import Origin, to_plain
+from docgraph.config.config_node import Origin, to_plain
 from docgraph.config.parse import parse_yaml
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.scalars import BSON_SCALARS
-from docgraph.graphql.infer.infer import infer
-from docgraph.graphql.infer.survey import Scope
 from docgraph.graphql.sections import Graphql
+from docgraph.workbench.infer.infer import infer
+from docgraph.workbench.infer.survey import SurveyScope
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 
@@ -106,7 +106,7 @@ async def test_the_inferred_example_is_what_is_inferred_from_the_demo(service: S
         for keys in indexes:
             service.mongo[service.db][name].create_index(list(keys.items()))
     service.app.store.facts.forget()
-    scope = Scope(service.db, ("authors", "posts", "comments"), 5000)
+    scope = SurveyScope(service.db, ("authors", "posts", "comments"), 5000)
 
     found = await service.there(infer(service.app.store, scope))
 

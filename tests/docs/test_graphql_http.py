@@ -11,7 +11,7 @@ from docgraph.exchange import errors
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import Classification, OperationsOnly
 from docgraph.graphql.sections import GraphqlLimits
-from docgraph.variables.errors import BadValue, NotBound
+from docgraph.variables.errors import NotBound, UnusableValue
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/graphql-http.md").read_text()
@@ -42,7 +42,7 @@ def general_codes() -> set[str]:
 
 def test_every_code_is_documented_and_every_documented_code_exists() -> None:
     """Decision 22: codes are stable."""
-    own = {*find_made(SOURCE / "graphql"), NotBound.code, BadValue.code, OperationsOnly.code}
+    own = {*find_made(SOURCE / "graphql"), NotBound.code, UnusableValue.code, OperationsOnly.code}
 
     assert documented_codes() == own | (general_codes() - ELSEWHERE)
 

@@ -11,7 +11,7 @@ import pytest
 
 from docgraph.codec import form_data, lenient, patterns, pieces
 from docgraph.exchange.request import LARGE_BODY
-from docgraph.graphql.apps import writes
+from docgraph.graphql.apps import definition_writes
 from docgraph.graphql.definition import schema
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp import message
@@ -23,7 +23,7 @@ from docgraph.rest.writes import flatten, patch
 from docgraph.server.batch.service import BatchService
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.sections import ConnectionOptions
-from docgraph.tools.sections import Tools
+from docgraph.workbench.sections import Tools
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/docgraph"
@@ -42,12 +42,12 @@ OTHERS = {
     "auth/jwt/algorithms.py": "keys of the configuration",
     "auth/jwt/jwks.py": "key sets that the configuration names",
     "auth/mechanisms/jwt.py": "key sets that the configuration names",
-    "auth/tokens/claims.py": "what was encoded a moment before",
+    "auth/tokens/account_claims.py": "what was encoded a moment before",
     "auth/tokens/snapshot.py": "what another worker stored",
-    "access/file.py": "rules of the configuration",
+    "access/file_rules.py": "rules of the configuration",
     "access/rulebook.py": "rules that were checked when they were written",
-    "graphql/fuzz/surface.py": "values of a definition that is examined on the command line",
-    "mcp/tools/operations.py": "an answer of ours",
+    "workbench/fuzz/surface.py": "values of a definition that is examined on the command line",
+    "mcp/tools/operation_tools.py": "an answer of ours",
     "observe/otel/collector.py": "our own modules",
     "openapi/schemas.py": "addresses in stored schemas",
     "rest/rejections.py": "the query string, which was parsed before",
@@ -58,12 +58,12 @@ OTHERS = {
     "server/process/host.py": "our own modules",
     "server/process/forker.py": "what another process of ours sends",
     "store/driver/client.py": "the connection string",
-    "store/driver/contact.py": "the connection string",
+    "store/driver/connection_status.py": "the connection string",
     "store/sections.py": "the connection string",
     "plugins/discover.py": "plugins",
-    "auth/tokens/advice.py": "rules that are stored",
-    "store/facts.py": "a function of its own",
-    "tools/draft.py": "named with `tools/wanted.py`, which calls it",
+    "auth/tokens/claim_warnings.py": "rules that are stored",
+    "store/collection_stats.py": "a function of its own",
+    "workbench/draft.py": "named with `workbench/requests.py`, which calls it",
 }
 LOCAL = ("cli/", "config/", "embedded/")  # what people at the machine give
 
@@ -110,11 +110,11 @@ def test_the_page_names_parts_that_exist() -> None:
         ("rest/writes/flatten.py", flatten._MAX_CREATED, "100 000 values"),
         ("rest/writes/flatten.py", flatten._MAX_STEPS, "100 names"),
         ("rest/writes/flatten.py", flatten._LARGEST_INDEX, "10 000;"),
-        ("rest/writes/patch.py", patch._MAX_PATHS, "20 000 paths"),
+        ("rest/writes/patch.py", patch._MAX_PATHS, "500 paths"),
         ("rest/handlers/bulk.py", bulk.MAX_DOCUMENTS, "10 000 documents"),
         ("rest/handlers/metadata.py", pieces._MAX_CHECKED, "20 000 values"),
         ("graphql/definition/schema.py", schema.MAX_TOKENS, "100 000 tokens"),
-        ("graphql/apps/writes.py", writes._MAX_VALUES, "100 000 values"),
+        ("graphql/apps/definition_writes.py", definition_writes._MAX_VALUES, "100 000 values"),
         ("mcp/message.py", message._MAX_VALUES, "20 000 values"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.programs import require, run_program
@@ -23,7 +23,7 @@ SECRETS = (
 
 
 def read_settings() -> ServerSettings:
-    sources = Sources(file=DEPLOY / "haproxy/docgraph.yml", settings=SECRETS, environ={})
+    sources = ConfigSources(file=DEPLOY / "haproxy/docgraph.yml", settings=SECRETS, environ={})
     return ServerSettings.from_sections(prepare(load_tree(sources)).config.sections)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.http.test_rest_cases import CASES
+from tests.http.rest.test_rest_cases import CASES
 
 ROOT = Path(__file__).parents[2]
 PAGE = Path(__file__).with_name("rest_coverage.md")

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from docgraph.config.options import options_of
-from docgraph.events import ending
-from docgraph.events.ending import LEFT, MOVED, Ending
+from docgraph.events import close_reason
+from docgraph.events.close_reason import LEFT, MOVED, CloseReason
 from docgraph.events.sections import Events
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
-from docgraph.store.guard.stages import STREAM_STAGES
+from docgraph.store.guard.stage_checks import STREAM_STAGES
 from tests.databases import drop
 from tests.docs.test_examples import EXAMPLES, ROOT, fenced
 from tests.http.harness import Mongo
@@ -41,7 +41,10 @@ def section(title: str) -> str:
 def test_every_way_a_stream_ends_is_in_the_reference() -> None:
     """Decision 42: a close code and a reason."""
     rows = re.findall(r"^\| (\d+) \| `(.+?)` \|", section("The end"), re.MULTILINE)
-    endings = {one for one in vars(ending).values() if isinstance(one, Ending)} - {LEFT, MOVED}
+    endings = {one for one in vars(close_reason).values() if isinstance(one, CloseReason)} - {
+        LEFT,
+        MOVED,
+    }
 
     assert {(int(code), reason) for code, reason in rows} == {
         (one.code, one.reason) for one in endings

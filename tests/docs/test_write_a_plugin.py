@@ -307,6 +307,7 @@ async def test_the_providers_give_what_the_page_says(server: Service) -> None:
         "streams": True,
         "files": before["files"],
         "limit": 1000,
+        "root": "admin",
         "key": 32,
     }
     assert before["bound"]["database"] == ["_id"]

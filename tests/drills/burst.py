@@ -138,9 +138,9 @@ def _run(port: int, callers: int, seconds: float, pause: float, request: bytes) 
             asking[caller.ask(port, request, poll)] = caller
         wait = max(0.0, due[0][0] - time.monotonic()) if due else 1.0
         for descriptor, _ in poll.poll(wait):
-            caller = asking.get(descriptor)
-            answered = caller.read() if caller else None
-            if caller is None or answered is None:
+            known = asking.get(descriptor)
+            answered = known.read() if known else None
+            if known is None or answered is None:
                 continue
             status, moment = answered
             now = time.monotonic()

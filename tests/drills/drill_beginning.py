@@ -15,7 +15,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from tests.drills.server import DrillServer, serving, wait_until
 from tests.guarded_mongo import write_key
 from tests.replica_set import ReplicaSet
@@ -83,7 +83,7 @@ def guarded_database(directory: Path) -> Iterator[str]:
     """A `mongod` that asks for logins; its address, which stays the same at every start."""
     key = write_key(directory.with_suffix(".key"))
     options = MongodOptions(cache_gb=0.25, is_member=False, key_file=key)
-    node = Node(directory, options, lambda message: None)
+    node = Mongod(directory, options, lambda message: None)
     try:
         node.launch(time.monotonic() + options.start_timeout)
         yield node.host

@@ -28,7 +28,7 @@ from bson import ObjectId
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from docgraph.embedded.replication import build_uri
 from tests.drills.server import DrillServer, serving
 
@@ -62,7 +62,7 @@ User = dict[str, Any]
 def standalone(tmp_path: Path) -> Iterator[str]:
     """The address of a `mongod` that is no member of a set."""
     options = MongodOptions(cache_gb=0.25, is_member=False)
-    node = Node(tmp_path / "standalone", options, lambda message: None)
+    node = Mongod(tmp_path / "standalone", options, lambda message: None)
     try:
         node.launch(time.monotonic() + options.start_timeout)
         yield build_uri(node.host)

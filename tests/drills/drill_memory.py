@@ -27,7 +27,7 @@ from tests.drills.server import DrillServer, serving
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 IDLE = float(os.environ.get("IDLE_SECONDS", "60"))
-MOST_KEPT = 64  # MiB beyond the base
+MAX_KEPT = 64  # MiB beyond the base
 CONNECTIONS = 2_500  # 500 more than a server takes
 REFUSALS = 20_000
 SLOW_READERS, SLOW_SECONDS = 200, 15.0
@@ -76,7 +76,7 @@ async def test_memory_comes_back_when_it_is_quiet(server: DrillServer) -> None:
         await asyncio.sleep(IDLE)
         kept[name] = measure(process) - base
         print(f"{name}: peak {peak:.0f}, after {after:.0f}, quiet {base + kept[name]:.0f} MiB")
-    assert all(one <= MOST_KEPT for one in kept.values()), kept
+    assert all(one <= MAX_KEPT for one in kept.values()), kept
 
 
 def measure(process: psutil.Process) -> float:

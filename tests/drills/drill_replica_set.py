@@ -22,7 +22,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from tests.drills.elections import await_successor
 from tests.drills.server import DrillServer, serving, wait_until
 from tests.replica_set import ReplicaSet, kill
@@ -45,7 +45,9 @@ def write(server: DrillServer, seen: Seen, is_over: threading.Event) -> None:
         time.sleep(0.02)
 
 
-def test_writes_ride_a_silent_primary_and_have_an_end_without_a_majority(tmp_path: Path) -> None:
+def test_writes_ride_a_silent_primary_and_have_an_end_without_a_majority(  # noqa: PLR0915
+    tmp_path: Path,
+) -> None:
     members = ReplicaSet(tmp_path, MongodOptions(cache_gb=0.25, oplog_mb=64))
     uri = members.start()
     members.be_patient()
@@ -105,7 +107,7 @@ def test_writes_ride_a_silent_primary_and_have_an_end_without_a_majority(tmp_pat
     assert well < LONGEST_UNTIL_WELL
 
 
-def freeze(node: Node) -> int:
+def freeze(node: Mongod) -> int:
     pid = node.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from tests.drills.callers import Callers, calling
 from tests.drills.elections import await_successor
 from tests.drills.relays import RelayedSet, relayed_set
@@ -57,12 +57,12 @@ def check(callers: Callers, start: float, name: str, longest: float) -> None:
     assert max(one.seconds for one in callers.since(start)) < longest
 
 
-def freeze(node: Node) -> None:
+def freeze(node: Mongod) -> None:
     assert node.pid is not None
     os.kill(node.pid, signal.SIGSTOP)
 
 
-def thaw(node: Node) -> None:
+def thaw(node: Mongod) -> None:
     assert node.pid is not None
     os.kill(node.pid, signal.SIGCONT)
 

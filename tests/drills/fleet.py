@@ -100,8 +100,8 @@ class Instance:
         self.server = self._stack.enter_context(
             serving(
                 place,
+                _find_config(sources, self._directory),
                 before=("env", f"PYTHONPATH={sources}"),
-                config=_find_config(sources, self._directory),
                 **self._options,
                 **(_BEHIND_US if has_delay(sources) else {}),
             )

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from tests.replica_set import ReplicaSet
 
 __all__ = ["RelayedSet", "relayed_set"]
@@ -33,7 +33,7 @@ class RelayedSet(ReplicaSet):
         self._relays = relays
         self._addresses: dict[str, str] = {}
 
-    def silence(self, node: Node, is_silent: bool) -> None:
+    def silence(self, node: Mongod, is_silent: bool) -> None:
         """Let nothing come through to a member and from it, or everything again."""
         self._tell("silent", node.host, str(int(is_silent)))
 

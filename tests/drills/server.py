@@ -67,7 +67,7 @@ class DrillServer:
 
 @contextmanager
 def serving(
-    directory: Path, *, before: Sequence[str] = (), config: Path | None = None, **options: str
+    directory: Path, config: Path | None = None, /, *, before: Sequence[str] = (), **options: str
 ) -> Iterator[DrillServer]:
     """A server; `mclient__connection_string` names the option of a section.
 

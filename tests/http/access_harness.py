@@ -76,7 +76,7 @@ async def guarded(
     if file_rules:
         own["fileAclAuthorizer"] = {"enabled": True, "permissions": list(file_rules)}
     layers = merge(_CLOSED, own, *settings)
-    known = (*BUILTIN, TestCaller, *plugins)
+    known: tuple[type[Plugin], ...] = (*BUILTIN, TestCaller, *plugins)
     async with running(mongo, uri, layers, db=db, drop=drop, plugins=known) as service:
         await service.app.store.available()
         yield service

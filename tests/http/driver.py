@@ -47,7 +47,7 @@ def closing_connected() -> Iterator[None]:
         await _settle(topology, None)
         await close(topology)
 
-    Topology.close = settle_and_close  # type: ignore[method-assign]
+    Topology.close = settle_and_close  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ def collecting_sockets() -> Iterator[None]:
     leaves; on a busy machine connecting takes long, and it happens often. What the cancellation
     keeps alive by its traceback is not collected: so the socket is closed then, at once.
     """
-    original, connect = pool_shared.socket, pool_shared._async_create_connection
+    original, connect = socket, pool_shared._async_create_connection
     copy = ModuleType(original.__name__)
     vars(copy).update(vars(original), socket=_CollectedSocket)
 

@@ -31,7 +31,7 @@ import httpx2
 from pymongo import MongoClient
 
 from docgraph.codec import decode
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import (
     Answer,
     Body,
@@ -291,7 +291,7 @@ async def running(
     )
     base = merged["graphql"].get("uri", "/graphql")
     try:
-        options = {"directory": directory, "plugins": plugins, "ready": ready}
+        options: dict[str, Any] = {"directory": directory, "plugins": plugins, "ready": ready}
         async with starting(uri, merged, **options) as ((app, client),):
             yield Service(app, client, mongo, db, base)
     finally:
@@ -310,7 +310,7 @@ async def starting(
     ready: bool = True,
 ) -> AsyncIterator[Sequence[tuple[Docgraph, httpx2.AsyncClient]]]:
     """The workers of one instance, as far as they can be had in one process, each with a client."""
-    sources = Sources(settings=flatten(settings), environ={}, directory=directory)
+    sources = ConfigSources(settings=flatten(settings), environ={}, directory=directory)
     # A server reads its files before there is a loop, and removes them when it is over.
     prepared = await asyncio.to_thread(lambda: prepare(load_tree(sources), (*plugins, WhoAmI)))
     instance = create_instance(find_memory())
@@ -413,7 +413,7 @@ async def until(ask: Callable[[], Awaitable[T]], expected: T, seconds: float = 3
 
 def idle_cursors(mongo: Mongo, namespace: str) -> list[Any]:
     """The cursors on a collection that somebody left open."""
-    stages = [
+    stages: list[dict[str, Any]] = [
         {"$currentOp": {"idleCursors": True}},
         {"$match": {"type": "idleCursor", "ns": namespace}},
     ]

@@ -74,6 +74,7 @@ async def ask(
     method: str,
     params: Mapping[str, Any] | None = None,
     who: Mapping[str, str] | None = None,
+    /,
     *,
     version: str = HANDSHAKE,
     **headers: str,

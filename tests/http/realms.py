@@ -10,7 +10,7 @@ from typing import Any
 
 import bcrypt
 
-from docgraph.auth.authenticators.database import DatabaseRealm
+from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.exchange import Resource, ResourceType, Write, WriteKind, WriteResult
 from docgraph.plugins.kinds import Plugin
 from docgraph.server.builtin import BUILTIN
@@ -38,7 +38,7 @@ class Realm:
     @property
     def plugin(self) -> DatabaseRealm:
         return next(
-            one for one in self.service.app.plugins.plugins if one.name == DatabaseRealm.name
+            one for one in self.service.app.plugins.plugins if isinstance(one, DatabaseRealm)
         )
 
     def place(self, id: Any = None) -> Resource:
@@ -94,7 +94,12 @@ async def open_realm(
     strict = {"fullAuthorizer": {"enabled": True, "authentication-required": True}}
     # Closed in the middle of filling its pool, the driver would leave a socket behind.
     calm = {"mclient": {"min-pool-size": 0}}
-    layers = (strict, calm, {"dbRealmAuthenticator": section}, *settings)
+    layers: tuple[Mapping[str, Any], ...] = (
+        strict,
+        calm,
+        {"dbRealmAuthenticator": section},
+        *settings,
+    )
     starting = running(mongo, uri, *layers, db=db, drop=False, plugins=plugins, ready=ready)
     async with starting as service:
         yield Realm(service)

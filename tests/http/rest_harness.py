@@ -112,10 +112,14 @@ def _as_text(value: Any) -> str:
 
 @asynccontextmanager
 async def serving(
-    mongo: Mongo, uri: str, *settings: Mapping[str, Any], mounts: Sequence[Document] | None = None
+    mongo: Mongo,
+    uri: str,
+    *settings: Mapping[str, Any],
+    mounts: Sequence[Document] | None = None,
+    db: str | None = None,
 ) -> AsyncIterator[Api]:
     """A started application with its own database mounted at the root."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = db or f"test_{uuid4().hex[:16]}"
     mounted = mounts or [{"what": f"/{db}", "where": "/"}]
     mongo[db].create_collection(COLLECTION)
     own = {"mongo": {"mongo-mounts": mounted}}

@@ -45,7 +45,7 @@ class Refused(Exception):
         self.status = response.status
         self.headers = response
         self.text = response.body.decode()
-        self.json = json.loads(response.body) if response.body[:1] == b"{" else None
+        self.json: Any = json.loads(response.body) if response.body[:1] == b"{" else None
 
 
 class StreamClient:
@@ -147,8 +147,8 @@ class SocketClient(StreamClient):
             self._frames.receive_data(data)
         for event in self._frames.events():
             match event:
-                case TextMessage(data=data):
-                    self.events.append(json.loads(data))
+                case TextMessage(data=text):
+                    self.events.append(json.loads(text))
                 case Ping():
                     self.peer.send(self._frames.send(event.response()))
                 case CloseConnection(code=code, reason=reason):

@@ -16,7 +16,7 @@ from uuid import uuid4
 import httpx2
 
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.tokens.jwt import JwtTokens
+from docgraph.auth.tokens.jwt_manager import JwtTokens
 from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.plugins.kinds import Kind
@@ -171,7 +171,8 @@ def set_clock(worker: Worker, clock: Callable[[], float]) -> None:
     plugins = worker.app.plugins.plugins
     manager = next(one for one in plugins if isinstance(one, JwtTokens))
     verifiers = [one._verifier for one in plugins if isinstance(one, JwtTokens | JwtMechanism)]
-    for part in (manager, manager._issued, *verifiers):
+    parts: list[Any] = [manager, manager._issued, *verifiers]
+    for part in parts:
         part._clock = clock
 
 

@@ -37,8 +37,10 @@ class Speaker:
         self, method: str, path: str, body: object = None, *, expect: int = 200, **headers: str
     ) -> Any:
         fields = {**self.headers, **headers}
-        content = None
-        if body is not None:
+        content: str | bytes | None = None
+        if isinstance(body, bytes):
+            content, fields["Content-Type"] = body, "application/x-www-form-urlencoded"
+        elif body is not None:
             content, fields["Content-Type"] = json.dumps(body), "application/json"
         with closing(HTTPConnection(self.address, timeout=PATIENCE)) as connection:
             connection.request(method, path, content, fields)

@@ -106,10 +106,14 @@ def start(
     files: int | None = None,
     environment: Mapping[str, str] | None = None,
     code: str | None = None,
+    preloaded: bool = True,
 ) -> Process:
-    """`docgraph` with these arguments, or this Python code; `files` is its limit of open files."""
+    """`docgraph` with these arguments, or this Python code; `files` is its limit of open files.
+
+    A test of what a command imports starts it in a new interpreter, not `preloaded`.
+    """
     merged = {**os.environ, **(environment or {})}
-    if not _CAN_PRELOAD:
+    if not (_CAN_PRELOAD and preloaded):
         limit = ["prlimit", f"--nofile={files}"] if files else []
         program = _PYTHON if code is None else (sys.executable, "-c", code)
         return _start_new([*limit, *program, *arguments], cwd, merged, [subprocess.PIPE] * 3)

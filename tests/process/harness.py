@@ -166,7 +166,7 @@ class Wire:
         self._buffer += data
 
 
-def request(method: str, path: str, body: bytes | None = None, **headers: str) -> bytes:
+def request(method: str, path: str, body: bytes | None = None, /, **headers: str) -> bytes:
     """A well-formed request; header names are written with underscores."""
     fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
@@ -256,12 +256,13 @@ def run_server(
     *,
     workers: int = 1,
     limit_files: int | None = None,
+    preloaded: bool = True,
     **environment: str,
 ) -> Iterator[Server]:
     """A server on a free port; killed at the end if it still runs."""
     merged = {"http-listener": {"port": 0}, **(settings or {})}
     merged["core"] = {"workers": workers, **merged.get("core", {})}
-    process = start(merged, limit_files=limit_files, **environment)
+    process = start(merged, limit_files=limit_files, preloaded=preloaded, **environment)
     server = Server(process, [])
     reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
     reader.start()
@@ -289,10 +290,15 @@ def _kill(server: Server) -> None:
 
 
 def start(
-    settings: dict[str, Any], *, limit_files: int | None = None, **environment: str
+    settings: dict[str, Any],
+    *,
+    limit_files: int | None = None,
+    preloaded: bool = True,
+    **environment: str,
 ) -> Process:
     """The bare process."""
-    return commands.start(*serve_options(settings), files=limit_files, environment=environment)
+    options = serve_options(settings)
+    return commands.start(*options, files=limit_files, environment=environment, preloaded=preloaded)
 
 
 def _collect(process: Process, lines: list[str]) -> None:

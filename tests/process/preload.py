@@ -46,7 +46,7 @@ _LEFT_OUT = (
 )
 # Those libraries, by the command or the section that needs them.
 _RARE = {
-    "mcp": ("docgraph.mcp.protocol", "docgraph.mcp.stdio", "docgraph.mcp.transport"),
+    "mcp": ("docgraph.mcp.mcp_protocol", "docgraph.mcp.stdio", "docgraph.mcp.transport"),
     "otel": (
         "opentelemetry.exporter.otlp.proto.http.metric_exporter",
         "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -99,13 +99,13 @@ def _import_rare(arguments: Sequence[str]) -> None:
 
 async def _start_often() -> None:
     """Have ready what every command looks up once: options of all sections, needs of plugins."""
-    from docgraph.cli.workbench import open_workbench
-    from docgraph.config.sources import Sources
+    from docgraph.cli.application import open_application
+    from docgraph.config.sources import ConfigSources
     from docgraph.server.prepare import load_tree, prepare
 
     for _ in range(_STARTS):
-        sources = Sources(environ={}, directory=Path("/nonexistent"))
-        async with open_workbench(prepare(load_tree(sources)), _NOWHERE):
+        sources = ConfigSources(environ={}, directory=Path("/nonexistent"))
+        async with open_application(prepare(load_tree(sources)), _NOWHERE):
             pass
 
 
@@ -189,7 +189,7 @@ def _run(code: str | None, arguments: Sequence[str]) -> None:
         for name in sys.modules.keys() - _first_modules:
             del sys.modules[name]  # what a rare command needed before
         sys.argv = ["-c", *arguments]
-        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
 def _end(code: int) -> None:

@@ -17,7 +17,8 @@ from docgraph.cli.demo.data import build_blog
 from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
 from tests.process import commands
-from tests.process.harness import ROOT, eventually
+from tests.process.commands import ROOT
+from tests.process.harness import eventually
 
 Document = dict[str, Any]
 
@@ -89,9 +90,9 @@ fence.find_unsafe.__code__ = (lambda filter: None).__code__
 """
 # It lets expressions pass in filters that callers send to apps.
 UNCHECKED = """
-from docgraph.variables import values
+from docgraph.variables import value_marks
 
-values.check_caller_document.__code__ = (lambda document: None).__code__
+value_marks.check_caller_document.__code__ = (lambda document: None).__code__
 """
 ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
 FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"

@@ -179,7 +179,10 @@ def test_a_predicate_and_a_file_are_checked_without_a_database(tmp_path: Path) -
     assert done.returncode == 1
     assert "column 1: equals: unknown variable @usr" in done.stderr
 
-    rules = [{"_id": "a", "roles": ["x"], "predicate": "true"}, {"roles": [], "predicate": "tru("}]
+    rules: list[dict[str, Any]] = [
+        {"_id": "a", "roles": ["x"], "predicate": "true"},
+        {"roles": [], "predicate": "tru("},
+    ]
     rules.append({**rules[0], "_id": "typo", "mongo": {"readFilter": {"n": {"$gtt": 1}}}})
     file = save(tmp_path, "rules.json", rules)
     done = run("acl", "check", "--file", file, "--json", cwd=tmp_path)
@@ -217,7 +220,7 @@ def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
     ) in done.stderr
     assert (
         "hidden: priority is that of good (database), which can match the same requests with "
-        "another effect (this rule is looked at first; give them different ones)"
+        "another effect (this rule is evaluated first; give them different priorities)"
     ) in done.stderr
     assert "x: Wrong permission: mongo.readFilter.$gtt is not known: " in done.stderr
 

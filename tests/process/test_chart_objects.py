@@ -17,7 +17,7 @@ import docgraph
 from tests.process.charts import SECRETS, template
 
 
-def refuse(helm: str, *options: str) -> str:
+def reject(helm: str, *options: str) -> str:
     done: subprocess.CompletedProcess[str] = run_helm(
         helm, "template", "docgraph", str(CHART), *options
     )
@@ -62,7 +62,7 @@ def refuse(helm: str, *options: str) -> str:
 def test_values_that_cannot_work_are_refused_with_what_to_do(
     helm: str, options: tuple[str, ...], said: str
 ) -> None:
-    assert said in refuse(helm, *options)
+    assert said in reject(helm, *options)
 
 
 def test_no_pod_but_instances_gets_requests_and_every_selector_finds_them(helm: str) -> None:

@@ -157,6 +157,8 @@ def test_a_message_is_that_of_the_specification(url: str, body: object) -> None:
         ({"from": "ada"}, "'message' must be a text of 1 to 1000 characters"),
         ({"message": ""}, "'message' must be a text of 1 to 1000 characters"),
         ({"message": ["x"]}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": "x" * 6000}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": "x" * 1_000_000}, "'message' must be a text of 1 to 1000 characters"),
         ({"message": "x" * 1001}, "'message' must be a text of 1 to 1000 characters"),
         ({"message": "x", "_id": "another's"}, "send one object with the properties"),
         ({"message": "x", "$set": {"from": "bob"}}, "send one object with the properties"),
@@ -170,12 +172,25 @@ def test_a_message_that_is_refused_is_told_why(url: str, body: object, why: str)
     assert why in told["message"]
 
 
+def test_a_form_is_refused_with_the_type_that_is_accepted(url: str) -> None:
+    form = Person(url, "ada")
+    told = form.ask("POST", "/messages", b"message=hello&from=ada", expect=400)
+
+    assert "as JSON, not as a form" in told["message"]
+
+
 def test_a_message_cannot_be_sent_around_the_check(url: str) -> None:
     ada = Person(url, "ada")
-    ada.ask("POST", "/messages", {"message": "x" * 6000}, expect=403)
     ada.ask("POST", "/messages?wm=update", {"message": "x"}, expect=403)
     for path in ("/messages/", "//messages", "/%6dessages"):
         ada.ask("POST", path, {"message": "x", "from": "bob"}, expect=400)
+
+
+def test_the_length_of_a_message_is_counted_in_characters(url: str) -> None:
+    ada = Person(url, "ada")
+    ada.say("\U0001f600" * 1000)  # 12 000 bytes of JSON
+
+    assert ada.ask("GET", "/messages?page=1&pagesize=1")[0]["message"] == "\U0001f600" * 1000
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])

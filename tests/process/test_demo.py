@@ -66,7 +66,7 @@ def paste(command: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
+def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:  # noqa: PLR0915
     """The demo of `make run`."""
     require("bash", "curl")
     directory = tmp_path / "data"

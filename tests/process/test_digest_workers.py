@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.http.auth.test_digest import DIGEST, answer
 from tests.http.harness import merge
 from tests.http.login import QUIET, REALM
-from tests.http.test_digest import DIGEST, answer
 from tests.process.harness import Server, run_server
 
 

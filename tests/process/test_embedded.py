@@ -27,12 +27,13 @@ from pymongo import MongoClient
 from docgraph.embedded.binary import find_binary
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import Event
 from docgraph.observe.events import DiskFull
 from docgraph.runtime import LoadingCache
+from tests.expect import present
 from tests.process.commands import Process, run, start
 from tests.process.harness import eventually
 from tests.replica_set import kill
@@ -103,8 +104,7 @@ def past(tmp_path_factory: pytest.TempPathFactory, options: MongodOptions) -> Pa
     mongo = EmbeddedMongo(directory, options=options, on_progress=said.append)
     with mongo as uri:
         insert(uri)
-        assert mongo.pid is not None
-        known = Past(directory, uri, mongo.port, mongo.pid, list(said))
+        known = Past(directory, uri, mongo.port, present(mongo.pid), list(said))
     assert mongo.pid is None
     return known
 
@@ -494,9 +494,9 @@ def test_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
 def test_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     script = f"""{OWNER}
 import os
-from docgraph.embedded import node
-binary = node.find_binary()
-node.find_binary = lambda: binary  # another user cannot look into the home of root
+from docgraph.embedded import mongod_process
+binary = mongod_process.find_binary()
+mongod_process.find_binary = lambda: binary  # another user cannot look into the home of root
 if os.geteuid() == 0:  # to root everything is permitted
     os.seteuid(65534)
 else:
@@ -565,32 +565,32 @@ def test_keeper_names_a_full_disk_once_and_starts_again_when_there_is_space(
     line = json.dumps({"s": "E", "msg": "m", "attr": {"message": "No space left on device"}})
     with monkeypatch.context() as patch:
         use_fake(patch, tmp_path, f"echo >> {starts}; echo '{line}' >> {used.log}; exit 14\n")
-        assert keeper.look() == 1.0
+        assert keeper.check_alive() == 1.0
         patch.setattr(EmbeddedMongo, "free_bytes", 0)
-        assert [keeper.look(), keeper.look()] == [1.0, 1.0]
+        assert [keeper.check_alive(), keeper.check_alive()] == [1.0, 1.0]
         assert starts.read_text().count("\n") == 1
         patch.setattr(EmbeddedMongo, "free_bytes", 1 << 40)
-        assert keeper.look() == 1.0  # not enough for `mongod`
+        assert keeper.check_alive() == 1.0  # not enough for `mongod`
         assert starts.read_text().count("\n") == 2
         assert heard == [True]
 
-    assert keeper.look() == 0.0
+    assert keeper.check_alive() == 0.0
     assert used.is_running
-    keeper.look()
+    keeper.check_alive()
 
     assert heard == [True, False]
     assert said == [DiskFull(str(used.directory), "disk full")]
 
 
 def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:
-    node = Node(tmp_path, replace(options, stop_timeout=60), print)
-    node.launch(time.monotonic() + 60)
-    assert node.pid is not None
-    os.kill(node.pid, signal.SIGSTOP)
+    mongod_process = Mongod(tmp_path, replace(options, stop_timeout=60), print)
+    mongod_process.launch(time.monotonic() + 60)
+    assert mongod_process.pid is not None
+    os.kill(mongod_process.pid, signal.SIGSTOP)
 
-    node.stop()
+    mongod_process.stop()
 
-    last = json.loads(node.directory.log.read_text().splitlines()[-1])
+    last = json.loads(mongod_process.directory.log.read_text().splitlines()[-1])
     assert last["attr"] == {"exitCode": 0}
 
 

@@ -17,6 +17,7 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, Request, TextMessage
 
+from tests.expect import present
 from tests.process.harness import Response, Server, Wire, eventually, request, run_server
 
 ORIGIN = "https://good.example"
@@ -170,7 +171,7 @@ def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
     with limited(header_timeout_ms=700) as server:
         begun = time.monotonic()
 
-        response = eventually(lambda: _answer_unfinished(server, head))
+        response = present(eventually(lambda: _answer_unfinished(server, head)))
 
         assert time.monotonic() - begun > 0.6
         assert_refused(response, 408)
@@ -180,7 +181,7 @@ def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
 def test_dripping_does_not_prolong_the_time_of_a_head() -> None:
     head = b"GET /ping HTTP/1.1\r\nHost: a\r\n"
     with limited(header_timeout_ms=700, max_headers=1000) as server:
-        response = eventually(lambda: _answer_unfinished(server, head, drip=b"X-A: b\r\n"))
+        response = present(eventually(lambda: _answer_unfinished(server, head, drip=b"X-A: b\r\n")))
 
         assert_refused(response, 408)
 
@@ -262,7 +263,7 @@ def test_answers_that_are_not_read_are_bounded_together() -> None:
         slow = [stack.enter_context(server.connect()) for _ in range(4)]
         for number, wire in enumerate(slow, 1):
             wire.send(request("GET", f"/big?size={size}", connection="close"))
-            eventually(lambda number=number: len(server.named("request-finished")) == number)
+            eventually(lambda: len(server.named("request-finished")) == number)  # noqa: B023 - awaited here
         eventually(lambda: not _holds(server, slow[0]) and not _holds(server, slow[1]))
 
         assert _read_all(slow[0]) < size

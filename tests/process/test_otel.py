@@ -112,7 +112,7 @@ def test_the_environment_can_turn_everything_off(collector: Collector) -> None:
 def test_variables_of_the_standard_are_read_where_nothing_is_set(collector: Collector) -> None:
     chosen = settings(collector, metrics=False)
     del chosen["otel"]["endpoint"]
-    environment = {
+    environment: dict[str, Any] = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.address,
         "OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=books",
         "OTEL_SERVICE_NAME": "library",
@@ -149,7 +149,7 @@ def test_a_collector_that_is_away_keeps_no_server_from_its_end(collector: Collec
 
 START = """
 import asyncio, sys
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import load_tree, prepare
@@ -157,7 +157,7 @@ from docgraph.server.process import host
 
 async def start():
     chosen = ("/fullAuthorizer/enabled=true",)
-    prepared = prepare(load_tree(Sources(settings=chosen, environ={})))
+    prepared = prepare(load_tree(ConfigSources(settings=chosen, environ={})))
     with create_instance() as instance:
         app = Docgraph(prepared, instance, "mongodb://127.0.0.1:9/")
         await app.startup()

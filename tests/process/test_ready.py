@@ -106,7 +106,8 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
     assert grant in checks["rights"]["advice"]
     assert checks["members"]["found"] == "the replica set docgraph with 1 member"
     assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
-    assert {checks[one]["state"] for one in ("version", "clock", "configuration")} == {"ok"}
+    checked = ("version", "clock", "configuration", "fast path")
+    assert {checks[one]["state"] for one in checked} == {"ok"}
 
 
 def test_storing_an_app_tells_which_right_it_lacks(
@@ -165,6 +166,21 @@ def test_the_doctor_lists_users_whose_hash_is_too_expensive(
     assert (code, checks["passwords"]["state"]) == (1, "wrong")
     assert checks["passwords"]["details"] == ["bob", "cid"]
     assert "docgraph users passwd" in checks["passwords"]["advice"]
+
+
+def test_the_doctor_tells_why_reads_do_not_take_the_fast_path(
+    mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    uri = f"{mongo_uri}&socketTimeoutMS=60000"
+    settings = (
+        f"/mclient/connection-string={uri}",
+        f"/dbRealmAuthenticator/users-db={database}",
+    )
+    code, checks = examine(*settings, cwd=tmp_path)
+
+    assert (code, checks["fast path"]["state"]) == (0, "advice")
+    assert checks["fast path"]["found"].endswith(": the connection uses socketTimeoutMS")
+    assert checks["fast path"]["advice"]
 
 
 def test_the_doctor_starts_no_database(tmp_path: Path) -> None:

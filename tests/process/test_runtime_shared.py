@@ -118,11 +118,11 @@ def test_a_killed_instance_leaves_nothing_after_the_next_start(tmp_path: Path) -
 COUNT = """
     import os, sys
     from pathlib import Path
-    from docgraph.observe import emit, metrics
+    from docgraph.observe import emit, prometheus
     from docgraph.observe.events import *
 
     def count(requests, up):
-        metrics.open_metrics("1")
+        prometheus.open_metrics("1")
         emit(DatabaseFound() if up else DatabaseLost("gone"))
         emit(AppsRefreshed(requests, 0, 0))
         for number in range(requests):
@@ -134,19 +134,19 @@ PARENT = (
     COUNT
     + """
     import subprocess
-    metrics.prepare_multiprocess(Path(sys.argv[1]))
-    metrics.open_metrics("1")
+    prometheus.prepare_multiprocess(Path(sys.argv[1]))
+    prometheus.open_metrics("1")
     worker = [sys.executable, "-c", sys.argv[2]]
     first = subprocess.Popen([*worker, "3", "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     first.stdout.readline()
     second = subprocess.Popen([*worker, "4", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     second.stdout.readline()
-    alive = metrics.render()
+    alive = prometheus.render()
     first.kill()
     first.wait()
     emit(WorkerLost(1, first.pid, signal="SIGKILL"))
-    metrics.forget_process(first.pid)
-    after = metrics.render()
+    prometheus.forget_process(first.pid)
+    after = prometheus.render()
     second.communicate(b"bye")
     sys.stdout.write(alive.decode() + "=====" + chr(10) + after.decode())
 """
@@ -244,7 +244,7 @@ def test_emitting_costs_neither_structlog_nor_prometheus() -> None:
     outcome = _run(
         """
         import sys
-        from docgraph.observe import emit, metrics
+        from docgraph.observe import emit, prometheus
         from docgraph.observe.events import LoopLagged
         emit(LoopLagged(1.0))
         print(sorted({"structlog", "prometheus_client"} & set(sys.modules)))

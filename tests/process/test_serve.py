@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
-from docgraph.embedded.node import PORTS
+from docgraph.embedded.mongod_process import PORTS
 from tests.process.commands import Process, start
 from tests.process.harness import eventually
 
@@ -44,9 +44,9 @@ def serving(cwd: Path, *settings: str) -> Iterator[tuple[Process, str]]:
 
 
 def ask(url: str, body: bytes | None = None) -> tuple[int, bytes]:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 - of loopback
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -286,6 +286,90 @@ def test_mistakes_in_lists_are_told_with_file_and_line_before_anything_is_starte
         "docgraph.yml:11:7: /fileAclAuthorizer/permissions[2]/predicate: cannot be read" in errors
     )
     assert "MongoDB" not in errors
+
+
+_KEY = "k" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            f"jwtAuthenticationMechanism:\n  enabled: true\n  key: {_KEY}\n  jwks: keys.json\n",
+            "docgraph.yml:4:3: /jwtAuthenticationMechanism/jwks: key and jwks are both set",
+        ),
+        (
+            "originVetoer:\n  enabled: true\n  ignore-paths:\n    - /a\n    - /{a}b\n",
+            "docgraph.yml:5:7: /originVetoer/ignore-paths[2]: '{a}b': a name in braces stands for",
+        ),
+        (
+            "jwtTokenManager: {enabled: true}\nrndTokenManager: {enabled: false}\n",
+            "/jwtTokenManager/enabled: jwtTokenManager is on and has no key",
+        ),
+        (
+            "digestAuthMechanism:\n  enabled: true\n  authenticator: fileRealmAuthenticator\n",
+            "the authenticator 'fileRealmAuthenticator' is off",
+        ),
+        (
+            "mongo:\n  mongo-mounts: [{what: /a, where: /}, {what: /b, where: /}]\n",
+            "docgraph.yml:2:3: /mongo/mongo-mounts: two mounts at / (give each `where` once)",
+        ),
+        (
+            "mongo:\n  mongo-mounts: [{what: /a, where: /}, {what: '/{b}', where: '/{b}'}]\n",
+            "docgraph.yml:2:3: /mongo/mongo-mounts: some are templates and some are not",
+        ),
+        (
+            "rndTokenManager:\n  srv-uri: /graphql\n",
+            "docgraph.yml:2:3: /rndTokenManager/srv-uri: /graphql is also the path of /graphql/uri",
+        ),
+        (
+            "graphql:\n  uri: /\n",
+            "docgraph.yml:2:3: /graphql/uri: / is also the path of /mongo/uri",
+        ),
+        (
+            "graphql:\n  uri: /%ff\n",
+            "docgraph.yml:2:3: /graphql/uri: '/%ff' is not a path: ",
+        ),
+        (
+            "jwtAuthenticationMechanism:\n  enabled: true\n  algorithm: RS256\n  key: " + _KEY,
+            "docgraph.yml:4:3: /jwtAuthenticationMechanism/key: neither PEM text nor the path of a "
+            "readable file (no such file or directory)",
+        ),
+        (
+            "jwtAuthenticationMechanism:\n  enabled: true\n  jwks: none.json\n",
+            "docgraph.yml:3:3: /jwtAuthenticationMechanism/jwks: ",
+        ),
+        (
+            "authCookieSetter: {enabled: true, name: __Host-x, path: /a}\n"
+            "authCookieHandler: {enabled: true}\nauthCookieRemover: {enabled: true}\n",
+            "docgraph.yml:1:51: /authCookieSetter/path: a cookie called '__Host-x' must have",
+        ),
+    ],
+)
+def test_a_check_refuses_what_the_start_refuses(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "docgraph.yml").write_text(text)
+    told = []
+    for command in (("config", "check", "docgraph.yml"), ("serve",)):
+        process = docgraph(*command, cwd=tmp_path)
+        _, errors = process.communicate()
+        assert process.returncode == 2, errors
+        assert "starting MongoDB" not in errors
+        told.append([line.strip() for line in errors.splitlines() if "docgraph.yml:" in line])
+    assert told[0] == told[1]
+    assert problem in told[0][0]
+
+
+def test_a_check_takes_its_file_as_the_other_commands_do(tmp_path: Path) -> None:
+    (tmp_path / "docgraph.yml").write_text("core: {name: a}\n")
+    for arguments, expected in (
+        (("--config", "docgraph.yml"), (0, "docgraph.yml is fine")),
+        (("docgraph.yml", "-c", "docgraph.yml"), (2, "give FILE or --config, not both")),
+        ((), (2, "give a configuration file: FILE, or --config FILE")),
+    ):
+        process = docgraph("config", "check", *arguments, cwd=tmp_path)
+        _, errors = process.communicate()
+        assert process.returncode == expected[0], errors
+        assert expected[1] in errors
 
 
 def test_config_show_masks_secrets_and_names_origins(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_a_server_with_a_delay_says_that_it_stops_and_serves_on(workers: int) ->
         assert idle.get("/hold?until=/")["connection"] is None
         server.process.send_signal(signal.SIGTERM)
         probe = eventually(lambda: _describe_health(server) == "stopping" and _probe(server))
+        assert probe
         assert probe.status == 503
 
         # None is idle when the listeners close, with a request of a proxy on its way: each worker

@@ -15,7 +15,7 @@ from tests.databases import drop
 from tests.process.transfer import Commands, Mongo
 
 EXPORTS = Path(__file__).parent / "exports"
-MOST_TOLD = "what is named above is exported as it is stored"
+MAX_TOLD = "what is named above is exported as it is stored"
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
         "user eve: the password must be text",
         f"properties of {commands.db}, _properties.x: ",
         f"schemas of {commands.db}, s: ",
-        MOST_TOLD,
+        MAX_TOLD,
     ):
         assert one in told
     (half,) = json.loads((commands.directory / "apps.json").read_text())
@@ -91,7 +91,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
 def test_what_does_not_come_back_exactly_is_named_when_it_is_exported(commands: Commands) -> None:
     database = commands.mongo[commands.db]
     unreadable = RawBSONDocument(b"\x19\0\0\0\x02_id\0\x02\0\0\0b\0\x02t\0\x02\0\0\0\xff\0\0")
-    database["users"].insert_one(unreadable)  # type: ignore[arg-type]
+    database["users"].insert_one(unreadable)
     database["users"].insert_one({"_id": "ann", "seen": {"$date": "never"}})
     database["users"].insert_one({"_id": "ref", "$ref": "users", "$id": "ann"})
     database["users"].insert_one({"_id": "fine", "seen": Binary(b"x", 5), "n": Int64(1)})

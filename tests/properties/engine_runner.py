@@ -9,7 +9,7 @@ import orjson
 
 from docgraph.codec import decode
 from docgraph.exchange import Exchange, Request
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.plan.plan import build_plan
 from docgraph.graphql.sections import Graphql

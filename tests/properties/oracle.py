@@ -29,11 +29,18 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.sections import Graphql
-from docgraph.variables import BadValue, NotBound, Scope, get_field, matches_nothing, parse_path
+from docgraph.variables import (
+    NotBound,
+    Scope,
+    UnusableValue,
+    get_field,
+    matches_nothing,
+    parse_path,
+)
 
 Client = MongoClient[dict[str, Any]]
 Problem = tuple[tuple[str | int, ...], str]
@@ -88,7 +95,7 @@ class Oracle:
         problems = frozenset((tuple(e.path or ()), _code_of(e)) for e in result.errors or ())
         return Expected(orjson.loads(orjson.dumps(result.data)), problems)
 
-    def _resolve(self, source: Node | None, info: GraphQLResolveInfo, **arguments: Any) -> Any:
+    def _resolve(self, source: Node | None, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         mapping = self._app.mappings.get(info.parent_type.name, {}).get(info.field_name)
         if mapping is None or (source is None and isinstance(mapping, FieldMapping)):
             return None
@@ -105,7 +112,7 @@ class Oracle:
             found = self._fetch(mapping, scope, is_list)
         except NotBound:
             raise OracleError("variable-not-bound") from None
-        except BadValue:
+        except UnusableValue:
             raise OracleError("bad-value") from None
         except OperationFailure:
             raise OracleError("rejected-by-database") from None
@@ -168,7 +175,7 @@ class Oracle:
             return OracleError("value-does-not-fit")
         return shown if type_.name in BUILT_IN else value
 
-    def _resolve_type(self, node: Node, info: GraphQLResolveInfo, type_: Any) -> str | None:
+    def _resolve_type(self, node: Node, info: GraphQLResolveInfo[Any], type_: Any) -> str | None:
         return self._app.type_resolvers[type_.name].resolve(node.value)
 
 

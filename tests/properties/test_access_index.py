@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.access.conditions import find_flag
 from docgraph.access.language import compile_predicate
-from docgraph.access.language.reach import Reach
-from docgraph.access.reading import Knowledge, read_rule
-from docgraph.access.rule import Rule, Source, roles_of
+from docgraph.access.language.prefilter import Reach
+from docgraph.access.mongo_conditions import find_flag
+from docgraph.access.parse_rule import Knowledge, read_rule
+from docgraph.access.rule import Rule, RuleOrigin, roles_of
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
@@ -102,7 +102,7 @@ class Fixed:
 def make_book(documents: list[dict[str, Any]]) -> RuleBook:
     book = RuleBook(lambda: KNOWLEDGE, lambda: RESOLVERS)
     read = [
-        read_rule({"_id": number, **one}, Source.DATABASE, KNOWLEDGE)
+        read_rule({"_id": number, **one}, RuleOrigin.DATABASE, KNOWLEDGE)
         for number, one in enumerate(documents)
     ]
     book.add(Fixed([rule for rule in read if isinstance(rule, Rule)]))

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docgraph.access.language import compile_predicate
-from docgraph.access.role_gifts import may_give
-from docgraph.access.role_place import RolePlace
+from docgraph.access.role_escalation import RolePlace, may_give
 from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Write, WriteKind
 from docgraph.predicates import PredicateError

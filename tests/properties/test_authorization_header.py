@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     BasicCredentials,
     BearerToken,
     DigestCredentials,

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.runtime import Buckets, Claim, Quota
+from docgraph.runtime import Buckets, Quota, RateRequest
 
 _PAUSES = st.one_of(st.just(0.0), st.floats(0, 0.01), st.floats(0, 5), st.floats(0, 10_000))
 _BEGINNINGS = st.floats(0, 1e8)  # seconds since the machine was started
@@ -32,7 +32,7 @@ def test_never_more_than_burst_and_rate_in_any_stretch_of_time(
         buckets = Buckets(Path(directory), b"k" * 32, [quota], 1, 0, lambda: now)
         for pause in pauses:
             now += pause
-            [share] = buckets.take([Claim(0, "ada")])
+            [share] = buckets.acquire([RateRequest(0, "ada")])
             if not share.refused_by:
                 admitted.append(now)
             else:
@@ -51,10 +51,10 @@ def test_who_waits_as_long_as_he_is_told_is_admitted(rate: float, burst: int, be
     now = begin
     with tempfile.TemporaryDirectory() as directory:
         buckets = Buckets(Path(directory), b"k" * 32, [Quota(rate, burst, None)], 1, 0, lambda: now)
-        shares = [buckets.take([Claim(0, "ada")])[0] for _ in range(burst + 1)]
+        shares = [buckets.acquire([RateRequest(0, "ada")])[0] for _ in range(burst + 1)]
         assert [share.refused_by for share in shares] == [""] * burst + ["rate"]
         now += shares[-1].seconds + 1e-6
-        [share] = buckets.take([Claim(0, "ada")])
+        [share] = buckets.acquire([RateRequest(0, "ada")])
         buckets.close()
 
     assert not share.refused_by

@@ -24,9 +24,7 @@ from docgraph.codec import (
     to_stored,
     unescape_keys,
 )
-from docgraph.codec.lenient import parse
-from docgraph.codec.scalars import parse_decimal, render_decimal
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
@@ -39,6 +37,8 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.lenient import parse
+from docgraph.codec.parse_scalars import parse_decimal, render_decimal
 from docgraph.exchange.errors import BodyError
 
 NO_SURROGATES: Any = {"blacklist_categories": ["Cs"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -57,7 +58,7 @@ JUNK = st.one_of(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = value.items() if isinstance(value, dict) else ()
+    items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else ()
     items = enumerate(value) if isinstance(value, list) else items
     return [path] + [place for key, item in items for place in places(item, (*path, key))]
 
@@ -102,7 +103,7 @@ def test_any_document_gets_a_report(document: Any) -> None:
 
 NULL = {"$arg": ["@user._id", None]}
 KEY = {"$fk": "ref"}
-DOCUMENTS = [
+DOCUMENTS: list[dict[str, Any]] = [
     {"_id": "null", "o": None, "l": [None], "d": {"o": None}},
     {"_id": "missing"},
     {"_id": "bob", "o": "bob", "l": ["bob"], "d": {"o": "bob"}},

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from docgraph.graphql import errors
-from docgraph.graphql.apps.app import VisibleApp, build_app
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.execute import joined
+from docgraph.graphql.execute import fetch_by_in
 from docgraph.graphql.sections import Graphql
 from tests.chance import examples
 from tests.databases import drop
@@ -55,9 +55,9 @@ def check_seed(engine: Engine, client: MongoClient[dict[str, Any]], seed: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(errors, "MAX_ERRORS", 100_000)
         if seed % 3:
-            patch.setattr(joined, "FIRST_TRY", 1)
+            patch.setattr(fetch_by_in, "FIRST_TRY", 1)
         if seed % 3 == 2:
-            patch.setattr(joined, "fetch_by_lookup", never)
+            patch.setattr(fetch_by_in, "fetch_by_lookup", never)
         try:
             for name, documents in case.data.items():
                 if documents:

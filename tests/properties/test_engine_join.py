@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from docgraph.codec.equality import equality_key, is_equal
-from docgraph.graphql.execute.join import candidate_keys, is_comparable
+from docgraph.graphql.execute.join_keys import candidate_keys, is_comparable
 from tests.chance import examples
 
 NAMES = ("a", "b", "0", "1")

@@ -10,7 +10,7 @@ import pytest
 from graphql import parse
 from pymongo import MongoClient
 
-from docgraph.graphql.apps.app import VisibleApp, build_app
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
 from tests.properties.engine_runner import Engine

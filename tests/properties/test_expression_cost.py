@@ -10,9 +10,9 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from docgraph.exchange.errors import ExpressionTooLarge
+from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.expression_cost import Analysis
-from docgraph.store.guard.expression_scope import Model, Place, measure_constant
-from docgraph.store.guard.expressions import check_pipeline_cost
+from docgraph.store.guard.expression_scope import CostModel, Place, measure_constant
 from docgraph.store.guard.sizes import ELEMENT, Size
 from tests.chance import examples
 
@@ -20,7 +20,7 @@ Document = dict[str, Any]
 Strategy = st.SearchStrategy[Any]
 
 # The largest document of this model; what is stored is not larger than that.
-SMALL = Model(elements=8, bytes=1024)
+SMALL = CostModel(elements=8, bytes=1024, depth=4)
 STORED: Document = {
     "_id": 1,
     "n": 3,
@@ -91,7 +91,7 @@ def arrays(depth: int, names: Names) -> Strategy:
     if not depth:
         return leaves
     one, number = arrays(depth - 1, names), numbers(depth - 1, names)
-    anything = st.one_of(one, number, texts(depth - 1, names))
+    anything = st.one_of(one, number, texts(depth - 1, names), values(0, names))
     inside = st.one_of(values(depth - 1, (*names, "this")), st.just("$$this"))
     accumulated = st.one_of(one, st.just("$$value"), st.just(["$$this"]))
     return st.one_of(
@@ -136,6 +136,12 @@ def arrays(depth: int, names: Names) -> Strategy:
             one,
             st.lists(accumulated, min_size=1, max_size=3),
         ),
+        st.builds(
+            _reduce,
+            st.sampled_from(["$a", "$d", [1, 2]]),
+            one,
+            values(depth - 1, (*names, "this", "value")),
+        ),
         _choice(one),
     )
 
@@ -154,10 +160,14 @@ def values(depth: int, names: Names) -> Strategy:
         arrays(depth, names),
         st.dictionaries(st.sampled_from(["p", "q", "longer"]), one, max_size=2),
         _operator(
-            "$mergeObjects", st.lists(st.sampled_from(["$o", "$$ROOT", {"p": "$a"}]), max_size=3)
+            "$mergeObjects",
+            st.lists(st.sampled_from(["$o", "$$ROOT", {"p": "$a"}, *known]), max_size=3),
         ),
         _operator("$ifNull", st.tuples(one, one).map(list)),
         _operator("$first $last", arrays(depth - 1, names)),
+        _operator("$first $last $objectToArray $arrayToObject", one),
+        _operator("$getField", st.sampled_from(["a", "d", {"field": "tags", "input": "$o"}])),
+        st.builds(lambda input: {"$getField": {"field": "p", "input": input}}, one),
         st.builds(
             lambda value, body: {"$let": {"vars": {"v": value}, "in": body}},
             one,
@@ -165,7 +175,7 @@ def values(depth: int, names: Names) -> Strategy:
         ),
         st.builds(
             lambda input, value: {"$setField": {"field": "new", "input": input, "value": value}},
-            st.sampled_from(["$o", "$$ROOT", {}]),
+            st.sampled_from(["$o", "$$ROOT", {}, *known]),
             one,
         ),
         _choice(one),
@@ -203,7 +213,10 @@ def holds(bound: Size, found: Any) -> None:
     """The real value is not larger than its bound."""
     real = measure_constant(found, supplied=True, trusted=False)
     event(f"bytes: {len(str(int(real.bytes.constant)))} digits")
+    event(f"levels: {real.depth.levels}")
     assert max(bound.bytes.bound(), ELEMENT) >= real.bytes.constant
+    assert bound.depth.levels >= real.depth.levels
+    assert not bound.depth.parts
     if isinstance(found, list | dict):
         assert bound.length.bound() >= len(found)
         assert bound.inner.bound() >= real.inner.constant
@@ -215,6 +228,7 @@ def test_the_stored_document_is_the_largest_of_its_model() -> None:
     real = measure_constant(STORED, supplied=True, trusted=False)
     assert real.bytes.constant <= SMALL.bytes
     assert max(real.length.constant, real.inner.constant) <= SMALL.elements
+    assert real.depth.levels == SMALL.depth
 
 
 @settings(

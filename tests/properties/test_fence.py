@@ -6,11 +6,9 @@ make expressions fail; the expected answer is that of a plain `find` where only 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from bson import Regex
@@ -22,12 +20,8 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import DocgraphError
-from docgraph.store import Store, open_store
-from docgraph.store.sections import AggregationSecurity, MClient
 from tests.chance import examples
-from tests.databases import drop
-
-Document = dict[str, Any]
+from tests.properties.stores import Document, StoreOnLoop, combine_filters, new_database
 
 SOON = Deadline.never()
 ROW = {"owner": "eve"}
@@ -47,7 +41,7 @@ patterns = st.sampled_from(["^a", "^ab", "^abc?", "^a\\.", "b$", "^(a|b)", "^a|5
 flags = st.sampled_from([0, re.IGNORECASE, re.MULTILINE, re.DOTALL])
 regexes = st.builds(Regex, patterns, flags)
 options = st.sampled_from(["", "i", "m", "s"])
-conditions = st.deferred(
+conditions: st.SearchStrategy[Any] = st.deferred(
     lambda: st.one_of(
         values,
         regexes,
@@ -83,15 +77,7 @@ leaves = st.one_of(
     st.builds(lambda one: {"$expr": one}, expressions),
     st.just({"$jsonSchema": {"required": ["a"]}}),
 )
-filters = st.recursive(
-    leaves,
-    lambda inner: st.builds(
-        lambda operator, branches: {operator: branches},
-        st.sampled_from(["$and", "$or", "$nor"]),
-        st.lists(inner, min_size=1, max_size=3),
-    ),
-    max_leaves=4,
-)
+filters = combine_filters(leaves)
 sorts = st.sampled_from([{"_id": 1}, {"_id": -1}, {"a": 1}, {"a": -1, "b": 1}, {"b": -1}])
 projections = st.sampled_from(
     [None, {"a": 1}, {"a": 0}, {"_id": 0, "a": 1}, {"a": {"$slice": 1}}, {"x": "$a"}]
@@ -99,13 +85,8 @@ projections = st.sampled_from(
 indexes = st.sampled_from([None, [("owner", 1)], [("owner", 1), ("a", 1)], [("a", 1), ("_id", 1)]])
 
 
-class Reader:
-    """A store on a loop of its own: properties are not asynchronous."""
-
-    def __init__(self, uri: str) -> None:
-        self._runner = asyncio.Runner()
-        section = MClient(min_pool_size=0)
-        self._store: Store = open_store(section, AggregationSecurity(), connection_string=uri)
+class Reader(StoreOnLoop):
+    """Reads rows through the store."""
 
     def find(self, db: str, filter: Document, **parts: Any) -> list[Document]:
         """What somebody finds who may see the rows."""
@@ -126,26 +107,19 @@ class Reader:
         work = self._store.aggregate(db, "mixed", stages, limit=99, deadline=SOON, rows=rows)
         return self._runner.run(work)
 
-    def close(self) -> None:
-        """End its connections and its loop."""
-        self._runner.run(self._store.close())
-        self._runner.close()
-
 
 @pytest.fixture
 def reader(mongo_uri: str) -> Iterator[Reader]:
     """One for all examples."""
-    reader = Reader(mongo_uri)
-    yield reader
-    reader.close()
+    with Reader(mongo_uri) as reader:
+        yield reader
 
 
 @pytest.fixture(scope="module")
 def base(mongo_client: MongoClient[Document]) -> Iterator[Database[Document]]:
     """`mixed` has visible and hidden documents, `visible` those that are visible."""
-    name = f"test_{uuid4().hex[:16]}"
-    yield mongo_client[name]
-    drop(mongo_client, name)
+    with new_database(mongo_client) as base:
+        yield base
 
 
 def fill(base: Database[Document], found: list[Document], index: Any) -> None:
@@ -194,7 +168,12 @@ def test_a_fence_changes_no_answer(  # noqa: PLR0917 - what is generated
     assert reader.find(base.name, filter, complete=True, **parts) == expected
     assert reader.find(base.name, filter, **parts) == expected
     assert reader.count(base.name, filter) == base.visible.count_documents(filter)
-    stages = [{"$match": filter}, {"$sort": complete}, {"$skip": skip}, {"$limit": limit}]
+    stages: list[dict[str, Any]] = [
+        {"$match": filter},
+        {"$sort": complete},
+        {"$skip": skip},
+        {"$limit": limit},
+    ]
     assert reader.aggregate(base.name, stages) == list(base.visible.aggregate(stages))
 
 

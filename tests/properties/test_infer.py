@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     Decimal128,
@@ -19,19 +19,19 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
-from docgraph.config.node import Origin, to_plain
+from docgraph.config.config_node import Origin, to_plain
 from docgraph.config.parse import parse_yaml
 from docgraph.graphql.definition.check import check_definition
-from docgraph.graphql.infer.build import KnownNames, build_model
-from docgraph.graphql.infer.candidates import find_keys, find_sources, judge_name
-from docgraph.graphql.infer.existing import read_existing
-from docgraph.graphql.infer.infer import Inferred, build_app
-from docgraph.graphql.infer.merge import merge
-from docgraph.graphql.infer.relations import Relation
-from docgraph.graphql.infer.survey import Surveyed
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
-from docgraph.store.facts import Index
+from docgraph.store.collection_stats import Index
+from docgraph.workbench.infer.build import KnownNames, build_model
+from docgraph.workbench.infer.candidates import find_keys, find_sources, score_name
+from docgraph.workbench.infer.existing import read_existing
+from docgraph.workbench.infer.infer import Inferred, build_app
+from docgraph.workbench.infer.merge import merge
+from docgraph.workbench.infer.relations import InferredRelation
+from docgraph.workbench.infer.survey import Surveyed
 from tests.chance import examples
 
 KEYS = st.one_of(
@@ -102,11 +102,11 @@ def survey(name: str, documents: list[dict[str, Any]], repeat: int) -> Surveyed:
     return found
 
 
-def relate(collections: list[Surveyed]) -> list[Relation]:
+def relate(collections: list[Surveyed]) -> list[InferredRelation]:
     """All relations that might be believed, so that what they lead to is built."""
     keys = [key for one in collections for key in find_keys(one)]
     return [
-        Relation(source, key, judge_name(source, key), 1, 1)
+        InferredRelation(source, key, score_name(source, key), 1, 1)
         for one in collections
         for source in find_sources(one)
         for key in [key for key in keys if key.family == source.family][:1]

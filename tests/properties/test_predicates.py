@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.graphql.definition.mapping.predicates import build_vocabulary
+from docgraph.graphql.definition.mapping import build_vocabulary
 from docgraph.predicates import PredicateError, compile_predicate
 
 WORDS = ["not", "and", "or", "true", "false", "field-exists", "field-eq", "value-eq", "value", "a"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +12,9 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-from docgraph.store import Store, open_store
-from docgraph.store.sections import AggregationSecurity, MClient
 from tests.chance import examples
-from tests.databases import drop
+from tests.properties.stores import Document, StoreOnLoop, combine_filters, new_database
 
-Document = dict[str, Any]
 Told = tuple[str, Any, Document | None]
 Things = Collection[Document]
 
@@ -63,15 +59,7 @@ leaves = st.one_of(
     st.builds(lambda expression: {"$expr": expression}, expressions),
     st.builds(lambda schema: {"$jsonSchema": schema}, schemas),
 )
-filters = st.recursive(
-    leaves,
-    lambda inner: st.builds(
-        lambda operator, branches: {operator: branches},
-        st.sampled_from(["$and", "$or", "$nor"]),
-        st.lists(inner, min_size=1, max_size=3),
-    ),
-    max_leaves=4,
-)
+filters = combine_filters(leaves)
 
 # --- writes ---------------------------------------------------------------------------------------
 
@@ -129,13 +117,8 @@ class Reader:
         return self._things.find_one({"$and": [{"_id": id}, self._row]})
 
 
-class Listener:
-    """A store on a loop of its own: properties are not asynchronous."""
-
-    def __init__(self, uri: str) -> None:
-        self._runner = asyncio.Runner()
-        section = MClient(min_pool_size=0)
-        self._store: Store = open_store(section, AggregationSecurity(), connection_string=uri)
+class Listener(StoreOnLoop):
+    """Watches rows through the store."""
 
     def hear(
         self, things: Things, row: Document, write: Callable[[], list[Told | None]], images: bool
@@ -149,7 +132,7 @@ class Listener:
         rows = {things.full_name: {"$or": [row, LAST]}}
         place = (things.database.name, things.name)
         told: list[Told] = []
-        async with self._store.watch(*place, rows=rows, images=images) as events:
+        async with self._store.streams.watch(*place, rows=rows, images=images) as events:
             expected = write()
             things.insert_one(LAST)
             async with asyncio.timeout(60):
@@ -157,11 +140,6 @@ class Listener:
                     assert ("updateDescription" in event) == (event["operationType"] == "update")
                     told.append(_read(event))
         return told, [one for one in expected if one is not None]
-
-    def close(self) -> None:
-        """End its connections and its loop."""
-        self._runner.run(self._store.close())
-        self._runner.close()
 
 
 def _read(event: Mapping[str, Any]) -> Told:
@@ -171,18 +149,16 @@ def _read(event: Mapping[str, Any]) -> Told:
 @pytest.fixture
 def listener(mongo_uri: str) -> Iterator[Listener]:
     """One for all examples."""
-    listener = Listener(mongo_uri)
-    yield listener
-    listener.close()
+    with Listener(mongo_uri) as listener:
+        yield listener
 
 
 @pytest.fixture(scope="module")
 def things(mongo_client: MongoClient[Document]) -> Iterator[Things]:
     """A collection that keeps images."""
-    name = f"test_{uuid4().hex[:16]}"
     images = {"enabled": True}
-    yield mongo_client[name].create_collection("things", changeStreamPreAndPostImages=images)
-    drop(mongo_client, name)
+    with new_database(mongo_client) as base:
+        yield base.create_collection("things", changeStreamPreAndPostImages=images)
 
 
 @settings(max_examples=examples(80))

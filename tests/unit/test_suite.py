@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,7 +94,7 @@ ROOT = TESTS.parent
 # Only these name the program: one starts it, the others test how it is found and called.
 NAMES_MONGOD = {
     "src/docgraph/embedded/binary.py",
-    "src/docgraph/embedded/node.py",
+    "src/docgraph/embedded/mongod_process.py",
     "tests/process/test_embedded.py",
     "tests/process/test_embedded_libraries.py",
     "tests/unit/embedded/test_mongo.py",
@@ -123,7 +124,7 @@ def test_one_function_starts_every_mongod() -> None:
         if "node_modules" not in path.parts and names_in(path) & {"find_binary", "_packaged"}
     }
 
-    assert found <= NAMES_MONGOD, "use Node of docgraph.embedded.node"
+    assert found <= NAMES_MONGOD, "use Node of docgraph.embedded.mongod_process"
 
 
 def test_a_test_without_a_terminal_is_skipped() -> None:
@@ -144,3 +145,28 @@ def test_the_server_needs_no_shared_memory_file_system() -> None:
     }
 
     assert found <= {"Connection", "Pipe", "recv_handle", "send_handle", "wait"}
+
+
+MADE = {"build", "dist", "data", "console"}  # by tools; the console is TypeScript
+
+
+def test_the_types_of_all_our_code_are_checked() -> None:
+    """Every directory with Python is strictly checked; a rule has no exception for all of it."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    overrides = settings.pop("overrides")
+    found = {
+        one.name
+        for one in ROOT.iterdir()
+        if one.is_dir() and not one.name.startswith(".") and one.name not in MADE
+        if next(one.rglob("*.py"), None)
+    }
+
+    assert set(settings.pop("files")) >= found
+    assert settings == {
+        "strict": True,
+        "python_version": "3.11",
+        "mypy_path": ["src", "."],
+        "explicit_package_bases": True,
+        "warn_unreachable": True,
+    }
+    assert [set(one) for one in overrides] == [{"module", "ignore_missing_imports"}]

@@ -70,7 +70,10 @@ class ChatMessages(Interceptor):
     async def handle(self, exchange: Exchange) -> None:
         message = await exchange.request.get_content()
         if not isinstance(message, dict) or not message.keys() <= {"message", "from"}:
-            raise RequestError("send one object with the properties 'message' and 'from'")
+            raise RequestError(
+                "send one object with the properties 'message' and 'from', as JSON, not as a form",
+                hint="set Content-Type: application/json",
+            )
         text = message.get("message")
         if not isinstance(text, str) or not 0 < len(text) <= LONGEST:
             raise RequestError(f"'message' must be a text of 1 to {LONGEST} characters")
@@ -97,7 +100,7 @@ class ChatCollection(Initializer):
         await self._write(
             Resource(ResourceType.METADATA, DB, "_properties", document["_id"]), replacement
         )
-        # Last, so that nobody finds the collection without its stream.
+        # Last, so that the collection never exists without its stream.
         await self._write(Resource(ResourceType.COLLECTION, DB, NAME), Write(WriteKind.CREATE))
 
     async def _write(self, resource: Resource, write: Write) -> None:

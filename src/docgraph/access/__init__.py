@@ -1,1 +1,1 @@
-"""May they: vetoers, allowers, permission rules."""
+"""Authorization: vetoers, allowers and permission rules."""

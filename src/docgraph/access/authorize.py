@@ -1,8 +1,8 @@
-"""Vetoers and allowers become one Decision, with its reason.
+"""Authorization of a request: combine vetoers and allowers into one decision with its reason.
 
-A request proceeds when no vetoer denies it and at least one allower approves it (decision 38).
-An authorizer that raises counts as a denial: nothing is opened by a fault. A database that cannot
-be asked is told as that, since "forbidden" would be a lie; it opens nothing either.
+A request proceeds when no vetoer denies it and at least one allower approves it (decision 38). An
+authorizer that raises counts as a denial: a fault never permits anything. A database failure is
+reported as such, because "forbidden" would be false; it permits nothing either.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 
 __all__ = [
     "LOGIN_DEMANDED",
-    "NOBODY_ALLOWED",
+    "NO_APPROVAL",
     "Authorization",
     "DemandsLogin",
     "MayBeIdle",
-    "ask",
+    "decide",
 ]
 
-NOBODY_ALLOWED = Decision(False, "no allower approved the request")
+NO_APPROVAL = Decision(False, "no allower approved the request")
 LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
 
 
 @runtime_checkable
 class DemandsLogin(Protocol):
-    """An authorizer that can make unknown callers log in, whatever allowers say."""
+    """An authorizer that can require a login, regardless of the allowers."""
 
     async def demands_login(self, exchange: Exchange) -> bool:
-        """Whether this request must be authenticated."""
+        """Return whether this request must be authenticated."""
         ...
 
 
 @runtime_checkable
 class MayBeIdle(Protocol):
-    """An allower that can be there without anything to approve by."""
+    """An allower that can be enabled without having anything to approve by."""
 
     @property
     def is_idle(self) -> bool:
@@ -63,15 +63,16 @@ class Authorization:
             )
 
     async def find_veto(self, exchange: Exchange) -> Decision | None:
-        """The first veto, or None; who must log in does so before hearing it.
+        """Return the first veto, or None.
 
-        Raises `Unauthenticated` then.
+        Raises `Unauthenticated` when the caller must log in first: the veto is reported only after
+        that.
         """
         for vetoer in self.vetoers:
             try:
                 decision = _check(await vetoer.decide(exchange))
             except Exception as error:
-                decision = _judge(error, vetoer)
+                decision = _read_failure(error, vetoer)
             if not decision.allowed:
                 if await self.demands_login(exchange):
                     raise Unauthenticated(LOGIN_DEMANDED.reason)
@@ -79,7 +80,7 @@ class Authorization:
         return None
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
-        """The first approval; what is not secured, and OPTIONS, needs none."""
+        """Return the first approval; OPTIONS and unsecured routes need none."""
         if exchange.account is None and await self.demands_login(exchange):
             return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
@@ -94,15 +95,15 @@ class Authorization:
                 failure = failure or error
                 continue
             except Exception as error:
-                decision = _judge(error, allower)
+                decision = _read_failure(error, allower)
             if decision.allowed:
                 return _sign(decision, allower)
         if failure is not None:
             raise failure
-        return NOBODY_ALLOWED
+        return NO_APPROVAL
 
     async def demands_login(self, exchange: Exchange) -> bool:
-        """Whether the caller is unknown and must not be, for this request."""
+        """Return whether the caller is not authenticated and this request requires it."""
         if exchange.account is not None or exchange.request.method == "OPTIONS":
             return False
         for one in self._demanding:
@@ -111,12 +112,12 @@ class Authorization:
         return False
 
 
-async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
-    """The decision of one authorizer, with its name; a fault is a denial."""
+async def decide(authorizer: Authorizer, exchange: Exchange) -> Decision:
+    """Return the decision of one authorizer, with its name; a fault is a denial."""
     try:
         decision = _check(await authorizer.decide(exchange))
     except Exception as error:
-        decision = _judge(error, authorizer)
+        decision = _read_failure(error, authorizer)
     return _sign(decision, authorizer)
 
 
@@ -126,11 +127,11 @@ def _check(decision: object) -> Decision:
     return decision
 
 
-def _judge(error: Exception, authorizer: Authorizer) -> Decision:
-    """What it means that an authorizer raised: a denial, unless it has not been able to look."""
+def _read_failure(error: Exception, authorizer: Authorizer) -> Decision:
+    """Return the decision for an authorizer that raised: a denial, unless the database failed."""
     if isinstance(error, StoreError | Overloaded):
         raise error
-    if isinstance(error, RequestError):  # what it was asked to look at cannot be read
+    if isinstance(error, RequestError):  # the request that it was checking is invalid
         return Decision(False, error.message)
     emit(PluginFailed(authorizer.name, "decide", error))
     return Decision(False, "the authorizer failed")

@@ -1,4 +1,4 @@
-"""`fullAuthorizer`: approves everything. For testing, and for servers behind their own gate."""
+"""`fullAuthorizer`: approve every request. For tests, and for servers behind another gateway."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _APPROVED = Decision(True, "fullAuthorizer approves every request", "fullAuthori
 
 
 class FullAuthorizer(Authorizer):
-    """Approves every request of a known caller; of anybody without `authentication-required`."""
+    """Approves authenticated users; without `authentication-required` every caller."""
 
     name: ClassVar[str] = "fullAuthorizer"
     description: ClassVar[str] = "approves every request"
     enabled_by_default: ClassVar[bool] = False
-    priority: ClassVar[int] = 100  # asked last: rules bring conditions, this one none
+    priority: ClassVar[int] = 100  # last: rules have conditions, this one has none
     Config = FullAuthorizerConfig
 
     def __init__(self, config: FullAuthorizerConfig) -> None:
         self._authentication_required = config.authentication_required
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Always approved."""
+        """Approve the request."""
         return _APPROVED
 
     def requires_authentication(self, exchange: Exchange) -> bool:
-        """As configured; true by default."""
+        """Return the configured value; true by default."""
         return self._authentication_required

@@ -1,9 +1,9 @@
-"""The rules that could concern a request, found without trying all of them.
+"""Index of permission rules: find the rules that could match a request by path and method.
 
-One index per list of rules, which lives as long as the list does. A rule stands under the
-beginnings of paths that its predicate can hold below (`language/reach.py`), in a table per method;
-a request looks at the few places that its own path begins with. Which rule decides does not depend
-on any of this: the order stays that of the list.
+There is one index per list of rules, with the lifetime of the list. A rule is filed under the path
+prefixes below which its predicate can be true (`language/prefilter.py`), in one table per method; a
+request checks the few prefixes of its own path. The index does not affect which rule decides: the
+order stays that of the list.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from docgraph.access.language.reach import Reach, Segments
+from docgraph.access.language.prefilter import Reach, Segments
 from docgraph.access.rule import Rule
 
 __all__ = ["RuleIndex"]
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_OTHER: Final = ""  # the table of all methods that are none of these
+_OTHER: Final = ""  # the table of all other methods
 
-Placed = tuple[int, Rule]  # a rule and its place in the list
+Placed = tuple[int, Rule]  # a rule and its position in the list
 
 
 class RuleIndex:
-    """A list of rules in the order they are looked at; `select` leaves out what cannot match."""
+    """A list of rules in evaluation order; `select` omits rules that cannot match."""
 
     __slots__ = ("_tables", "rules")
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _PrefixTable] = {}
 
     def select(self, method: str, segments: Segments) -> Sequence[Placed]:
-        """The rules whose predicates could hold there, in the order of the list."""
+        """Return the rules whose predicates could be true there, in the order of the list."""
         name = method if method in _METHODS else _OTHER
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = _Table(self.rules, name)
+            table = self._tables[name] = _PrefixTable(self.rules, name)
         return table.select(segments)
 
 
-class _Table:
-    """The rules of one method by the beginnings of paths that they are about."""
+class _PrefixTable:
+    """The rules of one method by path prefix."""
 
     __slots__ = ("_lengths", "_places")
 
@@ -56,7 +56,7 @@ class _Table:
         self._lengths = sorted({len(prefix) for prefix in self._places})
 
     def select(self, segments: Segments) -> Sequence[Placed]:
-        # No prefix of a rule begins another one of it, so that no rule is found twice.
+        # No prefix of a rule is a prefix of another one of it, so no rule is found twice.
         depth = len(segments)
         found = [
             placed

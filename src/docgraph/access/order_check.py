@@ -1,8 +1,8 @@
-"""`aclRulesCheck`: rules whose order decides what callers get are pointed out at start.
+"""`aclRulesCheck`: warn at start about rules whose order affects what callers get.
 
-A rule for a role that the caller holds comes before those for every known caller and for everybody
-(decision 38). Whoever meant a filter of a general rule to hold for all has to repeat it. Among
-rules of equal priority the last one wins; where they differ in effect, that is often not meant.
+A rule for a role that the caller has precedes those for authenticated users and those for everyone
+(decision 38). A filter of a general rule that is meant for all callers has to be repeated. Among
+rules of equal priority the last one wins; where they differ in effect, that is often unintended.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import ClassVar, Final
 
-from docgraph.access.language.reach import NOWHERE
-from docgraph.access.reading import Flaw
+from docgraph.access.language.prefilter import NOWHERE
+from docgraph.access.parse_rule import Flaw
 from docgraph.access.rule import Rule
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import PluginConfig
@@ -23,13 +23,13 @@ from docgraph.plugins.kinds import Initializer
 
 __all__ = ["RulesCheck", "Tie", "find_passed_filters", "find_ties"]
 
-_MOST_WARNINGS: Final = 50
-_MOST_NAMED: Final = 5
-_MOST_COMPARED: Final = 1000  # rules of one priority, each with each
+_MAX_WARNINGS: Final = 50
+_MAX_NAMED: Final = 5
+_MAX_COMPARED: Final = 1000  # rules of one priority, in pairs
 
 
 class RulesCheck(Initializer):
-    """Looks at all rules once, when they can be read."""
+    """Checks all rules once, when they can be read."""
 
     name: ClassVar[str] = "aclRulesCheck"
     description: ClassVar[str] = "warns of rules whose order decides what callers get"
@@ -38,16 +38,16 @@ class RulesCheck(Initializer):
         self._book = acl_rules
 
     async def initialize(self) -> None:
-        """Warn of each such rule."""
+        """Warn about each such rule."""
         rules = await self._book.find_all()
-        for passed in islice(find_passed_filters(rules), _MOST_WARNINGS):
+        for passed in islice(find_passed_filters(rules), _MAX_WARNINGS):
             emit(passed)
-        for tie in islice(find_ties(rules), _MOST_WARNINGS):
+        for tie in islice(find_ties(rules), _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
 
 
 def find_passed_filters(rules: Iterable[Rule]) -> Iterator[FilterPassed]:
-    """Each general rule with conditions, and the rules for roles that can decide in its place."""
+    """Yield each general rule with conditions, and the role rules that can override it."""
     known = list(rules)
     special = [rule for rule in known if not rule.is_general]
     for rule in known:
@@ -61,23 +61,25 @@ def find_passed_filters(rules: Iterable[Rule]) -> Iterator[FilterPassed]:
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """A rule, and those of the same priority that it is looked at before though they differ."""
+    """A rule, and the rules of equal priority that follow it and differ in effect."""
 
     rule: Rule
     others: Sequence[Rule]
 
     def describe(self) -> Flaw:
-        """The same as a finding about the rule."""
+        """Return the tie as a finding about the rule."""
         names = ", ".join(_name_some(self.others))
         what = f"is that of {names}, which can match the same requests with another effect"
-        return Flaw("priority", what, "this rule is looked at first; give them different ones")
+        return Flaw(
+            "priority", what, "this rule is evaluated first; give them different priorities"
+        )
 
 
 def find_ties(rules: Iterable[Rule]) -> Iterator[Tie]:
-    """Rules that overlap, have equal priority and differ in effect; the one that wins first."""
+    """Yield rules that overlap, have equal priority and differ in effect; the winner first."""
     ordered = sorted(rules, key=lambda rule: rule.rank, reverse=True)
     for _, group in groupby(ordered, key=lambda rule: rule.priority):
-        compared = list(islice(group, _MOST_COMPARED))
+        compared = list(islice(group, _MAX_COMPARED))
         for number, rule in enumerate(compared, 1):
             others = [one for one in compared[number:] if _is_tied(rule, one)]
             if others:
@@ -93,5 +95,5 @@ def _is_tied(rule: Rule, other: Rule) -> bool:
 
 
 def _name_some(rules: Sequence[Rule]) -> tuple[str, ...]:
-    more = [f"and {len(rules) - _MOST_NAMED} more"] * (len(rules) > _MOST_NAMED)
-    return (*map(str, rules[:_MOST_NAMED]), *more)
+    more = [f"and {len(rules) - _MAX_NAMED} more"] * (len(rules) > _MAX_NAMED)
+    return (*map(str, rules[:_MAX_NAMED]), *more)

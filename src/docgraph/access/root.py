@@ -1,8 +1,9 @@
-"""`rootRoleGuard`: nobody gets the root role over the network, nor other roles by own hand.
+"""`rootRoleGuard`: prevent role escalation over the network.
 
-Users who have the role are not there for the writes of callers without it (`role_holders`), and
-neither is the caller for a write that touches roles: a rule that lets users edit themselves must
-not let them promote themselves (`role_gifts`). The command line may do all of it.
+No write over the network gives the root role, and callers cannot change their own roles. Writes of
+callers without the root role do not find users who have it, and a write that changes roles does not
+find the caller: a rule that lets users edit themselves must not let them promote themselves
+(`role_escalation.py`). The command line may do all of it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
-from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
-from docgraph.access.role_holders import MOST_USERS, spare_holders
-from docgraph.access.role_names import Untold, written_names
-from docgraph.access.role_place import RolePlace
+from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.role_escalation import (
+    MAX_USERS,
+    OwnRoles,
+    RolePlace,
+    Untold,
+    keep_own_roles,
+    may_give,
+    spare_holders,
+    written_names,
+)
 from docgraph.access.sections import RootRoleGuard as RootRoleGuardConfig
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.exchange import Consistency, Document, Exchange, Resource, Write
@@ -29,11 +36,11 @@ from docgraph.store import Store
 __all__ = ["RootRoleGuard"]
 
 _REALM: Final = "dbRealmAuthenticator"
-_PRIMARY: Final = Consistency(preference="primary")  # what is judged is what will be written
+_PRIMARY: Final = Consistency(preference="primary")  # checks read what the write will find
 
 
 class RootRoleGuard(DataInterceptor):
-    """Refuses writes to users that would give, or take over, the root role, or change own roles."""
+    """Rejects writes to users that would give or take over the root role, or change own roles."""
 
     name: ClassVar[str] = "rootRoleGuard"
     description: ClassVar[str] = "refuses to give users the root role, and to change own roles"
@@ -56,7 +63,7 @@ class RootRoleGuard(DataInterceptor):
         self._place: RolePlace | None = None
 
     async def provision(self) -> None:
-        """Rest where there are no users."""
+        """Disable the guard when there are no users."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer):
             self._role = authorizer.config.root_role
@@ -64,7 +71,7 @@ class RootRoleGuard(DataInterceptor):
             self._place = RolePlace.of(self._users)
 
     def resolve(self, resource: Resource) -> bool:
-        """The users collection and its documents."""
+        """Return whether the resource is the users collection or one of its documents."""
         if self._place is None:
             return False
         return resource.is_in(self._users.users_db, self._users.users_collection)
@@ -72,31 +79,31 @@ class RootRoleGuard(DataInterceptor):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write, or 403 for a gift, also by those who have the role themselves."""
+        """Return the write, or raise 403 if it gives the role, also for callers who have it."""
         if exchange is None or self._place is None:
             return write
         account, role, place = exchange.account, self._role, self._place
         if role is not None:
             if may_give(write, role, place):
-                raise self._refuse(exchange, f"the write would give the role {role}")
+                raise self._reject(exchange, f"the write would give the role {role}")
             if account is not None and role in account.roles:
                 return write
             if await self._takes_name(exchange, write, role, place):
-                raise self._refuse(exchange, f"the write would use the name of a user with {role}")
+                raise self._reject(exchange, f"the write would use the name of a user with {role}")
             write = await spare_holders(write, role, place, partial(self._find, exchange))
         if account is None:
             return write
         try:
             return keep_own_roles(write, account, self._users, place)
         except OwnRoles:
-            raise self._refuse(exchange, "the write would change the roles of the caller") from None
+            raise self._reject(exchange, "the write would change the roles of the caller") from None
 
     async def _takes_name(
         self, exchange: Exchange, write: Write, role: str, place: RolePlace
     ) -> bool:
-        """Whether a user could get the name of one who has the role, and keep them from logging in.
+        """Return whether a user could get the name of a user with the role, and lock that user out.
 
-        The write of that very user is none of it: it does not find them (`spare_holders`).
+        A write to that very user does not count: it does not find them (`spare_holders`).
         """
         property = self._users.prop_id
         try:
@@ -106,15 +113,15 @@ class RootRoleGuard(DataInterceptor):
         if not names:
             return False
         condition = {property: {"$in": sorted(names)}}
-        found = await self._find(exchange, condition, MOST_USERS)
+        found = await self._find(exchange, condition, MAX_USERS)
         return any(place.is_held(user, role) for user in found)
 
     async def _find(
         self, exchange: Exchange, filter: Mapping[str, Any], limit: int
     ) -> list[Document]:
-        """Users as they are stored, without their secrets."""
+        """Return users as they are stored, without their secrets."""
         property = self._place.path.property if self._place else None
-        return await self._store.find(
+        return await self._store.reads.find(
             self._users.users_db,
             self._users.users_collection,
             filter,
@@ -126,7 +133,7 @@ class RootRoleGuard(DataInterceptor):
             transaction=exchange.transaction,
         )
 
-    def _refuse(self, exchange: Exchange, reason: str) -> SecurityViolation:
+    def _reject(self, exchange: Exchange, reason: str) -> SecurityViolation:
         request = exchange.request
         name = exchange.account.name if exchange.account else ""
         emit(AccessDenied(exchange.id, self.name, reason, name, request.method, request.path))

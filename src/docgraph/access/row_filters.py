@@ -1,12 +1,12 @@
-"""The row filters of rules, with the collections that they are for."""
+"""Row filters of rules (row-level security, tenants), by the collections that they apply to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from docgraph.access.conditions import Conditions
-from docgraph.access.language.reach import reach_of
+from docgraph.access.language.prefilter import reach_of
+from docgraph.access.mongo_conditions import Conditions
 from docgraph.access.rule import Rule
 from docgraph.exchange import Resource, ResourceType
 from docgraph.rest.sections import Mongo
@@ -19,10 +19,10 @@ __all__ = ["find_row_filters"]
 def find_row_filters(
     rules: Iterable[Rule], places: Iterable[tuple[str, str]], mongo: Mongo
 ) -> Iterator[RowFilter]:
-    """The filters of the rules on these collections.
+    """Return the filters of the rules on these collections.
 
-    `readFilters` names them. The other two are for whatever a request is about, so that the rule
-    counts for each collection with a path at which its predicate could hold.
+    `readFilters` names its collections. The other two apply to the collection of a request, so that
+    a rule counts for each collection with a path at which its predicate could be true.
     """
     known = list(places)
     for rule in rules:
@@ -39,7 +39,7 @@ def find_row_filters(
 
 
 def _list_plain(conditions: Conditions) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """`readFilter` and `writeFilter`; often they are the same, and one index serves both."""
+    """Yield `readFilter` and `writeFilter`; often they are equal, and one index serves both."""
     reads, writes = conditions.read_filter, conditions.write_filter
     if reads is not None and isinstance(reads.source, Mapping):
         yield "mongo.readFilter", reads.source

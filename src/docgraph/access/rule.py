@@ -1,6 +1,6 @@
-"""A permission rule: who, when, under which conditions, and in which order it is looked at.
+"""Permission rule: roles, predicate, conditions and priority.
 
-One model for rules of a file and rules of the database. `conditions.py` has the `mongo` block.
+One model for rules of a file and of the database. `mongo_conditions.py` has the `mongo` block.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from docgraph.access.conditions import Conditions
 from docgraph.access.language import Predicate
+from docgraph.access.mongo_conditions import Conditions
 from docgraph.codec import name_id
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account
 from docgraph.variables import UnknownOperator
 
-__all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "Source", "roles_of"]
+__all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "RuleOrigin", "roles_of"]
 
-UNAUTHENTICATED: Final = "$unauthenticated"  # everybody
-AUTHENTICATED: Final = "$authenticated"  # every known caller
+UNAUTHENTICATED: Final = "$unauthenticated"  # every caller
+AUTHENTICATED: Final = "$authenticated"  # every authenticated user
 _GENERAL: Final = {AUTHENTICATED: 1, UNAUTHENTICATED: 2}
 
 
-class Source(StrEnum):
-    """Where a rule is written."""
+class RuleOrigin(StrEnum):
+    """The source of a rule."""
 
     DATABASE = "database"
     FILE = "file"
@@ -35,14 +35,14 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A rule, compiled; `position` is its place in the list of a file.
+    """A compiled rule; `position` is its position in the list of a file.
 
-    `document` is what it was read from, for those who show it; `doubts` are operators in its
-    filters that only the database may know.
+    `document` is its source text, for display; `doubts` are operators in its filters that only the
+    database may know.
     """
 
     id: Any
-    source: Source
+    source: RuleOrigin
     roles: frozenset[str]
     predicate: Predicate
     priority: float | None = None
@@ -50,7 +50,7 @@ class Rule:
     position: int = 0
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     doubts: tuple[UnknownOperator, ...] = ()
-    label: str = field(init=False)  # said once: every request that it admits names it
+    label: str = field(init=False)  # built once: every request that it permits names it
 
     def __post_init__(self) -> None:
         name = f"permissions[{self.position}]" if self.id is None else name_id(self.id)
@@ -60,30 +60,30 @@ class Rule:
         return self.label
 
     def rank_for(self, roles: tuple[str, ...]) -> tuple[Any, ...]:
-        """Decision 38: rules for held roles first, then for known callers, then for everybody.
+        """Return the sort key of decision 38: rules for roles, for authenticated users, for all.
 
-        The highest rank is looked at first.
+        The highest rank is evaluated first.
         """
         return (-min(map(_generality, self.roles.intersection(roles))), *self.rank)
 
     def shares_callers(self, other: Rule) -> bool:
-        """Whether some caller finds both as rules for held roles, or both as general ones."""
+        """Return whether some caller has both as rules for roles, or both as general ones."""
         classes, others = (set(map(_generality, one.roles)) for one in (self, other))
         return not classes.isdisjoint(others)
 
     @property
     def is_general(self) -> bool:
-        """Whether the rule is only for callers as such, whatever roles they hold."""
+        """Whether the rule applies to callers regardless of their roles."""
         return all(map(_generality, self.roles))
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Decision 38: the highest number first, none last; then the database before the file.
+        """Decision 38: the highest priority first, none last; then the database before the file.
 
-        Of those the last one is first: the highest `_id`, in a file the last of the list.
+        Of equal rules the last one is first: the highest `_id`, or in a file the last of the list.
         """
         number = -math.inf if self.priority is None else self.priority
-        if self.source is Source.FILE:
+        if self.source is RuleOrigin.FILE:
             return (number, 0, self.position)
         return (number, 1, *_order(self.id), self.position)
 
@@ -93,7 +93,7 @@ def _generality(role: str) -> int:
 
 
 def _order(id: Any) -> tuple[int, Any]:
-    """Ids of one type compare as they are; the types follow each other as in the database."""
+    """Return a sort key: ids of one type compare directly, types in the order of the database."""
     match id:
         case None:
             return (0, "")
@@ -111,7 +111,7 @@ def _order(id: Any) -> tuple[int, Any]:
 
 
 def roles_of(account: Account | None) -> tuple[str, ...]:
-    """The roles that rules see; the two with a dollar exist only here."""
+    """Return the roles that rules see; the two with a dollar exist only here."""
     if account is None:
         return (UNAUTHENTICATED,)
     return (*account.roles, AUTHENTICATED, UNAUTHENTICATED)

@@ -1,24 +1,23 @@
-"""All permission rules as one list, and the one of them that admits a request.
+"""Rule book: all permission rules as one list, and the rule that decides a request.
 
-Rules of the file and of the database stand in one order (decision 38): those for roles that the
-caller holds, then those for every known caller, then those for everybody, so that a general rule
-never narrows a special one. The lists are kept per set of roles and indexed by path and method, so
-that a request looks only at rules that could concern its caller and what it asks for.
+Rules of the file and of the database have one order (decision 38): those for roles that the caller
+has, then those for authenticated users, then those for everyone, so that a general rule never
+narrows a special one. The lists are cached per set of roles and indexed by path and method, so that
+a request checks only rules that could match its caller, path and method.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
-from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
-from docgraph.access.language.blame import Failure, find_failures
-from docgraph.access.reading import Flaw, Knowledge, describe_flaws
-from docgraph.access.rule import Rule, Source, roles_of
+from docgraph.access.language.explain_predicate import Failure, find_failures
+from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
+from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws
+from docgraph.access.rule import Rule, RuleOrigin, roles_of
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission
@@ -27,6 +26,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import LruDict
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -38,13 +38,13 @@ _NO_RULE: Final = Decision(False, "no rule matches")
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A rule of the database that cannot be read, and so matches nothing."""
+    """An invalid rule of the database, which matches nothing."""
 
     document: Mapping[str, Any]
     flaws: Sequence[Flaw]
 
     def __str__(self) -> str:
-        name = f"{self.document.get('_id')} ({Source.DATABASE})"
+        name = f"{self.document.get('_id')} ({RuleOrigin.DATABASE})"
         return f"the rule {name} matches nothing: {describe_flaws(self.flaws)}"
 
 
@@ -60,26 +60,26 @@ class RuleSet:
                 self._by_role.setdefault(role, []).append(rule)
 
     def of_roles(self, roles: Iterable[str]) -> list[Rule]:
-        """The rules that at least one of these roles has, in no particular order."""
+        """Return the rules that at least one of these roles has, in no particular order."""
         found = {id(rule): rule for role in roles for rule in self._by_role.get(role, ())}
         return list(found.values())
 
 
 class RuleSource(Protocol):
-    """Something that has rules."""
+    """A source of rules."""
 
     def find(self) -> RuleSet | None:
-        """The rules in force now, unless they have to be read: as for most requests."""
+        """Return the current rules, unless they must be read; the usual case."""
         ...
 
     async def load(self) -> RuleSet:
-        """The same, read if need be; the same object as long as nothing changes."""
+        """Return the rules, reading them if necessary; the same object until something changes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The rule that decides: it admits the request with a permission, or cannot (`reason`)."""
+    """The deciding rule: it permits the request with a permission, or cannot (`reason`)."""
 
     rule: Rule
     permission: Permission | None = None
@@ -93,7 +93,7 @@ class _List:
 
 
 class RuleBook:
-    """Finds the rule for a request; sources are added by the authorizers that own them."""
+    """Finds the rule for a request; the authorizers add their sources."""
 
     def __init__(
         self,
@@ -103,49 +103,44 @@ class RuleBook:
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
-        self._lists: OrderedDict[tuple[str, ...], _List] = OrderedDict()
-        self.kept_lists = _KEPT_LISTS
+        self.lists: LruDict[tuple[str, ...], _List] = LruDict(_KEPT_LISTS)
 
     def add(self, source: RuleSource) -> None:
-        """Take the rules of this source, too."""
+        """Add the rules of this source."""
         self._sources.append(source)
 
     @property
     def knowledge(self) -> Knowledge:
-        """What rules are checked against; complete once every plugin is constructed."""
+        """The names that rules are checked against; complete after all plugins are constructed."""
         return self._knowledge()
 
     def view(self, exchange: Exchange) -> RequestView:
-        """The request as predicates see it."""
+        """Return the request as predicates see it."""
         return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
-        """The rules of callers with these roles, in the order they are looked at."""
+        """Return the rules of callers with these roles, in evaluation order."""
         return self._find_index(roles, [await source.load() for source in self._sources])
 
     def _find_index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
-        known = self._lists.get(roles)
+        known = self.lists.get(roles)
         if known is not None and known.sets == sets:
-            self._lists.move_to_end(roles)
             return known.index
         found = (rule for one in sets for rule in one.of_roles(roles))
         index = RuleIndex(tuple(sorted(found, key=lambda one: one.rank_for(roles), reverse=True)))
-        self._lists[roles] = _List(sets, index)
-        self._lists.move_to_end(roles)
-        while len(self._lists) > self.kept_lists:
-            self._lists.popitem(last=False)
+        self.lists.put(roles, _List(sets, index))
         return index
 
     async def find_all(self) -> list[Rule]:
-        """The rules of all sources."""
+        """Return the rules of all sources."""
         return [rule for source in self._sources for rule in (await source.load()).rules]
 
     async def find_ignored(self) -> list[Ignored]:
-        """The rules of all sources that cannot be read, each with the reasons."""
+        """Return the invalid rules of all sources, each with the reasons."""
         return [one for source in self._sources for one in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
-        """The first rule that matches; None when none does."""
+        """Return the first rule that matches, or None."""
         roles = roles_of(exchange.account)
         sets = [found for source in self._sources if (found := source.find()) is not None]
         if len(sets) == len(self._sources):
@@ -165,14 +160,14 @@ class RuleBook:
             view.bound.clear()
             try:
                 met = rule.predicate.test(view) is True
-            except Exception:  # it asks for a value, or fails: `is_met` finds out
+            except Exception:  # it needs a value, or fails: `is_met` finds out
                 met = await self.is_met(rule, view)
             if met:
-                return await self._settle(rule, view)
+                return await self._build_match(rule, view)
         return None
 
     async def is_met(self, rule: Rule, view: RequestView) -> bool:
-        """Whether the predicate of the rule holds; one that fails does not."""
+        """Return whether the predicate of the rule is true; one that fails is not."""
         try:
             return await holds(rule.predicate, view)
         except DocgraphError:
@@ -182,7 +177,7 @@ class RuleBook:
             return False
 
     async def find_failures(self, rule: Rule, view: RequestView) -> tuple[Failure, ...]:
-        """The conditions that keep the rule from matching; none when one of them fails to tell."""
+        """Return the conditions that prevent the match; none when a condition fails."""
         try:
             return await find_failures(rule.predicate.text, self.knowledge.variables, view)
         except DocgraphError:
@@ -191,16 +186,16 @@ class RuleBook:
             emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
             return ()
 
-    async def _settle(self, rule: Rule, view: RequestView) -> Match:
+    async def _build_match(self, rule: Rule, view: RequestView) -> Match:
         try:
             permission = await resolve_conditions(rule.conditions, rule.label, view)
         except Unresolved as error:
-            # The next rule may be wider than this one: nothing falls through.
+            # The next rule may permit more than this one: never continue with it.
             return Match(rule, reason=str(error))
         return Match(rule, permission)
 
-    async def decide(self, exchange: Exchange, source: Source, authorizer: str) -> Decision:
-        """The decision of the authorizer that owns the source."""
+    async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
+        """Return the decision of the authorizer that owns the source."""
         match = await self.match(exchange)
         if match is None:
             return _NO_RULE
@@ -212,7 +207,7 @@ class RuleBook:
 
 
 class RuleBookProvider(Provider):
-    """Gives the one list of rules to the authorizers and to whoever explains them."""
+    """Provides the one rule book to the authorizers and to explanations."""
 
     name: ClassVar[str] = "aclRules"
     description: ClassVar[str] = "the permission rules of the file and the database as one list"
@@ -231,14 +226,14 @@ class RuleBookProvider(Provider):
         self._book = RuleBook(self._know, self._find_resolvers)
 
     def get(self) -> RuleBook:
-        """The same for everybody."""
+        """Return the same rule book for every plugin."""
         return self._book
 
     def _know(self) -> Knowledge:
         return Knowledge(self._find_resolvers().variables, self._store.policy)
 
     def _find_resolvers(self) -> Resolvers:
-        """Made at first use: the registry of plugins is filled after construction."""
+        """Build the resolvers at first use: the plugin registry is filled after construction."""
         if self._resolvers is None:
             plugins = self._registry.of_kind(Kind.VARIABLE_RESOLVER)
             self._resolvers = Resolvers(decode, plugins)

@@ -1,4 +1,4 @@
-"""What callers may do: authorizers and guards."""
+"""Configuration sections for authorization: authorizers and guards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FileAclAuthorizer(PluginConfig, frozen=True):
     ] = ()
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """The permissions have to come from somewhere."""
+        """Check that the permissions have one source."""
         if self.enabled and self.conf_file is None and not self.permissions:
             yield view.blame(
                 "/fileAclAuthorizer/permissions",
@@ -93,6 +93,16 @@ class OriginVetoer(PluginConfig, frozen=True):
     allow_missing_origin: Annotated[
         bool, Meta(description="whether requests without `Origin` pass")
     ] = True
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Check that each ignored path is a template."""
+        from docgraph.access.language.path_functions import parse_template
+
+        for number, path in enumerate(self.ignore_paths if self.enabled else (), 1):
+            try:
+                parse_template(path)
+            except ValueError as error:
+                yield view.blame(f"/originVetoer/ignore-paths[{number}]", str(error))
 
 
 class FilterOperatorsBlacklist(PluginConfig, frozen=True):

@@ -1,16 +1,16 @@
-"""`GET /access/explain`: what `docgraph access explain` prints, for administrators over HTTP."""
+"""`GET /access/explain`: the output of `docgraph access explain` over HTTP, for administrators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from docgraph.access.compare import Comparison
-from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
-from docgraph.access.explain import Bindings, Explainer, Question
+from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.dry_run import RequestDryRun
+from docgraph.access.explain_decision import Bindings, ExplainedRequest, Explainer
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.unfiltered_apps import Comparison
 from docgraph.codec import JsonMode, encode
-from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.section import ServiceConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, RequestError
 from docgraph.graphql.sections import Graphql
@@ -23,7 +23,7 @@ __all__ = ["AccessExplain"]
 
 
 class AccessExplain(Service):
-    """Explains decisions to those with the root role, and to nobody else whatever rules say."""
+    """Explains decisions to users with the root role only, regardless of rules."""
 
     name: ClassVar[str] = "accessExplain"
     description: ClassVar[str] = "explains why a request is allowed or denied"
@@ -36,7 +36,7 @@ class AccessExplain(Service):
         config: ServiceConfig,
         *,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        imagined_requests: RequestDryRun,
         graphql: Graphql,
         mongo: Mongo,
         store: Store,
@@ -46,17 +46,17 @@ class AccessExplain(Service):
         self.config = config
         self._registry = registry
         comparison = Comparison(graphql, mongo, store, acl_rules, registry)
-        self.explainer = Explainer(registry, configuration, acl_rules, comparison, account_bindings)
+        self.explainer = Explainer(imagined_requests, acl_rules, comparison, account_bindings)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The parameters `user`, `role` (repeated), `method`, `path` and `query`."""
+        """Explain the request given by `user`, `role` (repeated), `method`, `path` and `query`."""
         if not self._is_root(exchange):
             raise Forbidden("only the root role may ask for explanations")
         query = exchange.request.query
         path = query.get("path")
         if path is None or not path.startswith("/"):
             raise RequestError("the parameter path is needed", hint="it begins with a slash")
-        question = Question(
+        question = ExplainedRequest(
             method=(query.get("method") or "GET").upper(),
             path=path,
             query=query.get("query") or "",

@@ -1,17 +1,17 @@
-"""Vetoers that look at the request alone: where it comes from, and what its filter asks for."""
+"""Vetoers that check only the request: the origin of its page, and the operators in its filter."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.access.language.paths import parse_template
+from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import DataRequest, Exchange, StartupError
-from docgraph.exchange.pages import spell_origin
+from docgraph.exchange.origin import spell_origin
 from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.stage_checks import has_key
 
 __all__ = ["FilterOperatorsBlacklist", "OriginVetoer"]
 
@@ -19,7 +19,7 @@ _PASSED = Decision(True, "no objection")
 
 
 class OriginVetoer(Authorizer):
-    """Denies requests that pages of other origins than the listed ones make."""
+    """Denies requests from pages whose origin is not listed."""
 
     name: ClassVar[str] = "originVetoer"
     description: ClassVar[str] = "denies requests of pages that are not on a list"
@@ -29,7 +29,7 @@ class OriginVetoer(Authorizer):
 
     def __init__(self, config: OriginVetoerConfig) -> None:
         self._origins = frozenset(spell_origin(_normalise(one)) for one in config.whitelist)
-        # A port in a pattern stays: without it, one for `https://*:443` would be for all ports.
+        # A port in a pattern stays: without it, `https://*:443` would match all ports.
         self._patterns = [Wildcard(_normalise(one)) for one in config.whitelist_patterns]
         self._allow_missing = config.allow_missing_origin
         try:
@@ -38,7 +38,7 @@ class OriginVetoer(Authorizer):
             raise StartupError(f"originVetoer.ignore-paths: {error}") from None
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Passed: preflights, ignored paths, listed origins, and no lists at all."""
+        """Pass preflights, ignored paths, listed origins, and everything without a list."""
         request = exchange.request
         origins = request.headers.get_list("origin")
         asks = request.method == "OPTIONS" and "access-control-request-method" in request.headers
@@ -68,7 +68,7 @@ def _normalise(origin: str) -> str:
 
 
 class FilterOperatorsBlacklist(Authorizer):
-    """Denies REST requests whose filter holds one of the listed operators, at any depth."""
+    """Denies REST requests whose filter contains one of the listed operators, at any depth."""
 
     name: ClassVar[str] = "filterOperatorsBlacklist"
     description: ClassVar[str] = "denies filters with certain operators"
@@ -79,7 +79,7 @@ class FilterOperatorsBlacklist(Authorizer):
         self._refused = frozenset(one.lower() for one in config.blacklist)
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """What the service has refused passes: it is not carried out whatever is in it."""
+        """Check the filter; requests that the service has rejected pass: they are not executed."""
         parsed = exchange.parsed
         if isinstance(parsed, DataRequest):
             for filter in (parsed.parameters.filter, parsed.parameters.shardkey):

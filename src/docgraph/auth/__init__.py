@@ -1,1 +1,1 @@
-"""Who is calling: mechanisms, authenticators, tokens, cookies."""
+"""Authentication: mechanisms, authenticators, tokens, cookies."""

@@ -1,8 +1,9 @@
-"""The outcomes of all mechanisms become one: an account, nobody, or refused credentials.
+"""Authentication of a request: combine the results of all mechanisms.
 
-Mechanisms are tried in the order of their priority; one that rejects lets the next one try.
-Credentials in an `Authorization` header that nobody accepts are refused even where anonymous
-callers may read, so that a mistyped password never passes for a missing one (decision 27).
+The result is an account, no account, or rejected credentials. Mechanisms are tried in the order of
+their priority; when one rejects, the next one is tried. Credentials in an `Authorization` header
+that no mechanism accepts are rejected even where anonymous callers may read, so that a mistyped
+password never counts as a missing one (decision 27).
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from docgraph.observe import emit
 from docgraph.observe.events import AuthFailed
 from docgraph.plugins.kinds import ABSENT, Absent, Accepted, AuthMechanism, Rejected
 
-__all__ = ["Authentication", "Authenticator"]
+__all__ = ["AuthenticateStage", "Authentication"]
 
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """What the mechanisms found: `refused` are credentials that nobody accepted."""
+    """The result of the mechanisms; `refused` means that no mechanism accepted the credentials."""
 
     account: Account | None = None
     refused: bool = False
 
 
-_NOBODY = Authentication()
+_ANONYMOUS = Authentication()
 _REFUSED = Authentication(refused=True)
 
 
-class Authenticator:
+class AuthenticateStage:
     """The stage `authenticate` of the pipeline."""
 
     def __init__(self, mechanisms: Sequence[AuthMechanism]) -> None:
         self._mechanisms = tuple(mechanisms)
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
-        """Ask each mechanism until one accepts."""
+        """Try each mechanism until one accepts."""
         for mechanism in self._mechanisms:
             outcome = await mechanism.authenticate(exchange)
-            if outcome is ABSENT:  # as from most mechanisms
+            if outcome is ABSENT:  # the usual result of most mechanisms
                 continue
             match outcome:
                 case Accepted(Account() as account):
@@ -55,15 +56,18 @@ class Authenticator:
                         f"the auth-mechanism {mechanism.name!r} returned {other!r}, which is "
                         "neither ABSENT nor Rejected nor Accepted with an Account"
                     )
-        return _REFUSED if "authorization" in exchange.request.headers else _NOBODY
+        return _REFUSED if "authorization" in exchange.request.headers else _ANONYMOUS
 
     def challenge(self, exchange: Exchange) -> Unauthenticated:
-        """The 401 for an unknown caller, with a challenge per mechanism unless suppressed."""
+        """Build the 401 for a caller who is not authenticated, with a challenge per mechanism.
+
+        `No-Auth-Challenge` in the request suppresses the challenges.
+        """
         request = exchange.request
         if "no-auth-challenge" in request.headers or "noauthchallenge" in request.query:
             return Unauthenticated("authentication required")
         offered = [value for one in self._mechanisms for value in one.challenge(exchange)]
-        unique = dict.fromkeys(offered)  # basic and token-basic offer the same one
+        unique = dict.fromkeys(offered)  # basic and token-basic have the same challenge
         return Unauthenticated(
             "authentication required",
             headers=[("WWW-Authenticate", value) for value in unique],

@@ -1,7 +1,7 @@
-"""Which names of `@user` are bound, by how a caller logs in (decision 19).
+"""Names of `@user` that are bound, by login method (decision 19).
 
-The provider `account-bindings`, for `docgraph access explain`: what the account of a realm is by
-password, and what becomes of it by each kind of token that is on.
+The provider `account-bindings`, for `docgraph access explain`: the account of a realm after a login
+by password, and after a login by each kind of token that is enabled.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.sections import AuthCookieSetter
-from docgraph.auth.jwt.claims import Verified
+from docgraph.auth.jwt.verified_claims import Verified
 from docgraph.auth.mechanisms.sections import IdentityAuthMechanism, JwtAuthenticationMechanism
-from docgraph.auth.tokens.claims import PropertyNames, build_claims, restore
+from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, restore
 from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.config.section import PluginConfig
@@ -25,7 +25,7 @@ _CLAIMED: Final = "(every claim of the token)"
 
 
 class AccountBindings(Provider):
-    """Its value is itself: `find` lists the ways to log in with the names that they bind."""
+    """Provides itself: `find` lists the login methods with the names that they bind."""
 
     name: ClassVar[str] = "accountBindings"
     description: ClassVar[str] = "which names of @user are bound, by how a caller logs in"
@@ -48,11 +48,11 @@ class AccountBindings(Provider):
         self._cookies = cookies
 
     def get(self) -> AccountBindings:
-        """The one that answers."""
+        """Return this object."""
         return self
 
     def find(self, account: Account) -> list[tuple[str, list[str]]]:
-        """Each way to log in that is on, with the names that are bound."""
+        """Return each enabled login method, with the names that are bound."""
         return [(way, sorted(names)) for way, names in self._find(account)]
 
     def _find(self, account: Account) -> Iterator[tuple[str, set[str]]]:
@@ -73,7 +73,7 @@ class AccountBindings(Provider):
 
 
 def _sign(account: Account, manager: JwtTokenManager) -> Account:
-    """The account as a token of this service gives it back."""
+    """Return the account as a token of this service restores it."""
     login = TokenAccount(account.name, account.roles, account.properties, account.kind)
     claims = build_claims(login, PropertyNames(manager.account_properties_claims))
     return restore(Verified(Account(account.name, account.roles, claims, "jwt")), "").account

@@ -1,10 +1,10 @@
-"""Passwords: what is stored for one, and whether another one is the same.
+"""Password hashing and verification.
 
-Two ways of keeping them behave alike: `BcryptPasswords` and `PlainPasswords`. Every failed check
-does the work of the most expensive hash that is stored: a cheaper hash is followed by checks of
-decoys, and for an unknown user a decoy is checked (decision 53). Nothing here keeps a password:
-what is remembered of a successful check is a keyed digest, bound to the hash that is stored, so
-that it is worth nothing once the user has another one.
+Two kinds of storage have the same interface: `BcryptPasswords` and `PlainPasswords`. Every failed
+check does the work of the most expensive stored hash: a cheaper hash is followed by checks of
+decoys, and for an unknown user a decoy is checked (decision 53). Nothing here stores a password:
+the cache of successful checks contains a keyed digest, bound to the stored hash, so that it is
+useless after a change of the password.
 """
 
 from __future__ import annotations
@@ -47,60 +47,60 @@ __all__ = [
     "open_lane",
 ]
 
-MAX_BYTES: Final = 72  # bcrypt does not look at what comes after
+MAX_BYTES: Final = 72  # bcrypt ignores further bytes
 _QUEUE: Final = 32
-_LONGEST_WAIT: Final = 5.0  # seconds; later it would look as if the database were away
+_LONGEST_WAIT: Final = 5.0  # seconds; longer would look as if the database were unavailable
 _ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DIGEST_CHARACTERS: Final = 31
 _LOWEST_COST: Final = 4
-_PREFIX: Final = b"2a"  # the one that every implementation of bcrypt reads (decision 47)
+_PREFIX: Final = b"2a"  # the prefix that every implementation of bcrypt reads (decision 47)
 _HIGHEST: Final = "password-cost"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _COMPARE_KEY: Final = secrets.token_bytes(32)
 
 
 class Hashed(str):
-    """A password that is a hash already.
+    """A password that is already a hash.
 
-    Values that come from outside are plain texts, whatever they look like; only docgraph itself
-    makes one of these, for the first user of the configuration.
+    Values from outside are plain texts, whatever they look like; only docgraph itself creates one
+    of these, for the first user of the configuration.
     """
 
     __slots__ = ()
 
 
 class Passwords(Protocol):
-    """One way of keeping passwords."""
+    """One kind of password storage."""
 
     async def prepare(self, password: str) -> str:
-        """What is stored for a new password; raises `RequestError` for an impossible one."""
+        """Return the stored form of a new password; raises `RequestError` for an invalid one."""
         ...
 
     async def verify(self, user: str, password: str, stored: str | None) -> bool:
-        """Whether it is the password; `stored` is None for a user who is not there."""
+        """Return whether the password is right; `stored` is None for a user who does not exist."""
         ...
 
     def record(self, stored: str | None) -> None:
-        """Learn from what is stored for a user how expensive passwords are."""
+        """Record the cost of a stored password."""
         ...
 
     def is_outdated(self, stored: str) -> bool:
-        """Whether a new hash of the same password would be harder to break."""
+        """Return whether a new hash of the same password would be harder to break."""
         ...
 
     async def rehash(self, user: str, password: str) -> str:
-        """A new hash of a password that was verified; the pair is remembered with it."""
+        """Return a new hash of a verified password, and cache the pair with it."""
         ...
 
     async def close(self) -> None:
-        """Give up what is being checked."""
+        """Stop the checks in progress."""
 
 
 class BcryptPasswords:
     """Passwords hashed with bcrypt, in a bounded lane off the event loop.
 
-    Identical checks at the same time are one check. A pair of user and password that was right is
-    remembered while it is used at least every `ttl` seconds, `size` pairs at most.
+    Identical concurrent checks are one check. A pair of user and password that was right is cached
+    while it is used at least every `ttl` seconds, `size` pairs at most.
     """
 
     def __init__(  # noqa: PLR0913 - where it runs, what it shares, and its options
@@ -118,33 +118,33 @@ class BcryptPasswords:
         self._secret = secret
         self._cost = cost
         self._generations = generations
-        generations.raise_to(_HIGHEST, cost)  # new passwords and logins bring such hashes
+        generations.raise_to(_HIGHEST, cost)  # new passwords and logins produce such hashes
         self._verified: LoadingCache[bytes, bool] = LoadingCache(size, ttl, AFTER_READ, clock=clock)
 
     async def prepare(self, password: str) -> str:
-        """The hash of a new password, with a salt of its own."""
+        """Return the hash of a new password, with its own salt."""
         return await run_blocking(self._lane, hash_password, password, self._cost)
 
     def record(self, stored: str | None) -> None:
-        """Failed checks cost as much as this hash, on all workers, from now on."""
+        """Raise the cost of failed checks, on all workers, to that of this hash."""
         cost = find_cost(stored)
         if cost is not None:
             self._generations.raise_to(_HIGHEST, cost)
 
     def is_outdated(self, stored: str) -> bool:
-        """Whether the hash is cheaper than new ones; its prefix says nothing about that."""
+        """Return whether the hash is cheaper than new ones; its prefix does not matter."""
         cost = find_cost(stored)
         return cost is not None and cost < self._cost
 
     async def rehash(self, user: str, password: str) -> str:
-        """The hash that takes the place of a cheaper one."""
-        given = password.encode()  # it was verified: whatever it holds, it can be hashed
+        """Return the hash that replaces a cheaper one."""
+        given = password.encode()  # it was verified, so it can be hashed
         fresh = await run_blocking(self._lane, _hash, given, self._cost)
         self._verified.put(_bind(self._secret, fresh, user, given), True)
         return fresh
 
     async def verify(self, user: str, password: str, stored: str | None) -> bool:
-        """Whether the password fits the hash; one that is too long fits none."""
+        """Return whether the password matches the hash; one that is too long never does."""
         given = encode_text(password)
         if given is None or len(given) > MAX_BYTES:
             return False
@@ -160,70 +160,70 @@ class BcryptPasswords:
         return is_known
 
     async def close(self) -> None:
-        """Give up what is being checked."""
+        """Stop the checks in progress."""
         await self._verified.close()
 
     async def _check(self, given: bytes, expected: str, cost: int, key: bytes) -> bool:
-        # Raised and not returned: the cache keeps results, and must not keep wrong passwords.
+        # Raised, not returned: the cache stores results, and must not store wrong passwords.
         if not await run_blocking(self._lane, _matches, given, expected, cost):
             raise _WrongPasswordError
         return True
 
 
 class PlainPasswords:
-    """Passwords kept as they are."""
+    """Passwords stored as plain text."""
 
     async def prepare(self, password: str) -> str:
-        """The password itself."""
+        """Return the password itself."""
         _check_new(password)
         return password
 
     async def verify(self, user: str, password: str, stored: str | None) -> bool:
-        """Whether both are the same, in constant time."""
+        """Return whether both are equal, in constant time."""
         return are_equal(password, stored)
 
     def record(self, stored: str | None) -> None:
-        """All of them cost the same."""
+        """Do nothing: all checks cost the same."""
 
     def is_outdated(self, stored: str) -> bool:
-        """A text is what it is."""
+        """Return False: there is no cost."""
         return False
 
     async def rehash(self, user: str, password: str) -> str:
-        """The password itself."""
+        """Return the password itself."""
         return password
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: there is no background work."""
 
 
 class _WrongPasswordError(Exception):
-    """Not an error of the program: the way a wrong password stays out of the cache."""
+    """Keeps a wrong password out of the cache; not a fault."""
 
 
 def open_lane(blocking: Blocking) -> Lane:
-    """The lane of everything that computes bcrypt: as many as there are cores, and 32 waiting.
+    """Open the lane for all bcrypt work: as many threads as cores, and 32 waiting.
 
-    Fewer where `core.workers-scheduler-parallelism` is lower: this is all computing.
+    Fewer threads where `core.workers-scheduler-parallelism` is lower: all of it is CPU work.
     """
     width = min(count_cores(), blocking.parallelism)
     return blocking.lane("bcrypt", width, _QUEUE, _LONGEST_WAIT)
 
 
 def hash_password(password: str, cost: int) -> str:
-    """The bcrypt hash; takes long, for use in a thread or a command."""
+    """Return the bcrypt hash; slow, for use in a thread or a command."""
     return _hash(check_password(password), cost)
 
 
 def find_cost(stored: str | None) -> int | None:
-    """The cost of a hash that somebody can log in with; None for anything else."""
+    """Return the cost of a hash that allows a login; None for other values."""
     shape = BCRYPT_HASH.fullmatch(stored) if stored is not None else None
     cost = int(shape[1]) if shape is not None else 0
     return cost if _LOWEST_COST <= cost <= MAX_COST else None
 
 
 def check_password(password: str) -> bytes:
-    """The password as it is hashed; raises `RequestError` for one that cannot be."""
+    """Return the password as it is hashed; raises `RequestError` for an invalid one."""
     encoded = _check_new(password)
     if len(encoded) > MAX_BYTES:
         raise RequestError(
@@ -234,26 +234,26 @@ def check_password(password: str) -> bytes:
 
 
 def are_equal(given: str, stored: str | None) -> bool:
-    """Whether two texts are the same, in a time that depends on neither of them."""
+    """Return whether two texts are equal, in a time that depends on neither of them."""
     expected = None if stored is None else encode_text(stored)
     left = hmac.digest(_COMPARE_KEY, encode_text(given) or b"", "sha256")
     right = hmac.digest(_COMPARE_KEY, expected or b"", "sha256")
-    # An empty password is never right: it stands for "none" above.
+    # An empty password is never right: it means "none" above.
     return hmac.compare_digest(left, right) and bool(expected) and bool(given)
 
 
 def build_ha1(algorithm: str, user: str, realm: str, password: str) -> str:
-    """What digest authentication wants to know of a password (RFC 7616 3.4.2), in hex."""
+    """Return the HA1 of a password for digest authentication (RFC 7616 3.4.2), in hex."""
     text = f"{user}:{realm}:{password}".encode()
     if algorithm == "MD5":
-        return hashlib.md5(text, usedforsecurity=False).hexdigest()  # the protocol's own choice
+        return hashlib.md5(text, usedforsecurity=False).hexdigest()  # required by the protocol
     if algorithm == "SHA-256":
         return hashlib.sha256(text).hexdigest()
     raise ValueError(f"not an algorithm of digest authentication: {algorithm}")
 
 
 def encode_text(text: str) -> bytes | None:
-    """UTF-8, or None for a text that has none: half of a surrogate pair, from a broken client."""
+    """Encode as UTF-8; None for a lone surrogate, from a broken client."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -267,7 +267,7 @@ def _check_new(password: str) -> bytes:
     if not encoded:
         raise RequestError("the password is empty", hint="null makes a user who cannot log in")
     if _CONTROL.search(password):
-        # RFC 7617 2: no client may send one, so that nobody could ever log in with it.
+        # RFC 7617 2: no client may send one, so no login with it would be possible.
         raise RequestError("the password holds a control character")
     return encoded
 
@@ -277,10 +277,10 @@ def _hash(given: bytes, cost: int) -> str:
 
 
 def _matches(given: bytes, expected: str, cost: int) -> bool:
-    """Whether the password fits the hash; if not, the work of a check of that cost was done.
+    """Return whether the password matches; a mismatch does the work of a check of that cost.
 
-    A hash of cost n takes 2^n rounds. What is missing to 2^cost after a cheaper one are checks of
-    the costs n, n + 1, … cost - 1, which add up to exactly that.
+    A hash of cost n takes 2^n rounds. The difference between a cheaper hash and 2^cost are checks
+    of the costs n, n + 1, … cost - 1, which add up to exactly that.
     """
     try:
         if bcrypt.checkpw(given, expected.encode()):
@@ -295,12 +295,12 @@ def _matches(given: bytes, expected: str, cost: int) -> bool:
 
 @cache
 def _build_decoy(cost: int) -> str:
-    """A hash of that cost of no password at all; making a real one would only take time."""
+    """Build a hash of that cost that matches no password; a real one would only take time."""
     digest = "".join(secrets.choice(_ALPHABET) for _ in range(_DIGEST_CHARACTERS))
     return bcrypt.gensalt(cost).decode("ascii") + digest
 
 
 def _bind(secret: bytes, stored: str, user: str, given: bytes) -> bytes:
-    """A digest of the hash, the user and the password, of which none can be told from another."""
+    """Return a digest that binds the hash, the user and the password unambiguously."""
     name = (encode_text(user) or b"").hex()
     return hmac.digest(secret, f"{stored}:{name}:".encode() + given, "sha256")

@@ -1,4 +1,4 @@
-"""`GET /roles/<userid>`: a caller's own roles. Its code checks the user id; it needs no rule."""
+"""`GET /roles/<userid>`: the caller's own roles. The code checks the user id; no rule is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_own_path(
 
 
 class RolesService(Service):
-    """Tells callers who they are taken for."""
+    """Returns the roles of the caller."""
 
     name: ClassVar[str] = "roles"
     description: ClassVar[str] = "tells callers their roles"
@@ -49,12 +49,12 @@ class RolesService(Service):
         self._prefix = bound_path(self, config)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """Asked before a method is refused, so that 401 and 403 come first."""
+        """Return the methods; called before a method is rejected, so that 401 and 403 precede."""
         check_own_path(exchange, self._prefix)
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The roles, in the order of the account."""
+        """Return the roles, in the order of the account."""
         check_own_path(exchange, self._prefix)
         answer = {"authenticated": True, "roles": list(exchange.roles)}
         return Body(200, orjson.dumps(answer), "application/json")

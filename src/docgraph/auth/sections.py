@@ -1,4 +1,4 @@
-"""What callers are told about themselves: `roles`."""
+"""Configuration section of the service for the caller's own roles: `roles`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The command `docgraph`: one file per command, imported when it is called for.
+"""Command line `docgraph`: one file per command, imported when it is run.
 
-Exit codes: 0 done, 1 a failure, 2 usage or configuration. Only `serve` and what was asked for
-write to stdout; notices and errors go to stderr.
+Exit codes: 0 success, 1 failure, 2 usage or configuration. Only `serve` and requested output write
+to stdout; notices and errors go to stderr.
 
-Help, completion and versions come at once: nothing is imported for them but what they print.
+Help, completion and versions are fast: only what they print is imported for them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING
 import click
 
 from docgraph import __version__
-from docgraph.cli.process.leaving import leave, prepare_to_leave
-from docgraph.cli.process.signals import end_start_by_signals
-from docgraph.cli.process.stdio import replace_closed_streams
+from docgraph.cli.process import (
+    end_start_by_signals,
+    leave,
+    prepare_to_leave,
+    replace_closed_streams,
+)
 from docgraph.cli.terminal import notice, report_failure
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# Each is a module of this package with a command of the same name, and begins its help so.
+# Each is a module of this package with a command of the same name, whose help begins with this.
 COMMANDS = {
     "serve": "Serve until SIGTERM or Ctrl-C.",
     "demo": "Serve a sample blog on an embedded MongoDB.",
@@ -49,20 +52,20 @@ COMMANDS = {
     "examples": "List the examples, or copy the one with this NAME into a new DIRECTORY.",
     "version": "Print the version of docgraph and of Python.",
 }
-# Those that a module cannot be named after, or that share one.
+# Commands whose name cannot be a module, or that share a module.
 PLACES = {"export": ("transfer", "export"), "import": ("transfer", "import_")}
 SERVERS = ("serve", "demo")
 
 
 class _Commands(click.Group):
-    """Knows its commands by name and help, and imports one only to run or to complete it."""
+    """Has the name and help of each command, and imports one only to run or complete it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from docgraph.cli.extra import list_plugin_commands
 
         try:
             found = list_plugin_commands()
-        except _startup_error() as error:  # help has to be there when something is broken
+        except _startup_error() as error:  # help must work when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
             return list(COMMANDS)
         for name in sorted(COMMANDS.keys() & set(found)):
@@ -91,7 +94,7 @@ class _Commands(click.Group):
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:
-    """What somebody may have meant, to be said after a mistake."""
+    """Return the command that was probably meant, for the end of an error message."""
     from difflib import get_close_matches
 
     found = get_close_matches(word, known, n=1)
@@ -126,11 +129,11 @@ def main() -> None:
     except _startup_error() as error:
         sys.exit(report_failure(error))
     finally:
-        gc.freeze()  # the process ends: nobody needs a last look for garbage among all objects
+        gc.freeze()  # the process ends: a last garbage collection would be wasted
 
 
 def _startup_error() -> type[StartupError]:
-    """The error that stops a command; it is imported when something has gone wrong."""
+    """Return the error that stops a command; imported only when something failed."""
     from docgraph.exchange import StartupError
 
     return StartupError

@@ -1,4 +1,4 @@
-"""`docgraph access`: why somebody may do something, and who sees which fields."""
+"""`docgraph access`: why a caller may do something, and who sees which fields."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 from docgraph.cli.fuzz import fuzz
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, paint, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
-    from docgraph.access.explain import Answer, Explanation
-    from docgraph.access.language.blame import Failure
-    from docgraph.graphql.describe.matrix import Row
+    from docgraph.access.explain_decision import Answer, Explanation
+    from docgraph.access.language.explain_predicate import Failure
+    from docgraph.graphql.describe.matrix import VisibilityRow
     from docgraph.server.app import Docgraph
 
 __all__ = ["access"]
@@ -45,7 +45,7 @@ access.add_command(fuzz)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def explain(  # noqa: PLR0913 - the parts of a request
-    sources: Sources,
+    sources: ConfigSources,
     *,
     user: str | None,
     roles: tuple[str, ...],
@@ -55,22 +55,22 @@ def explain(  # noqa: PLR0913 - the parts of a request
     as_json: bool,
 ) -> None:
     """Print what every authorizer says to a request, the rule that decides, and its filters."""
-    from docgraph.access.explain import Question
+    from docgraph.access.explain_decision import ExplainedRequest
     from docgraph.codec import JsonMode, encode
 
-    question = Question(method.upper(), path, query, user, roles)
+    question = ExplainedRequest(method.upper(), path, query, user, roles)
 
-    async def ask(app: Docgraph) -> Explanation:
+    async def explain_request(app: Docgraph) -> Explanation:
         explanation: Explanation = await app.plugins.find("accessExplain").explainer.explain(
             question
         )
         return explanation
 
-    explanation = _run(sources, ask)
+    explanation = _run(sources, explain_request)
     if as_json:
         click.echo(encode(explanation.to_document(), JsonMode.STANDARD).decode())
     else:
-        click.echo(f"{_judge(explanation)}: {make_printable(_name(explanation))}")
+        click.echo(f"{_render_verdict(explanation)}: {make_printable(_name(explanation))}")
         for line in _render(explanation):
             click.echo(make_printable(line))
 
@@ -78,15 +78,15 @@ def explain(  # noqa: PLR0913 - the parts of a request
 @access.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def matrix(sources: Sources, as_json: bool) -> None:
+def matrix(sources: ConfigSources, as_json: bool) -> None:
     """Print which roles see which fields of which apps (`@visible`).
 
     The column "(everybody)" is for callers with none of the roles named beside it, also unknown
     ones; with --json it is "(nobody)", somebody of whom nothing is known.
     """
-    from docgraph.graphql.describe.matrix import NOBODY, cross
+    from docgraph.graphql.describe.matrix import ANONYMOUS, cross
 
-    async def look(app: Docgraph) -> list[dict[str, Any]]:
+    async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
         rows = [
             (str(one.definition.id), row)
@@ -95,17 +95,17 @@ def matrix(sources: Sources, as_json: bool) -> None:
         ]
         return list(_complete(rows))
 
-    rows = _run(sources, look)
+    rows = _run(sources, load_rules)
     if not as_json:
-        named = {NOBODY: _EVERYBODY}
+        named = {ANONYMOUS: _EVERYBODY}
         rows = [{named.get(key, key): value for key, value in row.items()} for row in rows]
     print_table(rows, as_json=as_json, if_empty="no apps are stored")
 
 
 async def _apps(app: Docgraph, settings: Graphql) -> Any:
-    """Every app that can be served."""
+    """Return every app that can be served."""
     apps = app.plugins.values["gql-app-definition-cache"]
-    documents = await app.store.find(
+    documents = await app.store.reads.find(
         settings.db,
         settings.collection,
         {},
@@ -121,17 +121,17 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
             notice(make_printable(f"{document['_id']}: {error.message}"))
 
 
-def _complete(rows: list[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
-    """Every row with a column for every role; a role that an app does not name adds nothing."""
-    from docgraph.graphql.describe.matrix import NOBODY
+def _complete(rows: list[tuple[str, VisibilityRow]]) -> Iterator[dict[str, Any]]:
+    """Yield every row with a column per role; a role that an app does not name adds nothing."""
+    from docgraph.graphql.describe.matrix import ANONYMOUS
 
     roles = dict.fromkeys(role for _, row in rows for role in row.seen_by)
     for app, row in rows:
-        seen = {role: row.seen_by.get(role, row.seen_by[NOBODY]) for role in roles}
+        seen = {role: row.seen_by.get(role, row.seen_by[ANONYMOUS]) for role in roles}
         yield {"app": app, "field": ".".join(row.field)} | seen
 
 
-def _judge(explanation: Explanation) -> str:
+def _render_verdict(explanation: Explanation) -> str:
     word = "ALLOWED" if explanation.is_allowed else f"DENIED ({explanation.status})"
     return paint(word, "green" if explanation.is_allowed else "red")
 
@@ -193,8 +193,8 @@ def _render_conditions(explanation: Explanation) -> Iterator[str]:
         yield f"  {name}: {encode(value, JsonMode.STANDARD).decode()}"
 
 
-def _run(sources: Sources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
-    """Do something with the plugins and the database of the configuration."""
-    from docgraph.cli.workbench import work_on
+def _run(sources: ConfigSources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
+    """Run work with the plugins and the database of the configuration."""
+    from docgraph.cli.application import work_on
 
     return work_on(prepare_sources(sources), work)

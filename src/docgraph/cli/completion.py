@@ -1,4 +1,4 @@
-"""`docgraph completion`: the script that makes a shell complete commands and options."""
+"""`docgraph completion`: the script for shell completion of commands and options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from docgraph.exchange import StartupError
 __all__ = ["completion"]
 
 _NAME = "docgraph"
-_VARIABLE = "_DOCGRAPH_COMPLETE"  # by which the script asks the command what there is
-# The script of click for fish ends the description of a command at its first comma.
+_VARIABLE = "_DOCGRAPH_COMPLETE"  # the script sets it to request completions
+# click's script for fish cuts the description of a command at its first comma.
 _CUT_SHORT, _WHOLE = 'string split ","', 'string split --max 1 ","'
 _SHELLS = ("bash", "zsh", "fish")
 

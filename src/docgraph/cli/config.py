@@ -10,7 +10,7 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, paint, print_table
-from docgraph.config import Sources, list_values
+from docgraph.config import ConfigSources, list_values
 from docgraph.config import show as render
 from docgraph.config import template as render_template
 from docgraph.config.locate import locating
@@ -26,7 +26,7 @@ def config() -> None:
 @config.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def show(sources: Sources, as_json: bool) -> None:
+def show(sources: ConfigSources, as_json: bool) -> None:
     """Print the effective configuration with the origin of each value; secrets are masked."""
     prepared = prepare_sources(sources)
     if as_json:
@@ -39,7 +39,7 @@ def show(sources: Sources, as_json: bool) -> None:
 
 @config.command()
 @configured
-def template(sources: Sources) -> None:
+def template(sources: ConfigSources) -> None:
     """Print a commented file of every option with its default."""
     from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
@@ -47,13 +47,23 @@ def template(sources: Sources) -> None:
 
 
 @config.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
+)
 @configured
-def check(sources: Sources, file: Path) -> None:
-    """Check a configuration file; exit code 2 and every mistake when it cannot work."""
+def check(sources: ConfigSources, file: Path | None) -> None:
+    """Check a configuration file; exit code 2 and every mistake when it cannot work.
+
+    Give the file as FILE or with --config.
+    """
     from docgraph.cli.parts import check_parts
     from docgraph.server.prepare import load_tree, prepare, require_allower
 
+    if file is not None and sources.file is not None:
+        raise click.UsageError("give FILE or --config, not both")
+    file = file or sources.file
+    if file is None:
+        raise click.UsageError("give a configuration file: FILE, or --config FILE")
     tree = load_tree(replace(sources, file=file))
     with locating(tree):
         prepared = prepare(tree)

@@ -1,4 +1,4 @@
-"""`docgraph examples`: what comes along with docgraph to try, to copy, and to run it with."""
+"""`docgraph examples`: the bundled examples, to try, to copy, and for deployment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def examples(name: str | None, directory: Path | None) -> None:
 
 
 def _cut_links(page: Path, root: Path) -> None:
-    """What leads out of the example leads nowhere in a copy: such pages are only named."""
+    """Replace links that lead out of the example, and would be broken in a copy, by names."""
     place = page.parent.relative_to(root).as_posix()
 
     def cut(link: re.Match[str]) -> str:
@@ -60,7 +60,7 @@ def _cut_links(page: Path, root: Path) -> None:
 
 
 def _find_examples() -> dict[str, Path]:
-    """Their directories by name: in the package, or in the checkout that it is run from."""
+    """Return the directories by name: in the package, or in the checkout that it is run from."""
     packed = _PACKAGE / "examples"
     places = [packed] if packed.is_dir() else [_CHECKOUT / "examples"]
     found = {one.name: one for place in places for one in sorted(place.glob("*/"))}
@@ -70,7 +70,7 @@ def _find_examples() -> dict[str, Path]:
 
 
 def _summarize(path: Path) -> str:
-    """The beginning of its README, below the heading: up to a colon or the end of a sentence."""
+    """Return the first sentence of its README below the heading, up to a full stop or colon."""
     _, text, *_ = (path / "README.md").read_text(encoding="utf-8").split("\n\n")
     plain = _MARKUP.sub("", " ".join(text.split()))
     return _END.split(plain, maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""`docgraph explain`: the plan of a query, what running it cost, and what the database says."""
+"""`docgraph explain`: the plan of a query, its measured cost, and the database's explain."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
 from docgraph.exchange.errors import NotFound
 
 if TYPE_CHECKING:
     from docgraph.cli.verdicts import Judged
-    from docgraph.graphql.apps.app import App
+    from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
     from docgraph.graphql.http.service import Ran
     from docgraph.server.app import Docgraph
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 @click.option("--json", "as_json", is_flag=True, help="With --db: machine-readable output.")
 @configured
 def explain(  # noqa: PLR0913 - the options
-    sources: Sources,
+    sources: ConfigSources,
     *,
     app: str,
     query: str,
@@ -48,7 +48,7 @@ def explain(  # noqa: PLR0913 - the options
     that were looked at, documents returned, and whether that is good. They are run once more for
     it.
     """
-    from docgraph.cli.workbench import work_on
+    from docgraph.cli.application import work_on
     from docgraph.graphql.http.body import GraphqlRequest
 
     if as_json and not ask_database:
@@ -58,8 +58,8 @@ def explain(  # noqa: PLR0913 - the options
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
     async def run(bench: Docgraph) -> tuple[Ran, list[Judged]]:
-        from docgraph.cli.verdicts import judge_commands
-        from docgraph.store.driver.recording import recording
+        from docgraph.cli.verdicts import check_commands
+        from docgraph.store.driver.explain_recorder import recording
 
         found = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
@@ -69,7 +69,7 @@ def explain(  # noqa: PLR0913 - the options
         async with recording(bench.store) as commands:
             ran = await graphql.run_freely(found, request, exchange)
             sent = await commands.explain_sent(exchange.deadline)
-        return ran, judge_commands(sent, outlook)
+        return ran, check_commands(sent, outlook)
 
     ran, judged = work_on(prepare_sources(sources), lambda bench: _placing_mistakes(run(bench)))
     if as_json:
@@ -79,7 +79,7 @@ def explain(  # noqa: PLR0913 - the options
 
 
 async def _placing_mistakes(running: Awaitable[_T]) -> _T:
-    """Tell every mistake of the query, each with its place in it."""
+    """Report every mistake of the query with its position."""
     from docgraph.graphql.errors import OperationRefused
 
     try:

@@ -1,7 +1,7 @@
-"""Commands that plugins bring along: `docgraph <name of the plugin> …`.
+"""Commands of plugins: `docgraph <name of the plugin> …`.
 
-Reading the configuration and loading plugins takes a moment, which help and completion have only
-where there may be some.
+Reading the configuration and loading plugins takes a moment; help and completion do so only if
+plugins may exist.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import click
 from docgraph.cli.options import prepare_sources
 
 if TYPE_CHECKING:
-    from docgraph.config import Tree
-    from docgraph.plugins import Found
+    from docgraph.config import ConfigTree
+    from docgraph.plugins import FoundPlugin
 
 __all__ = ["GROUP", "find_plugin_command", "list_plugin_commands"]
 
@@ -30,7 +30,7 @@ _DIRECTORY = Path("plugins")
 
 
 def list_plugin_commands() -> list[str]:
-    """The names of those that the configuration in force turns on."""
+    """Return the names of those that the current configuration enables."""
     if not _may_have_plugins():
         return []
     tree, found = _find_commands()
@@ -38,7 +38,7 @@ def list_plugin_commands() -> list[str]:
 
 
 def find_plugin_command(name: str) -> click.Command | None:
-    """The command of a plugin of that name, where the configuration in force has one."""
+    """Return the command of a plugin of that name, if the current configuration has one."""
     if not _may_have_plugins():
         return None
     _, found = _find_commands()
@@ -67,32 +67,32 @@ def _names_directory(file: Path) -> bool:
     try:
         return b"plugins-directory" in file.read_bytes()
     except OSError:
-        return file.exists()  # whoever reads it next says what is wrong with it
+        return file.exists()  # the next reader reports what is wrong with it
 
 
 @cache
-def _find_commands() -> tuple[Tree, tuple[Found, ...]]:
-    from docgraph.config import Sources, load, peek
+def _find_commands() -> tuple[ConfigTree, tuple[FoundPlugin, ...]]:
+    from docgraph.config import ConfigSources, load, peek
     from docgraph.plugins import discover
     from docgraph.plugins.kinds import Kind
     from docgraph.runtime.sections import Core
 
-    tree = load(Sources(), {Core.section_name: Core})
+    tree = load(ConfigSources(), {Core.section_name: Core})
     found = discover((), Path(peek(tree, Core).plugins_directory))
     return tree, tuple(one for one in found if one.plugin.kind is Kind.COMMAND)
 
 
-def _is_on(one: Found, tree: Tree) -> bool:
+def _is_on(one: FoundPlugin, tree: ConfigTree) -> bool:
     node = tree.find(f"/{one.name}/enabled")
     return one.plugin.enabled_by_default if node is None else node.value is True
 
 
 def _run(name: str, arguments: tuple[str, ...]) -> None:
-    """Run it with everything a plugin can be given; the result is the exit code."""
-    from docgraph.cli.workbench import work_on
-    from docgraph.config import Sources
+    """Run it with everything that plugins can receive; its result is the exit code."""
+    from docgraph.cli.application import work_on
+    from docgraph.config import ConfigSources
 
     code: int = work_on(
-        prepare_sources(Sources()), lambda app: app.plugins.find(name).run(arguments)
+        prepare_sources(ConfigSources()), lambda app: app.plugins.find(name).run(arguments)
     )
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`docgraph mcp`: the apps for an agent on this machine."""
+"""`docgraph mcp`: MCP server on stdin and stdout, for an agent on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Forbidden
 
@@ -21,13 +21,13 @@ __all__ = ["mcp"]
 @click.command()
 @click.option("--user", required=True, help="The user whose roles and rules the agent has.")
 @configured
-def mcp(sources: Sources, user: str) -> None:
+def mcp(sources: ConfigSources, user: str) -> None:
     """Offer the apps to an agent on stdin and stdout, under the rules of a user.
 
     Clients start this command themselves; it needs no server, and the option mcp.enabled is for
     servers only.
     """
-    from docgraph.cli.workbench import work_on
+    from docgraph.cli.application import work_on
     from docgraph.mcp.sections import Mcp
 
     prepared = prepare_sources(sources)
@@ -37,9 +37,7 @@ def mcp(sources: Sources, user: str) -> None:
 
 async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
     from docgraph import __version__
-    from docgraph.access.authorize import Authorization
-    from docgraph.mcp.service import build_desk, load_library
-    from docgraph.plugins.kinds import Kind
+    from docgraph.mcp.service import build_access, load_library
 
     async def find_account() -> Account:
         account = await _find_user(bench, user)
@@ -49,22 +47,17 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
 
     (stdio,) = load_library("stdio")
     values = bench.plugins.values
-    desk = build_desk(
-        values["registry"],
-        values["gql-app-definition-cache"],
-        values["imagined-requests"],
-        settings,
-    )
+    imagination = values["imagined-requests"]
+    access = build_access(values["registry"], values["gql-app-definition-cache"], imagination)
     if await _find_user(bench, user) is None:
         raise StartupError(f"there is no user {user!r}", hint="'docgraph users list' shows them")
-    authorization = Authorization(bench.plugins.of_kind(Kind.AUTHORIZER))
-    await stdio.serve_stdio(desk, authorization, find_account, __version__)
+    await stdio.serve_stdio(access, settings, imagination.authorization, find_account, __version__)
 
 
 async def _find_user(bench: Docgraph, user: str) -> Account | None:
-    """The first realm that knows the name tells."""
-    from docgraph.auth.authenticators.database import DatabaseRealm
-    from docgraph.auth.authenticators.file import FileRealm
+    """Return the account from the first realm that knows the name."""
+    from docgraph.auth.authenticators.db_users import DatabaseRealm
+    from docgraph.auth.authenticators.file_users import FileRealm
 
     for realm in bench.plugins.plugins:
         if isinstance(realm, DatabaseRealm | FileRealm):

@@ -8,14 +8,14 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
-from docgraph.config import Sources, load, peek
+from docgraph.config import ConfigSources, load, peek
 
 __all__ = ["mongod"]
 
 
 @click.command()
 @configured
-def mongod(sources: Sources) -> None:
+def mongod(sources: ConfigSources) -> None:
     """Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.
 
     Prints its connection string. The data lies in /core/data-directory.

@@ -1,6 +1,6 @@
-"""What several commands share: the options for the configuration, and reading it.
+"""Options that several commands share: the configuration, and reading it.
 
-What can be configured is told by everything there is to import; so only commands that run do it.
+The set of options depends on everything that can be imported, so only commands that run read it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from docgraph.config import Sources
-    from docgraph.server.prepare import Prepared
+    from docgraph.config import ConfigSources
+    from docgraph.server.prepare import LoadedConfiguration
 
 __all__ = ["configured", "listening", "prepare_sources"]
 
@@ -26,7 +26,7 @@ _PATH = click.Path(path_type=Path)
 
 
 def configured(command: _F) -> Callable[..., Any]:
-    """Add `--config`, `-o`, `--set` and `--data`; the command gets them as one `Sources`."""
+    """Add `--config`, `-o`, `--set` and `--data`; the command gets them as one `ConfigSources`."""
 
     @click.option("-c", "--config", type=_PATH, help="Configuration file (or DOCGRAPH_CONFIG).")
     @click.option("-o", "--overrides", type=_PATH, help="File with overrides.")
@@ -48,11 +48,11 @@ def configured(command: _F) -> Callable[..., Any]:
         data: Path | None,
         **others: Any,
     ) -> Any:
-        from docgraph.config import Sources
+        from docgraph.config import ConfigSources
 
         if data is not None:
             settings = (*settings, f"/core/data-directory={json.dumps(str(data))}")
-        return command(Sources(config, overrides, settings), **others)
+        return command(ConfigSources(config, overrides, settings), **others)
 
     return with_sources
 
@@ -66,7 +66,7 @@ def listening(command: _F) -> Callable[..., Any]:
         help="Port of the server (/http-listener/port); 0 takes a free one.",
     )
     @wraps(command)
-    def with_port(sources: Sources, port: int | None, **others: Any) -> Any:
+    def with_port(sources: ConfigSources, port: int | None, **others: Any) -> Any:
         if port is not None:
             own = f"/http-listener/port={port}"
             sources = replace(sources, settings=(*sources.settings, own))
@@ -75,8 +75,8 @@ def listening(command: _F) -> Callable[..., Any]:
     return with_port
 
 
-def prepare_sources(sources: Sources) -> Prepared:
-    """The configuration, decoded, and the plugins there are."""
+def prepare_sources(sources: ConfigSources) -> LoadedConfiguration:
+    """Return the decoded configuration and the available plugins."""
     from docgraph.server.prepare import load_tree, prepare
 
     return prepare(load_tree(sources))

@@ -1,4 +1,4 @@
-"""`docgraph plugins`: what is loaded, from where, enabled or not."""
+"""`docgraph plugins`: which plugins are loaded, from where, enabled or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.plugins import is_enabled
 
 __all__ = ["plugins"]
@@ -15,7 +15,7 @@ __all__ = ["plugins"]
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def plugins(sources: Sources, as_json: bool) -> None:
+def plugins(sources: ConfigSources, as_json: bool) -> None:
     """List the plugins: name, kind, enabled or not, origin."""
 
     prepared = prepare_sources(sources)

@@ -1,6 +1,6 @@
 """Passwords and tokens: typed without echo, or read from a file or from stdin.
 
-Never from an argument, which everybody on the machine can see.
+They are never an argument, which every user of the machine can see.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from docgraph.exchange import StartupError
 
 __all__ = ["SECRET_FILE", "is_typed", "password_file_option", "read_secret"]
 
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 _STDIN = Path("-")
 SECRET_FILE = click.Path(path_type=Path, allow_dash=True, dir_okay=False)
 
@@ -26,12 +26,12 @@ password_file_option = click.option(
 
 
 def is_typed(file: Path | None) -> bool:
-    """Whether somebody is going to type it, who should not do so in vain."""
+    """Return whether it will be typed: then check everything else first."""
     return file is None and sys.stdin.isatty()
 
 
 def read_secret(file: Path | None, name: str = "password", *, is_new: bool = False) -> str:
-    """From a file, from stdin, or typed, twice if it is new."""
+    """Read from a file, from stdin, or typed, twice if it is new."""
     if is_typed(file):
         typed: str = click.prompt(
             name.capitalize(), hide_input=True, confirmation_prompt=is_new, err=True
@@ -39,10 +39,10 @@ def read_secret(file: Path | None, name: str = "password", *, is_new: bool = Fal
         return typed
     try:
         if file is None or file == _STDIN:
-            data = sys.stdin.buffer.read(_MOST_BYTES)
+            data = sys.stdin.buffer.read(_MAX_BYTES)
         else:
             with file.open("rb") as source:
-                data = source.read(_MOST_BYTES)
+                data = source.read(_MAX_BYTES)
         secret = data.decode().split("\n", 1)[0].removesuffix("\r")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"

@@ -8,7 +8,7 @@ import click
 
 from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import notice
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.config.locate import locating
 
 __all__ = ["serve"]
@@ -17,7 +17,7 @@ __all__ = ["serve"]
 @click.command()
 @configured
 @listening
-def serve(sources: Sources) -> None:
+def serve(sources: ConfigSources) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
@@ -30,5 +30,5 @@ def serve(sources: Sources) -> None:
 
     tree = load_tree(sources)
     with locating(tree):
-        check_parts(prepare(tree))  # before a database is started for nothing
+        check_parts(prepare(tree))  # before a database is started in vain
         sys.exit(host(tree, say=notice))

@@ -1,7 +1,7 @@
 """`docgraph streams tail`: the events of a change stream in a terminal, as clients get them.
 
-It asks a running server, by server-sent events, so it sees what its user may see. When the
-connection breaks it goes on after the last event that it has printed.
+It reads from a running server, by server-sent events, so it shows what its user may see. When the
+connection breaks, it resumes after the last printed event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_PAUSE: Final = 10.0
 _EVENTS: Final = "text/event-stream"
 _LOST: Final = "resume-point-lost"
 _PASSING: Final = (408, 429, 500, 502, 503, 504)
-_MOST_BYTES: Final = 100_000  # of an answer that is no stream
+_MAX_BYTES: Final = 100_000  # of a response that is not a stream
 
 
 @click.group()
@@ -90,7 +90,7 @@ def _parse_address(url: str) -> SplitResult:
     try:
         address = urlsplit(url)
         is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
-    except ValueError:  # also a port that is no number
+    except ValueError:  # also a port that is not a number
         is_usable = None
     if not is_usable:
         raise click.BadParameter("give http://… or https://…", param_hint="--url")
@@ -98,7 +98,7 @@ def _parse_address(url: str) -> SplitResult:
 
 
 def _build_path(stream: str, parameters: tuple[str, ...]) -> str:
-    """The path and query of `collection/uri`; what stands before the last slash may be longer."""
+    """Return the path and query of `collection/uri`; the collection may contain slashes."""
     collection, _, uri = stream.strip("/").rpartition("/")
     if not collection:
         raise click.BadParameter(
@@ -130,7 +130,7 @@ def _authorize(
 
 
 def _check_header(value: str, option: str) -> str:
-    """The value, if a header can hold it."""
+    """Return the value, if a header can contain it."""
     if not (value.isascii() and value.isprintable()):
         raise click.BadParameter("it holds characters that it cannot have", param_hint=option)
     return value.strip()
@@ -140,7 +140,7 @@ def _check_header(value: str, option: str) -> str:
 
 
 class _Follower:
-    """Reads a stream, and connects again when it breaks."""
+    """Reads a stream, and reconnects when it breaks."""
 
     def __init__(
         self, address: SplitResult, path: str, authorization: dict[str, str], last: str
@@ -157,7 +157,7 @@ class _Follower:
         self._pause = _FIRST_PAUSE
 
     def follow(self) -> Iterator[str]:
-        """The JSON of events, for ever; raises `StartupError` when the server refuses."""
+        """Yield the JSON of events, forever; raise `StartupError` if the server rejects it."""
         while True:
             try:
                 reason = yield from self._follow_once()
@@ -175,7 +175,7 @@ class _Follower:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _follow_once(self) -> Generator[str, None, str]:
-        """The events of one connection; returns why it is over."""
+        """Yield the events of one connection; return why it ended."""
         headers = {**self._headers, **({"Last-Event-ID": self._last} if self._last else {})}
         self._connection.request("GET", self._path, headers=headers)
         response = self._connection.getresponse()
@@ -195,7 +195,7 @@ class _Follower:
         return reason
 
     def _explain(self, response: HTTPResponse) -> str:
-        """Why there is no stream; raises `StartupError` when there will be none later, either."""
+        """Return why there is no stream; raise `StartupError` if a retry is useless."""
         error = _read_error(response)
         if self._was_open and error.get("code") == _LOST:
             notice("the server does not know the last event any more: some are missing here")
@@ -218,14 +218,14 @@ _HINTS: Final = {
 
 def _read_error(response: HTTPResponse) -> dict[str, Any]:
     try:
-        content = json.loads(response.read(_MOST_BYTES))
+        content = json.loads(response.read(_MAX_BYTES))
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def _read_events(lines: Iterable[bytes]) -> Iterator[dict[str, str]]:
-    """The fields of each event; comments are passed over."""
+    """Yield the fields of each event; comments are skipped."""
     fields: dict[str, str] = {}
     for line in lines:
         text = line.decode().rstrip("\r\n")
@@ -237,21 +237,21 @@ def _read_events(lines: Iterable[bytes]) -> Iterator[dict[str, str]]:
             fields = {}
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def _render(data: str, *, as_json: bool) -> str:
-    """The event in one line, for programs or for people."""
+    """Return the event in one line, for programs or for people."""
     line = data if as_json else _summarise(data)
-    # Inside of JSON only texts can hold such characters, and there the escape means the same.
+    # In JSON only strings can contain such characters, and there the escape means the same.
     return escape_unprintable(line, lambda char: json.dumps(char)[1:-1])
 
 
 def _summarise(data: str) -> str:
-    """When, what, which document, and what is in it or has changed."""
+    """Return when, what, which document, and its content or changes."""
     try:
         event = json.loads(data)
-    except ValueError:  # the mode `shell` is no JSON
+    except ValueError:  # the mode `shell` is not JSON
         return data
     words = [_find_time(event), str(event.get("operationType"))]
     for part in (
@@ -264,7 +264,7 @@ def _summarise(data: str) -> str:
 
 
 def _find_time(event: dict[str, Any]) -> str:
-    """The time of the event, by the clock of the database, in the time zone of here."""
+    """Return the time of the event, by the clock of the database, in the local time zone."""
     match event.get("clusterTime"):
         case {"$timestamp": {"t": int(seconds)}}:
             return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")

@@ -1,7 +1,7 @@
-"""What people see: errors, hints and progress on stderr, answers on stdout.
+"""Terminal output: errors, hints and progress on stderr, results on stdout.
 
-On a terminal there are colours (unless `NO_COLOR` is set) and tables in columns; elsewhere plain
-lines with tabs between their parts, which depend on nothing but what they tell.
+On a terminal there are colours (unless `NO_COLOR` is set) and tables in columns. Elsewhere the
+output is plain lines with tabs, whose format depends only on the content.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Colour = Literal["red", "yellow", "green", "bright_black"]
 
 
 def notice(text: str = "") -> None:
-    """A line for the person at the terminal; commands stand in it as they can be typed there."""
+    """Print a line to stderr; commands in it can be typed as they are."""
     if _NAMES_COMMAND in text:
         from docgraph.exchange.program import name_commands
 
@@ -47,7 +47,7 @@ def notice(text: str = "") -> None:
 def print_table(
     rows: Sequence[Mapping[str, Any]], *, as_json: bool, if_empty: str | None = None
 ) -> None:
-    """Rows of equal keys on stdout: a table, lines with tabs in a pipe, or JSON for machines."""
+    """Print rows of equal keys: a table, lines with tabs in a pipe, or JSON for machines."""
     if as_json:
         import msgspec
 
@@ -72,18 +72,18 @@ def _draw_table(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=None, header_style="bold" if colours else "", pad_edge=False)
     for place, name in enumerate(rows[0] if rows else ()):
         table.add_column(name, no_wrap=place == 0, overflow="fold")
-    for row in rows:  # texts are no markup
+    for row in rows:  # texts are not markup
         table.add_row(*(Text(_cell(one), "dim" if one is False else "") for one in row.values()))
     Console(no_color=not colours, color_system="auto" if colours else None).print(table)
 
 
 def paint(text: str, colour: Colour, *, err: bool = False) -> str:
-    """The text in a colour, where it goes to a terminal and somebody wants colours."""
+    """Return the text in a colour, if it goes to a terminal and colours are enabled."""
     return click.style(text, fg=colour) if has_colours(sys.stderr if err else sys.stdout) else text
 
 
 def has_colours(stream: IO[str]) -> bool:
-    """Whether what is written there is seen in colour (https://no-color.org)."""
+    """Return whether the stream shows colours (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -94,17 +94,17 @@ def _cell(value: Any) -> str:
 
 
 def make_printable(text: str) -> str:
-    """A name or text that somebody has stored, on one line, and without power over the terminal."""
+    """Return a stored name or text on one line, without terminal control characters."""
     return escape_unprintable(text, lambda char: "\N{REPLACEMENT CHARACTER}")
 
 
 def escape_unprintable(text: str, escape: Callable[[str], str]) -> str:
-    """What people stored does not steer the terminal."""
+    """Escape control characters, so that stored text does not control the terminal."""
     return "".join(char if char.isprintable() else escape(char) for char in text)
 
 
 def report_failure(error: StartupError) -> int:
-    """Print why something could not start and what to do; the result is the exit code."""
+    """Print why something could not start and what to do; return the exit code."""
     from docgraph.exchange import ConfigError
 
     if isinstance(error, ConfigError):
@@ -121,7 +121,7 @@ def report_failure(error: StartupError) -> int:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Say what is going on, once it has taken longer than a second."""
+    """Print what is in progress, once it has taken longer than a second."""
     done = threading.Event()
 
     def explain() -> None:

@@ -1,4 +1,4 @@
-"""`docgraph top`: the GraphQL operations that the database is at work on, live."""
+"""`docgraph top`: the GraphQL operations that are running in the database, live."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
@@ -27,17 +27,17 @@ _LIMIT_MS = 10_000
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, once.")
 @configured
-def top(sources: Sources, interval: float, as_json: bool) -> None:
+def top(sources: ConfigSources, interval: float, as_json: bool) -> None:
     """Show the commands that the database carries out for GraphQL operations.
 
     Those of all instances that log in to it as the same user, the longest first: app, operation,
     field, collection, plan and milliseconds, never a value. On a terminal until Ctrl-C, else once.
     """
-    from docgraph.cli.workbench import work_on
+    from docgraph.cli.application import work_on
 
     is_live = sys.stdout.isatty() and not as_json
 
-    async def look(app: Docgraph) -> None:
+    async def refresh(app: Docgraph) -> None:
         while True:
             rows = await _read_rows(app)
             if is_live:
@@ -47,13 +47,13 @@ def top(sources: Sources, interval: float, as_json: bool) -> None:
                 return
             await asyncio.sleep(interval)
 
-    with suppress(KeyboardInterrupt):  # the way to end it
-        work_on(prepare_sources(sources), look)
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        work_on(prepare_sources(sources), refresh)
 
 
 async def _read_rows(app: Docgraph) -> list[dict[str, Any]]:
     from docgraph.exchange import Deadline
-    from docgraph.store.driver.running import list_running
+    from docgraph.store.driver.current_ops import list_running
 
     return [
         {

@@ -1,4 +1,4 @@
-"""`docgraph users`: add, list and remove users, set passwords, make hashes.
+"""`docgraph users`: add, list and remove users, set passwords, print hashes.
 
 Writes pass the same checks and the same hashing as any other.
 """
@@ -15,7 +15,7 @@ from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.secrets import is_typed, password_file_option, read_secret
 from docgraph.cli.terminal import make_printable, notice, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import (
     Deadline,
     DocgraphError,
@@ -31,7 +31,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict
 
 if TYPE_CHECKING:
-    from docgraph.auth.authenticators.database import DatabaseRealm
+    from docgraph.auth.authenticators.db_users import DatabaseRealm
     from docgraph.server.app import Docgraph
 
 __all__ = ["users"]
@@ -51,28 +51,30 @@ def users() -> None:
 @click.option("--role", "roles", multiple=True, help="A role of the user; as often as needed.")
 @password_file_option
 @configured
-def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path | None) -> None:
+def add(
+    sources: ConfigSources, user: str, roles: tuple[str, ...], password_file: Path | None
+) -> None:
     """Add a user. A weak password is refused, or told, as the configuration has it."""
     from docgraph.auth.users.first import build_user
 
     _check_name(user)
 
-    async def refuse_existing(bench: _Users) -> None:
+    async def reject_existing(bench: _Users) -> None:
         if await bench.find(user):
             raise _exists(user)
 
     if is_typed(password_file):
-        _run(sources, refuse_existing)
+        _run(sources, reject_existing)
     password = read_secret(password_file, is_new=True)
 
     async def insert(bench: _Users) -> None:
-        await refuse_existing(bench)
+        await reject_existing(bench)
         document = build_user(bench.realm, user, password, roles)
         try:
             await bench.write(Write(WriteKind.INSERT, (document,)))
         except Conflict:
             raise _exists(user) from None
-        _judge(password, user, bench.settings)
+        _warn_if_weak(password, user, bench.settings)
         notice(f"added {user!r} with {_describe(roles)}")
 
     _run(sources, insert)
@@ -82,7 +84,7 @@ def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path
 @click.argument("user")
 @password_file_option
 @configured
-def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
+def passwd(sources: ConfigSources, user: str, password_file: Path | None) -> None:
     """Set the password of a user; tokens made with the old one end."""
 
     async def require(bench: _Users) -> None:
@@ -100,7 +102,7 @@ def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
         )
         if not result.matched:
             raise _missing(user)
-        _judge(password, user, bench.settings)
+        _warn_if_weak(password, user, bench.settings)
         notice(f"{user!r} has a new password")
 
     _run(sources, update)
@@ -109,7 +111,7 @@ def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
 @users.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def list_(sources: Sources, as_json: bool) -> None:
+def list_(sources: ConfigSources, as_json: bool) -> None:
     """List the users and their roles."""
 
     async def read_all(bench: _Users) -> list[dict[str, Any]]:
@@ -123,7 +125,7 @@ def list_(sources: Sources, as_json: bool) -> None:
 @click.argument("user")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @configured
-def remove(sources: Sources, user: str, yes: bool) -> None:
+def remove(sources: ConfigSources, user: str, yes: bool) -> None:
     """Remove a user; tokens of the user end."""
 
     async def describe(bench: _Users) -> str:
@@ -148,7 +150,7 @@ def remove(sources: Sources, user: str, yes: bool) -> None:
 @users.command("hash")
 @password_file_option
 @configured
-def hash_(sources: Sources, password_file: Path | None) -> None:
+def hash_(sources: ConfigSources, password_file: Path | None) -> None:
     """Print the bcrypt hash of a password, for create-user-document."""
     from docgraph.auth.passwords import hash_password
 
@@ -172,14 +174,16 @@ class _Users:
         )
 
     async def find(self, user: str) -> list[Document]:
-        """The users of that name: one or none, unless `prop-id` is not unique."""
+        """Return the users of that name: one or none, unless `prop-id` is not unique."""
         return await self.read(Read(filter=self.name_filter(user), limit=1))
 
     async def read(self, read: Read) -> list[Document]:
-        return await self._store.read(self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS))
+        return await self._store.reads.read(
+            self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
+        )
 
     async def write(self, write: Write) -> WriteResult:
-        return await self._store.write(
+        return await self._store.writes.write(
             self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
 
@@ -197,10 +201,10 @@ class _Users:
         return {"user": str(find_value(document, self.settings.prop_id)), "roles": shown}
 
 
-def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
-    """Do something with the users of the configured database."""
-    from docgraph.auth.authenticators.database import REALM
-    from docgraph.cli.workbench import work_on
+def _run(sources: ConfigSources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
+    """Run work with the users of the configured database."""
+    from docgraph.auth.authenticators.db_users import REALM
+    from docgraph.cli.application import work_on
 
     prepared = prepare_sources(sources)
     if not prepared.config.get(DbRealmAuthenticator).enabled:
@@ -218,8 +222,8 @@ def _check_name(user: str) -> None:
         )
 
 
-def _judge(password: str, user: str, settings: DbRealmAuthenticator) -> None:
-    """Tell of a weak password that was taken, by the measure that would refuse it."""
+def _warn_if_weak(password: str, user: str, settings: DbRealmAuthenticator) -> None:
+    """Warn about a weak password that was accepted, by the check that would reject it."""
     from docgraph.auth.users.strength import rate
 
     rating = rate(password, [user])

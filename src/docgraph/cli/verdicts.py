@@ -1,4 +1,4 @@
-"""What the database's account of a command means, in a sentence that a person understands."""
+"""Verdicts on commands: the database's explain in a sentence."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.graphql.execute.foresee import Outlook
-from docgraph.store.driver.recording import Sent
-from docgraph.store.explain import Execution
+from docgraph.graphql.execute.cost_estimate import Outlook
+from docgraph.store.driver.explain_recorder import Sent
+from docgraph.store.query_plan import Execution
 
-__all__ = ["Judged", "judge_commands"]
+__all__ = ["Judged", "check_commands"]
 
-_FEW: Final = 1_000  # documents that are gone through in no time
-_WASTE: Final = 10  # documents that are looked at for one that is returned
+_FEW: Final = 1_000  # documents that are scanned in a negligible time
+_WASTE: Final = 10  # examined documents per returned one
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A command, what it took, and what to think of it; `advice` is the index that would help."""
+    """A command, its cost, and a verdict; `advice` is the index that would help."""
 
     sent: Sent
     is_good: bool
@@ -26,7 +26,7 @@ class Judged:
     advice: str = ""
 
     def describe(self) -> str:
-        """The figures in a line."""
+        """Return the figures in a line."""
         sent, took = self.sent, self.sent.execution
         index = ", ".join(took.plan.indexes) or "no index"
         return (
@@ -36,7 +36,7 @@ class Judged:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the verdict for JSON."""
         sent = self.sent
         content = {
             "field": sent.field,
@@ -49,15 +49,15 @@ class Judged:
         return content | ({"createIndex": self.advice} if self.advice else {})
 
 
-def judge_commands(sent: Sequence[Sent], outlook: Outlook) -> list[Judged]:
-    """A verdict on each command, with the index that the outlook wants for its field."""
+def check_commands(sent: Sequence[Sent], outlook: Outlook) -> list[Judged]:
+    """Return a verdict on each command, with the index that its field needs."""
     wanted = {
         one.field: one.as_dict(privileged=True).get("createIndex", "") for one in outlook.fetches
     }
-    return [_judge(one, wanted.get(one.field, "")) for one in sent]
+    return [_check_plan(one, wanted.get(one.field, "")) for one in sent]
 
 
-def _judge(sent: Sent, wanted: str) -> Judged:
+def _check_plan(sent: Sent, wanted: str) -> Judged:
     took = sent.execution
     if took.plan.is_scan and took.documents <= took.returned:
         return Judged(sent, True, "good: only what is returned is looked at")
@@ -71,7 +71,7 @@ def _judge(sent: Sent, wanted: str) -> Judged:
     if took.plan.is_empty:
         return Judged(sent, True, "good: there is nothing to look at: is the collection there?")
     if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
-        if sent.kind == "aggregate" and not wanted:  # groups are fewer than what they are made of
+        if sent.kind == "aggregate" and not wanted:  # groups are fewer than their input
             made = f"{took.returned} results are made of {took.documents} documents"
             return Judged(sent, True, f"good: {made} that the index leads to")
         what = f"leads to {took.documents} documents, of which {took.returned} are returned"

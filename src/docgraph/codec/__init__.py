@@ -1,4 +1,4 @@
-"""BSON to JSON and back: modes of output, lenient input, escaping of keys."""
+"""BSON and extended JSON codec: output modes, lenient input, key escaping."""
 
 from docgraph.codec.decode import decode, decode_json
 from docgraph.codec.encode import EncodeError, JsonMode, encode, fragment, to_json
@@ -10,12 +10,12 @@ from docgraph.codec.escape import (
     to_stored,
     unescape_keys,
 )
-from docgraph.codec.naming import name_id
-from docgraph.codec.scalars import BadValue
+from docgraph.codec.id_text import name_id
+from docgraph.codec.parse_scalars import InvalidScalar
 
 __all__ = [
-    "BadValue",
     "EncodeError",
+    "InvalidScalar",
     "JsonMode",
     "as_meant",
     "as_written",

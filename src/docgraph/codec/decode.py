@@ -1,10 +1,10 @@
-"""JSON to BSON values.
+"""Extended JSON decoder: JSON text to BSON values.
 
-Two readers, one meaning. Strict JSON is parsed by orjson (`pieces`: counted first, and a long text
-in parts) and its result converted in one walk; when orjson refuses the text, or the walk sees
-something that needs a closer look (an object that claims a type and is wrong, nesting, a number
-that orjson rounded, a key that stands twice), the parser of `lenient` reads the text again and
-decides, with line and column.
+Two parsers accept the same language. Strict JSON is parsed by orjson (`pieces`: values are counted
+first, and a long text is parsed in parts) and its result is converted in one walk. The parser of
+`lenient` parses the text again and decides, with line and column, in two cases: orjson rejects the
+text, or the walk finds something doubtful (an invalid object with a type key, deep nesting, a
+number that orjson rounded, a duplicate key).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 
 import orjson
 
+from docgraph.codec.bson_types import Int64
 from docgraph.codec.extended import TYPE_KEYS, build_value
 from docgraph.codec.lenient import MAX_DEPTH, build_error, parse
+from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, InvalidScalar, show
 from docgraph.codec.pieces import Irregular, count_keys, load
-from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, BadValue, show
-from docgraph.codec.types import Int64
 from docgraph.exchange.errors import BodyError
 
 __all__ = ["DEFAULT_DEPTH", "LENIENT_LIMIT", "decode", "decode_json"]
 
 DEFAULT_DEPTH = 100
 
-# The forgiving parser is about fifty times slower than orjson: a large text that is not strict JSON
-# is refused instead of keeping a worker busy for seconds.
+# The lenient parser is about fifty times slower than orjson: a large text that is not strict JSON
+# is rejected instead of blocking a worker for seconds.
 LENIENT_LIMIT = 1024 * 1024
 
 _LEAVES = frozenset({str, bool, type(None)})
@@ -34,12 +34,12 @@ _NUMBERS = frozenset({int, float})
 _EXACT = 2.0**63  # orjson turns integers beyond 64 bits into floats, none of them below this
 _DIGITS = 19
 _LONG_DIGITS = re.compile(rb"[0-9]{%d}" % _DIGITS)
-_SEARCHED = 64 * 1024  # bytes at a time: a search does not let other threads have their turn
+_SEARCHED = 64 * 1024  # bytes per step: a search blocks other threads
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
-    """The value that extended JSON, strict or in the notation of the shell, stands for.
+    """Decode extended JSON, strict or in the notation of the shell.
 
     Every failure is a `BodyError` with line and column.
     """
@@ -48,7 +48,7 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
         return _decode_fast(raw, max_depth, typed=True)
     except (_Doubt, Irregular):
         pass
-    except BodyError:  # of a short text the other parser can say where it is nested too deep
+    except BodyError:  # for a short text the other parser reports where it is nested too deep
         if len(raw) > LENIENT_LIMIT:
             raise
     except orjson.JSONDecodeError as error:
@@ -58,9 +58,9 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
 
 
 def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
-    """The value of strict JSON, with `{"$oid": …}` and its kind left as plain objects.
+    """Decode strict JSON; `{"$oid": …}` and similar objects remain plain objects.
 
-    Integers beyond 64 bits, keys that stand twice and deep nesting are refused here too.
+    Integers beyond 64 bits, duplicate keys and deep nesting are rejected here, too.
     """
     raw = _check_encoding(data)
     try:
@@ -76,23 +76,23 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
 
 
 class _Doubt(Exception):
-    """Something that the careful parser has to decide."""
+    """Raised for input that the lenient parser has to decide."""
 
 
 def _decode_fast(raw: bytes, max_depth: int, typed: bool) -> Any:
-    walk = _Walk(raw, min(max_depth, MAX_DEPTH), typed)
+    walk = _ValueWalk(raw, min(max_depth, MAX_DEPTH), typed)
     # In a list, so that one loop serves every value; its own level does not count.
     root = [load(raw)]
     walk.convert_array(root, 0)
-    # Every key that the text writes has its colon: as many colons as keys in the result, and none
-    # stood twice. Colons inside strings make a second, closer count necessary.
+    # Every key of the text has its colon: if there are as many colons as keys in the result, no key
+    # is a duplicate. Colons inside strings require a second, exact count.
     if walk.keys != raw.count(b":") and walk.keys != count_keys(raw):
         raise _Doubt
     return root[0]
 
 
-class _Walk:
-    """Converts in place what orjson made: large integers, objects that stand for values."""
+class _ValueWalk:
+    """Converts the result of orjson in place: large integers, objects that represent values."""
 
     __slots__ = ("_max_depth", "_nul", "_raw", "_rounded", "_special_keys", "_typed", "keys")
 
@@ -102,8 +102,8 @@ class _Walk:
         self._max_depth = max_depth
         self._typed = typed
         self._rounded: bool | None = None
-        # Searching the text once is far cheaper than looking at every key: a text without "$ has
-        # no type key, and NUL can only be written as an escape.
+        # Searching the text once is far cheaper than checking every key: a text without "$ has no
+        # type key, and NUL can only be written as an escape.
         self._nul = b"\\u0000" in raw
         self._special_keys = self._nul or (typed and (b'"$' in raw or b"\\u0024" in raw))
 
@@ -121,7 +121,7 @@ class _Walk:
             elif kind in _NUMBERS and not INT32_MIN <= value <= INT32_MAX:
                 values[index] = self._convert_large(value)
 
-    # The same loop again: a common function of one value would double the time of the walk.
+    # The same loop again: a shared function for one value would double the time of the walk.
     def _convert_object(self, document: dict[str, Any], depth: int) -> Any:
         if depth > self._max_depth:
             raise _Doubt
@@ -147,7 +147,7 @@ class _Walk:
             return document
         try:
             return build_value(document)
-        except BadValue:
+        except InvalidScalar:
             raise _Doubt from None
 
     def _convert_large(self, number: int | float) -> int | float:
@@ -160,7 +160,7 @@ class _Walk:
         return Int64(number) if self._typed else number
 
     def _is_rounded(self) -> bool:
-        """Whether a large float may have been written as an integer; looked up once."""
+        """Return whether a large float may have been written as an integer; checked once."""
         if self._rounded is None:
             starts = range(0, len(self._raw), _SEARCHED)
             self._rounded = any(
@@ -171,7 +171,7 @@ class _Walk:
 
 
 def _check_encoding(data: bytes | str) -> bytes:
-    """The bytes of the text, if they can be UTF-8; an error that says what they are if not."""
+    """Return the bytes if they can be UTF-8; else raise an error that names the encoding."""
     if isinstance(data, str):
         try:
             raw = data.encode()

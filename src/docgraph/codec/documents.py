@@ -1,7 +1,7 @@
-"""The documents in the body of a request to the REST API: JSON or a form.
+"""Request bodies of the REST API as documents: JSON or a form.
 
-The service stores what this gives, and permission rules judge what this gives: one reading for
-both, since two that differ would be a hole.
+The service stores this result, and permission rules check it. Both use one parser, because two that
+differ would be a security hole.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from docgraph.codec.form_data import FORMS, parse_form, refuse_forgery
-from docgraph.codec.types import Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
+from docgraph.codec.form_data import FORMS, parse_form, reject_forgery
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.exchange.request import Request
@@ -32,12 +32,12 @@ _TYPES: dict[type, str] = {
 
 
 async def read_documents(request: Request) -> Document | list[Document]:
-    """The document, or the documents, that the body holds; no body is an empty document."""
+    """Return the document or documents of the body; an empty document without a body."""
     if not request.is_given and not (await request.read_body()).strip():
         return {}
     content_type = request.content_type
     if not content_type or content_type in FORMS:
-        refuse_forgery(request)
+        reject_forgery(request)
     if content_type in FORMS:
         return await _read_form(request)
     if content_type and not content_type.startswith(_JSON):
@@ -52,12 +52,13 @@ async def read_documents(request: Request) -> Document | list[Document]:
 
 
 async def _read_form(request: Request) -> Document:
-    """Its fields, parsed once: rules and the service ask for the same."""
-    if request.form is None:
+    """Return the fields of a form; it is parsed once for rules and for the service."""
+    form = request.form
+    if form is None:
         content_type = request.headers.get("content-type") or ""
-        request.form = await request.run(lambda body, _: parse_form(body, content_type))
-    assert request.form is not None  # noqa: S101
-    return request.form
+        form = await request.run(lambda body, _: parse_form(body, content_type))
+        request.form = form
+    return form
 
 
 def _check(content: Any) -> Document | list[Document]:

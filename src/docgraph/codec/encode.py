@@ -1,19 +1,21 @@
-"""BSON values to JSON.
+"""Extended JSON encoder: BSON values to JSON.
 
-orjson writes everything it knows and asks a hook for the rest. It asks for neither `int` nor
-`float`, so the two modes that wrap plain numbers, and the rare values that orjson cannot write,
-take the careful way: one walk that builds a JSON-ready copy.
+orjson writes the types it knows and calls a hook for the rest. It calls the hook for neither `int`
+nor `float`. The two modes that wrap plain numbers, and the rare values that orjson cannot write,
+take a slower path: one walk that builds a JSON-ready copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from itertools import islice
 from math import isfinite
 from typing import Any
 
 import orjson
 
+from docgraph.codec.bson_types import Code, DBRef
 from docgraph.codec.forms import (
     FORMS,
     Form,
@@ -22,13 +24,13 @@ from docgraph.codec.forms import (
     plain_double_form,
     shell_double_form,
 )
-from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from docgraph.codec.types import Code, DBRef
+from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 __all__ = ["EncodeError", "JsonMode", "encode", "fragment", "to_json"]
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
+_TOGETHER = 10_000  # members of an object or array that are copied before they are written
 _SHOWN_PATH = 10
 _CONTAINERS = (dict, list, tuple)
 _NOT_FINITE: dict[JsonMode, Form] = {
@@ -39,7 +41,7 @@ _FINITE = frozenset({str, int, bool, type(None), *FORMS[JsonMode.STANDARD]})
 
 
 class EncodeError(TypeError):
-    """A value that has no JSON form, named by its path; a fault of the code that made it."""
+    """A value that has no JSON form, named by its path; a bug in the code that built it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -53,17 +55,17 @@ class EncodeError(TypeError):
 
 
 def encode(value: Any, mode: JsonMode = JsonMode.STANDARD) -> bytes:
-    """The JSON of a value in that mode (in `SHELL`, the notation of the MongoDB shell)."""
+    """Encode a value as JSON in that mode (`SHELL`: the notation of the MongoDB shell)."""
     return _ENCODERS[mode].encode(value)
 
 
 def to_json(value: Any, mode: JsonMode = JsonMode.STANDARD) -> Any:
-    """A copy that orjson writes without help, for embedding in something larger."""
+    """Return a copy that orjson writes without a hook, to embed in a larger value."""
     return _ENCODERS[mode].convert(value, 0)
 
 
 def fragment(value: Any, mode: JsonMode = JsonMode.STANDARD) -> orjson.Fragment:
-    """The JSON of a value for embedding in something larger; faster than `to_json`."""
+    """Return the JSON of a value to embed in a larger value; faster than `to_json`."""
     return orjson.Fragment(encode(value, mode))
 
 
@@ -84,12 +86,12 @@ class _Encoder:
         try:
             data = orjson.dumps(value, self._write_other, _OPTIONS)
         except orjson.JSONEncodeError:
-            # A lone surrogate, a key that is a subclass of str, or a value without a form: the
-            # careful way either writes it or names the place.
+            # A lone surrogate, a key that is a subclass of str, or a value without a form: the slow
+            # path either writes it or names its path.
             return self._encode_carefully(value)
-        # orjson writes null for NaN and the infinities and does not ask. Looking for them first
-        # would cost a walk over every answer; searching the output for "null" costs next to
-        # nothing, and only an answer that has one (a real null, mostly) is looked through.
+        # orjson writes null for NaN and the infinities without calling the hook. Searching for them
+        # first would cost a walk over every response. Searching the output for "null" costs next to
+        # nothing, and only a response that has one (a real null, mostly) is walked.
         if b"null" in data and _has_non_finite((value,)):
             return self._encode_carefully(value)
         return data
@@ -113,10 +115,10 @@ class _Encoder:
         return self._convert_other(value, depth)
 
     def _encode_carefully(self, value: Any) -> bytes:
-        return orjson.dumps(self.convert(value, 0))
+        return orjson.dumps(_InParts(self._mode).convert(value, 0))
 
     def _write_other(self, value: Any) -> Any:
-        """The hook of orjson: called for everything it does not know."""
+        """Convert a value of a type that orjson does not know; its hook."""
         form = self._forms.get(type(value))
         return form(value) if form else self.convert(value, 0)
 
@@ -183,6 +185,43 @@ class _Encoder:
         raise EncodeError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
+class _InParts(_Encoder):
+    """Writes the members of large objects and arrays in groups: a whole copy is large, too."""
+
+    __slots__ = ()
+
+    def _convert_object(self, document: Any, depth: int) -> Any:
+        if len(document) <= _TOGETHER:
+            return super()._convert_object(document, depth)
+        items = iter(document.items())
+        convert = super()._convert_object
+        return _join(b"{", b"}", lambda: convert(dict(islice(items, _TOGETHER)), depth))
+
+    def _convert_array(self, values: Any, depth: int) -> Any:
+        if len(values) <= _TOGETHER:
+            return super()._convert_array(values, depth)
+        starts = iter(range(0, len(values) + _TOGETHER, _TOGETHER))
+        convert = super()._convert_array
+
+        def convert_group() -> list[Any]:
+            start = next(starts)
+            try:
+                return convert(values[start : start + _TOGETHER], depth)
+            except EncodeError as error:
+                error.path[-1] += start
+                raise
+
+        return _join(b"[", b"]", convert_group)
+
+
+def _join(opening: bytes, closing: bytes, convert: Callable[[], Any]) -> orjson.Fragment:
+    """Join the JSON of all groups in one pair of brackets; the last group is empty."""
+    parts: list[bytes] = []
+    while group := convert():
+        parts.append(orjson.dumps(group)[1:-1])
+    return orjson.Fragment(opening + b",".join(parts) + closing)
+
+
 def _check_depth(depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise EncodeError(f"nested deeper than {_MAX_DEPTH} levels")
@@ -200,7 +239,7 @@ def _convert_key(key: Any) -> str:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Half a surrogate pair is no character: it becomes U+FFFD, as everywhere on the web."""
+    """Replace lone surrogates, which are no characters, by U+FFFD, as browsers do."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -209,7 +248,7 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _has_non_finite(values: Iterable[Any]) -> bool:
-    """Whether a NaN or an infinity stands somewhere in values that orjson has just written."""
+    """Return whether values that orjson has just written contain a NaN or an infinity."""
     for value in values:
         kind = type(value)
         if kind in _FINITE:

@@ -1,9 +1,9 @@
-"""MongoDB's idea of equality, in memory.
+"""Equality of values by the rules of MongoDB, in memory.
 
 Values are equal when their keys are. Numbers compare by value whatever their type (1 = 1.0 = Int64
 1 = Decimal128 1), NaN is equal to itself, a boolean is no number, binaries differ by subtype, and
 documents compare by their fields in order. Where people write documents as JSON, whose objects have
-no order (type resolvers, enums, access rules), `unordered_key` leaves the order out.
+no order (type resolvers, enums, access rules), `unordered_key` ignores the order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from math import isnan
 from typing import Any
 
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
@@ -37,17 +37,17 @@ _NAN = ("nan",)
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Whether MongoDB finds two values equal."""
+    """Return whether two values are equal for MongoDB."""
     return equality_key(left) == equality_key(right)
 
 
 def is_equal_unordered(left: Any, right: Any) -> bool:
-    """The same, with the fields of documents in any order."""
+    """Return whether two values are equal, with the fields of documents in any order."""
     return unordered_key(left) == unordered_key(right)
 
 
 def equality_key(value: Any) -> Key:
-    """A hashable key; two values have the same one exactly when MongoDB finds them equal."""
+    """Return a hashable key; two values have the same key exactly if MongoDB finds them equal."""
     kind = type(value)
     if kind in OWN_KEY:
         return value  # type: ignore[no-any-return]
@@ -56,7 +56,7 @@ def equality_key(value: Any) -> Key:
 
 
 def unordered_key(value: Any) -> Key:
-    """The same, with the fields of documents in any order."""
+    """Return a hashable key that ignores the order of the fields of documents."""
     return value if type(value) in OWN_KEY else equality_key(_sort_fields(value))
 
 
@@ -105,7 +105,7 @@ _KEYS: dict[type, Callable[[Any], Key]] = {
 
 
 def _inherited_key(value: Any) -> Key:
-    """The key of a value of a type of its own, such as a mapping of another kind."""
+    """Return the key of a value of another type, such as a different kind of mapping."""
     if isinstance(value, Mapping):
         return _document_key(value)
     if isinstance(value, list | tuple):

@@ -1,18 +1,18 @@
-"""Keys that MongoDB or its operators would misread, written so that they can be stored.
+"""Key escaping: stores keys with `$` and dots that MongoDB or its operators would misread.
 
 `$x` becomes `_$x`, a dot inside a key becomes `::`, and a string in an array that starts with `$`
-is prefixed too: this is how stored definitions have always looked. On top of it, what would be
-ambiguous gets a form of its own, so that reading gives back exactly what was written:
+is prefixed, too: stored definitions have always had this form. Ambiguous keys have additional
+forms, so that reading returns exactly what was written:
 
     _$x   ->  __$x       one underscore more, however many there are
     a:    ->  a::~c      a colon next to a colon or dot
     .~    ->  ::~d~      a dot in front of a tilde
 
-Plain keys, as in definitions that were put straight into the database, are read as they are.
+Plain keys, as in definitions that were inserted directly into the database, are read unchanged.
 
-People may write both forms, `$x` and `_$x`, and mean the same; each comes back as it was written:
-what is stored is the escaped form of what was written, and says so by a marker (`_escaping: 2`).
-What has no marker is older or somebody else's: there the two forms cannot be told apart.
+People may write both forms, `$x` and `_$x`, with the same meaning, and each is returned as it was
+written: the escaped form of the input is stored, with a marker (`_escaping: 2`). Documents without
+the marker are older or from another source: there the two forms cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _ESCAPED = re.compile(r"::(~[cd])?")
 
 
 def to_stored(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as it is stored, so that `as_written` gives back exactly this one."""
+    """Escape a document for storage; `as_written` returns exactly the original."""
     return {**escape_keys(_without_marker(document)), ESCAPING: _VERSION}
 
 
 def as_written(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored document, or a part of it, as its author wrote it."""
+    """Return a stored document, or a part of it, as its author wrote it."""
     return unescape_keys(_without_marker(stored))
 
 
 def as_meant(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with plain keys, whether it is stored, with a marker or without, or written."""
+    """Return a document with plain keys, from any form: stored with or without marker, written."""
     if document.get(ESCAPING) == _VERSION:
         document = as_written(document)
     return unescape_keys(_without_marker(document))
@@ -64,30 +64,30 @@ def _without_marker(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def escape_keys(document: dict[str, Any], *, root_paths: bool = False) -> dict[str, Any]:
-    """A copy with escaped keys; with `root_paths`, root keys are paths and keep their dots."""
+    """Return a copy with escaped keys; with `root_paths`, root keys are paths with dots."""
     escape_root = escape_path if root_paths else escape_key
     return {escape_root(key): _escape_value(value) for key, value in document.items()}
 
 
 def unescape_keys(document: dict[str, Any]) -> dict[str, Any]:
-    """A copy with the keys as they were before `escape_keys`."""
+    """Return a copy with the keys as they were before `escape_keys`."""
     return {unescape_key(key): _unescape_value(value) for key, value in document.items()}
 
 
 def escape_key(key: str) -> str:
-    """One key as it is stored."""
+    """Escape one key for storage."""
     if "." in key or ":" in key:
         key = _DOTS_AND_COLONS.sub(_escape_mark, key)
     return _escape_text(key)
 
 
 def escape_path(path: str) -> str:
-    """A path in dot notation whose single keys are stored escaped."""
+    """Escape the keys of a path in dot notation."""
     return ".".join(map(escape_key, path.split(".")))
 
 
 def unescape_key(key: str) -> str:
-    """One stored key as it was written."""
+    """Return one stored key as it was written."""
     if "::" in key:
         key = _ESCAPED.sub(_unescape_mark, key)
     return _unescape_text(key)

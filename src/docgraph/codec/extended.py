@@ -1,8 +1,8 @@
-"""Extended JSON objects (`{"$oid": …}` and its kind) to the values they stand for.
+"""Extended JSON objects (`{"$oid": …}` and similar) to BSON values.
 
-An object that has one of the type keys is that type or an error, with two exceptions that are also
-something else: `$regex` (a query operator, unless `$options` stands beside it and nothing more) and
-`$ref` (a reference needs `$id` too). Every other `$` key is an operator and stays as it is.
+An object that has one of the type keys is that type or an error, with two exceptions that have
+another meaning, too: `$regex` (a query operator, unless its only other key is `$options`) and
+`$ref` (a reference needs `$id`, too). Every other `$` key is an operator and remains unchanged.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from docgraph.codec.scalars import (
-    BadValue,
+from docgraph.codec.bson_types import Code, DBRef, MaxKey, MinKey
+from docgraph.codec.parse_scalars import (
+    InvalidScalar,
     build_date,
     build_regex,
     build_timestamp,
@@ -26,7 +27,6 @@ from docgraph.codec.scalars import (
     parse_uuid,
     show,
 )
-from docgraph.codec.types import Code, DBRef, MaxKey, MinKey
 
 __all__ = ["TYPE_KEYS", "build_value"]
 
@@ -36,7 +36,7 @@ _SUBTYPE = re.compile("[0-9a-fA-F]{1,2}")
 
 
 def build_value(document: Document) -> Any:
-    """The value of an object that has a type key; its own values are already built."""
+    """Build the value of an object with a type key; its own values are already built."""
     if len(document) == 1:
         ((key, given),) = document.items()
         return _ALONE[key](given)
@@ -54,13 +54,13 @@ def _build_other(document: Document) -> Any:
     if key in _OPERATORS:
         return document
     extra = next(other for other in document if other != key)
-    raise BadValue(f"{key} cannot stand beside the key {show(extra)}")
+    raise InvalidScalar(f"{key} cannot stand beside the key {show(extra)}")
 
 
 def _from_text(key: str, parse: Callable[[str], Any]) -> Callable[[Any], Any]:
     def build(given: Any) -> Any:
         if type(given) is not str:
-            raise BadValue(f"{key} takes a string")
+            raise InvalidScalar(f"{key} takes a string")
         return parse(given)
 
     return build
@@ -69,7 +69,7 @@ def _from_text(key: str, parse: Callable[[str], Any]) -> Callable[[Any], Any]:
 def _constant(key: str, expected: Any, make: Callable[[], Any]) -> Callable[[Any], Any]:
     def build(given: Any) -> Any:
         if type(given) is not type(expected) or given != expected:
-            raise BadValue(f"{key} takes {str(expected).lower()} and nothing else")
+            raise InvalidScalar(f"{key} takes {str(expected).lower()} and nothing else")
         return make()
 
     return build
@@ -84,7 +84,7 @@ def _build_date(given: Any) -> Any:
         return parse_date(given)
     if isinstance(given, int) and given is not True and given is not False:
         return build_date(given)
-    raise BadValue('$date takes milliseconds, an ISO 8601 text or {"$numberLong": "…"}')
+    raise InvalidScalar('$date takes milliseconds, an ISO 8601 text or {"$numberLong": "…"}')
 
 
 def _build_binary(given: Any) -> Any:
@@ -105,7 +105,7 @@ def _build_regular_expression(given: Any) -> Any:
 def _build_regex(document: Document, pattern: Any, options: Any) -> Any:
     if isinstance(pattern, str) and isinstance(options, str):
         return build_regex(pattern, options)
-    return document  # an operator whose pattern or options are still to be filled in
+    return document  # an operator whose pattern or options are variables
 
 
 def _build_timestamp(given: Any) -> Any:
@@ -115,7 +115,7 @@ def _build_timestamp(given: Any) -> Any:
 
 def _build_code(_document: Document, code: Any, scope: Any) -> Any:
     if not isinstance(scope, dict):
-        raise BadValue("$scope takes an object")
+        raise InvalidScalar("$scope takes an object")
     return Code(_text(code, "$code"), scope)
 
 
@@ -127,7 +127,7 @@ def _build_reference(document: Document) -> Any:
 
 def _build_pointer(given: Any) -> Any:
     if not isinstance(given, DBRef):
-        raise BadValue("$dbPointer takes an object with $ref and $id")
+        raise InvalidScalar("$dbPointer takes an object with $ref and $id")
     return given
 
 
@@ -135,26 +135,26 @@ def _parse_subtype(given: Any) -> int:
     if isinstance(given, int) and not isinstance(given, bool):  # the old form allows a number
         return given
     if not _SUBTYPE.fullmatch(_text(given, "a binary subtype")):
-        raise BadValue("a binary subtype is one or two hexadecimal digits")
+        raise InvalidScalar("a binary subtype is one or two hexadecimal digits")
     return int(given, 16)
 
 
 def _inner(given: Any, key: str, *names: str) -> Document:
     if not isinstance(given, dict) or given.keys() != set(names):
-        raise BadValue(f"{key} takes an object with {' and '.join(names)}")
+        raise InvalidScalar(f"{key} takes an object with {' and '.join(names)}")
     return given
 
 
 def _text(given: Any, name: str) -> str:
     if not isinstance(given, str):
-        raise BadValue(f"{name} takes a string")
+        raise InvalidScalar(f"{name} takes a string")
     return given
 
 
 _REFERENCE = frozenset({"$ref", "$id", "$db"})
-_OPERATORS = frozenset({"$regex", "$ref"})  # keys that may also be something else
+_OPERATORS = frozenset({"$regex", "$ref"})  # keys that may also have another meaning
 
-# What a type key makes of its value when it stands alone, as nearly all of them do.
+# The builders of type keys that are alone in their object, as nearly all of them are.
 _ALONE: dict[str, Callable[[Any], Any]] = {
     "$oid": _from_text("$oid", parse_object_id),
     "$numberInt": _from_text("$numberInt", parse_int),
@@ -175,7 +175,7 @@ _ALONE: dict[str, Callable[[Any], Any]] = {
     "$regex": _operator("$regex"),
     "$ref": _operator("$ref"),
 }
-# Type keys that stand beside one other key, with nothing more in the object.
+# Type keys that have exactly one other key next to them.
 _PAIRS: dict[str, tuple[str, Callable[[Document, Any, Any], Any]]] = {
     "$binary": ("$type", _build_old_binary),
     "$code": ("$scope", _build_code),

@@ -1,9 +1,10 @@
-"""Form bodies as documents: each field is a property, its value JSON where it can be.
+"""Form bodies (urlencoded, multipart) as documents, with protection against CSRF.
 
     name=Ada&tags=["x"]&born={"$date":0}     {"name": "Ada", "tags": ["x"], "born": <date>}
 
-A browser sends forms without asking first (they are "simple" requests), also for a page of another
-origin and with what the victim is known by; `refuse_forgery` is against that.
+Each field is a property; its value is JSON if it parses as JSON. A browser sends forms without a
+preflight ("simple" requests), also for a page of another origin and with the victim's credentials;
+`reject_forgery` prevents that.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from docgraph.codec.decode import decode
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaType
-from docgraph.exchange.pages import Page
+from docgraph.exchange.origin import RequestOrigin
 from docgraph.exchange.request import Request
 
-__all__ = ["FORMS", "MAX_FORM", "parse_form", "refuse_forgery"]
+__all__ = ["FORMS", "MAX_FORM", "parse_form", "reject_forgery"]
 
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -35,12 +36,12 @@ _MAX_PART_HEADER = 4096  # bytes of one line
 _WINDOW = 64 * 1024
 _PLAIN_ENCODINGS = frozenset((b"7bit", b"8bit", b"binary"))
 
-# What the library would log are bytes of callers.
+# The library would log bytes of callers.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 
 def parse_form(body: bytes, content_type: str) -> Document:
-    """The document of a form; of a repeated field the first value counts."""
+    """Parse a form to a document; the first value of a repeated field counts."""
     if len(body) > MAX_FORM:
         raise BodyTooLarge(
             f"a form is larger than {MAX_FORM} bytes", hint="send the document as JSON"
@@ -53,12 +54,12 @@ def parse_form(body: bytes, content_type: str) -> Document:
     return document
 
 
-def refuse_forgery(request: Request) -> None:
-    """Refuse a body that a foreign page sent, or could have sent, without asking first."""
+def reject_forgery(request: Request) -> None:
+    """Reject a body that a foreign page sent, or could have sent, without a preflight."""
     page, headers = request.page, request.headers
-    # A cookie may be what the caller is known by, also to plugins and to rules; a header wins.
+    # A cookie may authenticate the caller, also for plugins and rules; a header takes precedence.
     by_cookie = "cookie" in headers and "authorization" not in headers
-    if page is Page.FOREIGN or (page is Page.UNKNOWN and by_cookie):
+    if page is RequestOrigin.FOREIGN or (page is RequestOrigin.UNKNOWN and by_cookie):
         raise UnsupportedMediaType(
             "a browser has to say that the body is JSON",
             hint="send it with Content-Type: application/json",

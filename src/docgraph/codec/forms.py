@@ -1,8 +1,8 @@
-"""The JSON forms of BSON values, one table from type to form for each mode.
+"""JSON forms of BSON values: one table from type to form for each mode.
 
 A form is a function from the value to something that orjson writes: a string, a number, an object,
-or, for the shell's notation, a fragment of text. Containers and plain numbers are not in here: they
-are the business of `encode`.
+or, for the shell's notation, a fragment of text. Containers and plain numbers are not included:
+`encode` handles them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from docgraph.codec.scalars import (
-    INT32_MAX,
-    INT32_MIN,
-    build_date,
-    build_millis,
-    render_decimal,
-    render_far_date,
-)
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
     Decimal128,
@@ -37,6 +29,14 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.parse_scalars import (
+    INT32_MAX,
+    INT32_MIN,
+    build_date,
+    build_millis,
+    render_decimal,
+    render_far_date,
+)
 
 __all__ = ["FORMS", "Form", "JsonMode", "double_form", "plain_double_form", "shell_double_form"]
 
@@ -44,9 +44,9 @@ Form = Callable[[Any], Any]
 
 
 class JsonMode(StrEnum):
-    """How values that JSON does not know are written."""
+    """How values of types without a JSON equivalent are written."""
 
-    STANDARD = "standard"  # of the REST API unless asked otherwise
+    STANDARD = "standard"  # the default of the REST API
     STRICT = "strict"  # extended JSON 1
     EXTENDED = "extended"
     RELAXED = "relaxed"
@@ -65,25 +65,25 @@ _OPTIONS = (
     (re.UNICODE, "u"),
     (re.VERBOSE, "x"),
 )
-_MAX_SAFE = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
-# A regular expression that is read back unchanged between slashes, its own ones escaped.
+_MAX_SAFE = 2**53 - 1  # of the integers that every JSON parser reads exactly
+# A regular expression that parses unchanged between slashes, with its own slashes escaped.
 _BETWEEN_SLASHES = re.compile(
     r"(?!\*)(?:[^\\\[\]\x00-\x1f]|\\[^/\x00-\x1f]|\[(?:[^\\\]\x00-\x1f]|\\[^/\x00-\x1f])*\])+"
 )
 
 
 def double_form(number: float) -> dict[str, str]:
-    """`{"$numberDouble": "1.5"}`, with the names that JSON lacks for what is not finite."""
+    """Return `{"$numberDouble": "1.5"}`, with names for non-finite numbers, which JSON lacks."""
     return {"$numberDouble": repr(number) if isfinite(number) else _name_of(number)}
 
 
 def shell_double_form(number: float) -> Any:
-    """`NaN`, `Infinity`, `-Infinity` as the shell writes them."""
+    """Return `NaN`, `Infinity`, `-Infinity` as the shell writes them."""
     return orjson.Fragment(_name_of(number))
 
 
 def plain_double_form(number: float) -> str:
-    """`"NaN"`, `"Infinity"`, `"-Infinity"`."""
+    """Return `"NaN"`, `"Infinity"`, `"-Infinity"`."""
     return _name_of(number)
 
 
@@ -114,9 +114,9 @@ def _date_millis(value: DatetimeMS) -> Any:
 
 
 def _relaxed_date(value: datetime | DatetimeMS) -> Any:
-    """ISO 8601 between 1970 and 9999, milliseconds outside, as the specification of BSON has it.
+    """Return ISO 8601 between 1970 and 9999, else milliseconds, as extended JSON specifies.
 
-    Digits of the second that say nothing are left out: `.26Z`, not `.260Z`.
+    Trailing zeros of the second are omitted: `.26Z`, not `.260Z`.
     """
     millis = _millis(value)
     date = build_date(millis)
@@ -174,7 +174,7 @@ def _plain_long(value: int) -> int | str:
 
 
 def _plain_date(value: datetime | DatetimeMS) -> str:
-    """ISO 8601, always with milliseconds, so that texts sort as dates do."""
+    """Return ISO 8601, always with milliseconds, so that texts sort as dates do."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return f"{value.isoformat(timespec='milliseconds')}Z"
     date = build_date(_millis(value))
@@ -190,7 +190,7 @@ def _plain_binary(value: bytes) -> str:
 
 
 def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
-    """The last slash ends the pattern: none of its own need an escape."""
+    """Return `/pattern/options`; the last slash ends the pattern, so none needs an escape."""
     pattern, options = _regex_parts(value)
     return f"/{pattern}/{options}"
 
@@ -246,7 +246,7 @@ _STANDARD: dict[type, Form] = {
     re.Pattern: _regex,
     MinKey: lambda _: {"$minKey": 1},
     MaxKey: lambda _: {"$maxKey": 1},
-    UUID: str,  # orjson writes it so; the store returns binary of subtype 4 instead
+    UUID: str,  # as orjson does; the store returns binary of subtype 4 instead
 }
 _MARKED_LONGS = _STANDARD | {Int64: _long}
 _GRAPHQL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}

@@ -1,9 +1,9 @@
-"""A forgiving parser of extended JSON that knows line and column of everything.
+"""Lenient parser of extended JSON, which reports line and column of every mistake.
 
-It reads what people write by hand: JSON, plus single quotes, bare keys, comments, a comma too many,
+It reads what people write by hand: JSON, plus single quotes, bare keys, comments, trailing commas,
 line breaks inside strings, and the notation of the MongoDB shell (`ObjectId("…")`, `/re/i`, `NaN`).
-It is the authority on what is accepted; `decode` is only a faster way to the same values. Nesting
-is bounded, so the recursion is; every refusal is a `BodyError`.
+It defines what is accepted; `decode` is only a faster way to the same values. Nesting is bounded,
+and so is the recursion; every rejection is a `BodyError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from docgraph.codec.extended import TYPE_KEYS, build_value
-from docgraph.codec.scalars import BadValue, build_regex, parse_number, show
+from docgraph.codec.parse_scalars import InvalidScalar, build_regex, parse_number, show
 from docgraph.codec.shell import CALLS, CONSTANTS, call
 from docgraph.exchange.errors import BodyError
 
@@ -20,8 +20,8 @@ __all__ = ["MAX_DEPTH", "build_error", "parse"]
 
 MAX_DEPTH = 200  # of documents in MongoDB, and safely below Python's recursion limit
 
-# No possessive quantifiers and no atomic groups: `re` of Python 3.11.2 (Debian 12) gets them wrong.
-# A group that repeats costs memory per round, so what repeats without a bound is a loop below.
+# No possessive quantifiers and no atomic groups: `re` of Python 3.11.2 (Debian 12) has bugs in
+# them. A group that repeats costs memory per round, so unbounded repetitions are loops below.
 _SPACE = re.compile(r"[ \t\r\n\f\v]*")
 _MAY_BE_PASSED = frozenset(" \t\r\n\f\v/")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
@@ -36,16 +36,16 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | 
 _SURROGATES = range(0xD800, 0xE000)
 _HIGH_SURROGATES = range(0xD800, 0xDC00)
 _LOW_SURROGATES = range(0xDC00, 0xE000)
-_END = ""  # what `_peek` gives at the end of the text
+_END = ""  # the result of `_peek` at the end of the text
 
 
 def parse(text: str, *, max_depth: int, typed: bool = True) -> Any:
-    """The value that the text writes; `typed=False` leaves `{"$oid": …}` and its kind alone."""
-    return _Parser(text, min(max_depth, MAX_DEPTH), typed).parse()
+    """Parse a text; `typed=False` leaves `{"$oid": …}` and similar objects unchanged."""
+    return _LenientParser(text, min(max_depth, MAX_DEPTH), typed).parse()
 
 
 def build_error(text: str, position: int, message: str) -> BodyError:
-    """The error for that place of the text."""
+    """Build the error for that position of the text."""
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
     return BodyError(
@@ -53,7 +53,7 @@ def build_error(text: str, position: int, message: str) -> BodyError:
     )
 
 
-class _Parser:
+class _LenientParser:
     """One parse: the text, the position in it, and the path of keys that leads there."""
 
     __slots__ = ("_max_depth", "_path", "_position", "_text", "_typed")
@@ -213,7 +213,7 @@ class _Parser:
         return self._built(start, build_regex, pattern, self._text[end + 1 : flags])
 
     def _regex_end(self) -> int:
-        """Where the slash is that ends the regular expression which starts here."""
+        """Return the position of the slash that ends the regular expression at this position."""
         text, position, in_class = self._text, self._position + 1, False
         while True:
             position = _skip(_REGEX_CHUNK, text, position)
@@ -256,13 +256,13 @@ class _Parser:
     def _built(self, start: int, build: Any, *arguments: Any) -> Any:
         try:
             return build(*arguments)
-        except BadValue as error:
+        except InvalidScalar as error:
             path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self._path)
             where = f" (at {show(path.removeprefix('.'), 200)})" if path else ""
             raise self._error(f"{error}{where}", start) from None
 
     def _next(self) -> str:
-        """The next character that is neither space nor comment; the position moves to it."""
+        """Move to the next character that is neither space nor comment, and return it."""
         char = self._text[self._position : self._position + 1]
         if char in _MAY_BE_PASSED:
             self._position = self._skip_space(self._position)
@@ -288,7 +288,7 @@ class _Parser:
 
 
 def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Where the characters end that the pattern, which matches the empty text too, passes over."""
+    """Return where the match of the pattern, which may be empty, ends."""
     match = pattern.match(text, position)
     assert match is not None  # noqa: S101
     return match.end()

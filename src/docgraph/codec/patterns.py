@@ -1,8 +1,8 @@
-"""Regular expressions that people bring: rules, paths of roles, whatever comes from outside.
+"""Regular expressions from outside (rules, role paths), matched by RE2 in linear time (ReDoS).
 
-They are matched by RE2, on the event loop: the time grows with the text and the pattern, and never
-with the number of ways to match. What RE2 does not know (lookaround, backreferences, …) is refused
-when the pattern is compiled.
+They run on the event loop: the time grows with the text and the pattern, and never with the number
+of ways to match. Syntax that RE2 does not support (lookaround, backreferences, …) is rejected when
+the pattern is compiled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import re2  # type: ignore[import-untyped]
 __all__ = ["MAX_PATTERN", "BadPattern", "Pattern", "Untriable"]
 
 MAX_PATTERN: Final = 4096  # characters
-_MAX_MEMORY: Final = 1 << 20  # bytes of one compiled pattern, with what matching it remembers
-# RE2 looks at every byte of the text with every instruction of the pattern in the worst case. Four
-# million such steps are less than a tenth of a second; the pattern `a{1000}` has 1005 instructions.
+_MAX_MEMORY: Final = 1 << 20  # bytes of one compiled pattern, including its matching state
+# In the worst case, RE2 runs every instruction of the pattern on every byte of the text. Four
+# million such steps take less than a tenth of a second; the pattern `a{1000}` has 1005
+# instructions.
 _MAX_STEPS: Final = 4_000_000
-# A class such as \p{L} has a thousand instructions, of which few are ever looked at together.
+# A class such as \p{L} has a thousand instructions, of which few are ever active together.
 _ALWAYS_TRIED: Final = 1024  # bytes
 
 _LOOKAROUND: Final = "lookaround is not known"
@@ -42,14 +43,14 @@ _ADVICE: Final = {
     "*+": "possessive repetitions are not known; write one sign",
     "?+": "possessive repetitions are not known; write one sign",
 }
-# Escapes, quotations and classes, so that the last two groups are what they seem to be.
+# Skips escapes, quotations and classes, so that the last two groups match real syntax only.
 _SCAN: Final = re.compile(
     r"\\Q.*?(?:\\E|\Z)|(\\C)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\{,[0-9]+\})", re.DOTALL
 )
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be used; `construct` is the part of it that is to blame, if known."""
+    """A pattern that cannot be used; `construct` is the invalid part of it, if known."""
 
     def __init__(self, reason: str, construct: str = "") -> None:
         super().__init__(reason)
@@ -57,7 +58,7 @@ class BadPattern(ValueError):
 
 
 class Untriable(ValueError):
-    """A text that a pattern is not tried on: too long for it, or no text that can be encoded."""
+    """A text that is not matched: too long for the pattern, or not encodable."""
 
 
 class Pattern:
@@ -84,11 +85,11 @@ class Pattern:
         self.longest = max(_ALWAYS_TRIED, _MAX_STEPS // steps)  # bytes of a text
 
     def search(self, text: str) -> tuple[str | None, ...] | None:
-        """What is found first, and its groups; None where nothing is. Raises `Untriable`."""
+        """Return the first match and its groups, or None. Raise `Untriable`."""
         return self._match(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> tuple[str | None, ...] | None:
-        """The same for the text as a whole."""
+        """Return the match of the whole text and its groups, or None. Raise `Untriable`."""
         return self._match(self._compiled.fullmatch, text)
 
     def _match(self, find: Any, text: str) -> tuple[str | None, ...] | None:
@@ -103,7 +104,7 @@ class Pattern:
 
 
 def _check_differences(text: str) -> None:
-    """Refuse what RE2 takes for something else than everybody means by it."""
+    """Reject syntax that RE2 interprets differently from other engines."""
     for found in _SCAN.finditer(text):
         if found[1]:
             raise BadPattern("\\C is not known", "\\C")

@@ -1,9 +1,9 @@
-"""Strict JSON, counted by a scan of its bytes and decoded piece by piece.
+"""Large JSON bodies: counts values by a scan of the bytes, and decodes piece by piece.
 
-orjson does not release the interpreter: a text of a million values would keep every other thread,
-and so the event loop, waiting for half a second. A long text is cut at commas instead. Each piece
-is completed with the brackets that are open at its ends, decoded, and merged with the one before
-it; between two pieces others have their turn. All scans are calls of `bytes` on short windows.
+orjson does not release the GIL: a text of a million values would block every other thread, and so
+the event loop, for half a second. A long text is split at commas instead. Each piece is completed
+with the brackets that are open at its ends, decoded, and merged with the previous one; between two
+pieces other threads run. All scans are calls of `bytes` methods on short windows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import orjson
 
 from docgraph.exchange.errors import BodyError, BodyTooLarge
 
-__all__ = ["MAX_VALUES", "Irregular", "check_size", "check_values", "count_keys", "load"]
+__all__ = [
+    "MAX_VALUES",
+    "Irregular",
+    "check_size",
+    "check_values",
+    "count_keys",
+    "load",
+    "walk_levels",
+]
 
 MAX_VALUES: Final = 1_000_000
 
@@ -24,13 +32,13 @@ _MAX_CHECKED: Final = 20_000
 
 _AT_ONCE: Final = 50_000  # values that orjson reads in some 10 ms
 _WINDOW: Final = 64 * 1024
-_MAX_DEPTH: Final = 254  # more than any reader of ours allows, and as much as orjson writes
-_MOST_BETWEEN: Final = 4 * _MAX_DEPTH  # brackets, or pieces of text, without a comma among them
+_MAX_DEPTH: Final = 254  # more than any of our parsers allows, and as much as orjson writes
+_MAX_BETWEEN: Final = 4 * _MAX_DEPTH  # brackets, or pieces of text, without a comma between them
 _BRACKETS: Final = b"[]{}"
 _NO_BRACKET: Final = bytes(set(range(256)) - set(_BRACKETS))
 _WHITESPACE: Final = b" \t\r\n"
 _CLOSING: Final = {"[": "]", "{": "}"}
-# Takes the place of what a piece leaves out of an object; a sender cannot know it.
+# Replaces the part of an object that a piece omits; a sender cannot know it.
 _KEY: Final = secrets.token_hex(8)
 _OPENING: Final = {"[": "[", "{": f'{{"{_KEY}":'}
 
@@ -38,13 +46,13 @@ Container = list[Any] | dict[str, Any]
 
 
 class Irregular(Exception):
-    """Nested too deep, or with a key that stands twice: nothing that can be merged."""
+    """Nested too deep, or with a duplicate key: not mergeable."""
 
 
 class _Window(NamedTuple):
-    """A part of the text that ends in front of a comma, or with the text.
+    """A part of the text that ends before a comma, or with the text.
 
-    `structure` is what of it stands outside of strings, with a quote for each string.
+    `structure` is its part outside of strings, with a quote for each string.
     """
 
     start: int
@@ -53,13 +61,33 @@ class _Window(NamedTuple):
 
 
 def check_values(raw: bytes, limit: int = MAX_VALUES) -> None:
-    """Raise `BodyTooLarge` when the text has more values than the limit.
+    """Raise `BodyTooLarge` if the text has more values than the limit.
 
-    Every scalar, array and object is one, the outermost included; keys are not counted. A text
-    that has to be counted and is nested too deep for every reader is a `BodyError`.
+    Every scalar, array and object counts, the outermost included; keys do not. A text that must be
+    counted and is nested too deep for every parser is a `BodyError`.
     """
     if _estimate(raw) > limit:
         _scan_values(raw, limit)
+
+
+def walk_levels(value: Any, what: str, limit: int) -> Iterator[list[Any]]:
+    """Yield the values of each level of decoded JSON, without recursion.
+
+    Raise `BodyError` when there are more levels below the first than the limit.
+    """
+    level = [value]
+    for _ in range(limit + 1):
+        yield level
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below.extend(one.values())
+            elif isinstance(one, list):
+                below.extend(one)
+        if not below:
+            return
+        level = below
+    raise BodyError(f"{what} is nested deeper than {limit} levels")
 
 
 def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
@@ -77,7 +105,7 @@ def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
 
 
 def load(raw: bytes) -> Any:
-    """What `orjson.loads` makes of the text, without keeping other threads waiting for long.
+    """Parse the text like `orjson.loads`, without blocking other threads for long.
 
     Raises `BodyTooLarge`, `BodyError`, `orjson.JSONDecodeError` or `Irregular`.
     """
@@ -97,17 +125,17 @@ def load(raw: bytes) -> Any:
 
 
 def count_keys(raw: bytes) -> int:
-    """How many keys the text writes, those that stand twice included."""
+    """Return how many keys the text has, duplicates included."""
     return sum(structure.count(b":") for structure in _scan(raw))
 
 
 def _estimate(raw: bytes) -> int:
-    """As many values as there can be: marks inside of strings count, too."""
+    """Return an upper bound of the number of values: marks inside strings count, too."""
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{") + 1
 
 
 def _scan_values(raw: bytes, limit: int) -> None:
-    """Stop at the first window with too many values, or at the end of which too much is open.
+    """Stop at the first window with too many values, or with too many open brackets at its end.
 
     Each comma adds a value, and each bracket the first one in it, unless it is empty.
     """
@@ -117,10 +145,11 @@ def _scan_values(raw: bytes, limit: int) -> None:
         depth += opened - structure.count(b"]") - structure.count(b"}")
         if depth > _MAX_DEPTH:
             raise _too_deep()
-        joined = last + structure[:1]  # brackets may stand on both sides of an edge
+        joined = last + structure[:1]  # a pair of brackets may span two windows
         empty = sum(one.count(pair) for one in (structure, joined) for pair in (b"[]", b"{}"))
         total += structure.count(b",") + opened - empty
-        # A bracket at the edge is counted with its value; whether it is empty, is seen next.
+        # A bracket at the edge is counted with its value; the next window shows whether it is
+        # empty.
         if total > limit + structure.endswith((b"[", b"{")):
             raise _too_many(limit)
         last = structure[-1:] or last
@@ -137,11 +166,11 @@ def _too_deep() -> BodyError:
 
 
 def _scan(raw: bytes) -> Iterator[bytes]:
-    """What stands outside of strings, in windows of one size: whatever the text, little memory."""
+    """Yield the text outside of strings, in windows of one size: little memory for any text."""
     start, is_inside = 0, False
     while start < len(raw):
         text = raw[start : start + _WINDOW]
-        if (len(text) - len(text.rstrip(b"\\"))) % 2:  # what it escapes belongs to it
+        if (len(text) - len(text.rstrip(b"\\"))) % 2:  # the escaped character belongs to it
             text = raw[start : start + _WINDOW + 1]
         start += len(text)
         pieces = _split(text)
@@ -152,14 +181,14 @@ def _scan(raw: bytes) -> Iterator[bytes]:
 
 
 def _split(text: bytes) -> list[bytes]:
-    """Outside of a string, inside, outside …"""
+    """Split at quotes: outside of a string, inside, outside …"""
     if b"\\" in text:  # an escaped quote ends no string
         text = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     return text.split(b'"')
 
 
 def _cut(raw: bytes) -> Iterator[_Window]:
-    """The parts of the text, each but the last with a comma behind it that is in no string."""
+    """Yield the parts of the text, all but the last followed by a comma outside of strings."""
     start, size = 0, _WINDOW
     while True:
         end = min(start + size, len(raw))
@@ -167,7 +196,7 @@ def _cut(raw: bytes) -> Iterator[_Window]:
         if end == len(raw):
             yield _Window(start, end, _build_structure(pieces[::2]))
             return
-        last = len(pieces) - 1 & ~1  # a string that has no end here is left out
+        last = len(pieces) - 1 & ~1  # a string that does not end here is left out
         while last >= 0 and b"," not in pieces[last]:
             last -= 2
         if last < 0:
@@ -185,14 +214,14 @@ def _build_structure(pieces: list[bytes]) -> bytes:
 
 
 def _check_dense(pieces: list[bytes]) -> None:
-    """Between two commas JSON closes and opens a few brackets, each with one key at most."""
+    """Reject too many brackets or keys between two commas, where valid JSON has few."""
     brackets = b"".join(pieces[::2]).translate(None, _NO_BRACKET)
-    if len(pieces) > _MOST_BETWEEN or len(brackets) > _MOST_BETWEEN:
+    if len(pieces) > _MAX_BETWEEN or len(brackets) > _MAX_BETWEEN:
         raise _too_deep()
 
 
 def _follow(stack: str, window: _Window, raw: bytes) -> str:
-    """The brackets that are open behind the window, those in front of it being the stack."""
+    """Return the brackets that are open after the window; `stack` has those before it."""
     brackets = window.structure.translate(None, _NO_BRACKET)
     for _ in range(_MAX_DEPTH):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
@@ -211,7 +240,7 @@ def _follow(stack: str, window: _Window, raw: bytes) -> str:
         if len(stack) > _MAX_DEPTH:
             raise Irregular
     is_end = window.end == len(raw)
-    # Open at the end of the text; in front of a comma: closed, or opened with nothing in it.
+    # Misplaced: open brackets at the end of the text; before a comma, none or an empty one.
     if bool(stack) is is_end or (not is_end and window.structure.endswith((b"[", b"{"))):
         raise _misplaced(raw, window.end)
     return stack
@@ -223,7 +252,7 @@ def _misplaced(raw: bytes, position: int) -> orjson.JSONDecodeError:
 
 
 def _decode(raw: bytes, window: _Window, stack: str, following: str) -> Any:
-    """The piece with the brackets that are open in front of it and behind it."""
+    """Decode the piece, completed with the brackets that are open before and after it."""
     opening = "".join(map(_OPENING.__getitem__, stack)) + ("null," if stack else "")
     closing = "".join(map(_CLOSING.__getitem__, reversed(following)))
     piece = b"".join((opening.encode(), raw[window.start : window.end], closing.encode()))
@@ -237,7 +266,7 @@ def _decode(raw: bytes, window: _Window, stack: str, following: str) -> Any:
 
 
 def _merge(root: Container, part: Container, stack: str) -> None:
-    """Add the part to the containers that were open behind the one before it."""
+    """Merge the part into the containers that were open after the previous one."""
     container: Any = root
     added: Any = part
     for _ in stack:
@@ -247,6 +276,6 @@ def _merge(root: Container, part: Container, stack: str) -> None:
         elif isinstance(container, dict) and isinstance(added, dict):
             is_open, continued = container[next(reversed(container))], added.pop(_KEY)
             container.update(added)
-        else:  # a key stands twice: another value than the open one is at its place
+        else:  # a duplicate key replaced the open value
             raise Irregular
         container, added = is_open, continued

@@ -1,13 +1,14 @@
-"""`json-path-roles`: where the roles of a user stand, read in one way by whoever needs them.
+"""Path to the roles of a user (`json-path-roles`), shared by authentication and authorization.
 
-Those who log users in and those who guard the users read the same documents with this, so that
-nobody can have a role in the eyes of the one and not of the other.
+The code that authenticates users and the code that protects the users' collection read the same
+documents with it, so that both always see the same roles.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
@@ -29,12 +30,12 @@ _KEPT_PATTERNS: Final = 100
 
 
 class RolesPath:
-    """A JSON path (RFC 9535), compiled; raises `ConfigError`.
+    """A compiled JSON path (RFC 9535); raises `ConfigError`.
 
-    `place` is where roles can be written, in dot notation, and `exact` the same where a condition
-    on that place tells who has a role; `property` is the one property that everything the path
-    looks at lies below (None: it could be any). With `is_monotone` nothing becomes a role because
-    something else is taken away or changed.
+    `place` is where roles can be written, in dot notation. `exact` is the same if a condition on it
+    decides exactly who has a role. `property` is the one property that contains everything the path
+    reads (None: it could be any). With `is_monotone`, removing or changing something never adds a
+    role.
     """
 
     __slots__ = ("_names_one", "_query", "exact", "is_monotone", "place", "property", "text")
@@ -57,7 +58,7 @@ class RolesPath:
         plain = _PLAIN_PATH.fullmatch(text)
         self.text = text
         self.place = plain[1][1:] if plain else None
-        # `[*]` also takes the values of an object, and the texts in arrays inside an array.
+        # `[*]` also matches the values of an object, and the texts in arrays inside an array.
         self.exact = None if text.endswith("[*]") else self.place
         self.property = _find_property(query)
         self.is_monotone = not any(_selects(one) for one in _selectors(query))
@@ -65,15 +66,15 @@ class RolesPath:
         self._names_one = query.singular_query()
 
     def read(self, document: Document) -> tuple[str, ...] | None:
-        """The roles; None when what stands there is no list. What is not text is no role."""
+        """Return the roles; None if the value is no list. Values other than text are no roles."""
         try:
             found = self._query.findall(document)
-        except JSONPathError:  # nested beyond its bound
+        except JSONPathError:  # nested beyond its limit
             return None
         if self._names_one and found and not isinstance(found[0], list):
             return None
         flat = [role for one in found for role in (one if isinstance(one, list) else [one])]
-        # Not `isinstance`: JavaScript code of the database is a kind of text here, and no role.
+        # Not `isinstance`: JavaScript code of the database is a subclass of str here, and no role.
         return tuple(dict.fromkeys(role for role in flat if type(role) is str))
 
 
@@ -82,7 +83,7 @@ def _selectors(query: JSONPath) -> Iterator[JSONPathSelector]:
 
 
 def _selects(selector: JSONPathSelector) -> bool:
-    """Whether it depends on places or on values which parts it takes (`[0]`, `[?@.on]`)."""
+    """Return whether the selection depends on positions or values (`[0]`, `[?@.on]`)."""
     return not isinstance(selector, NameSelector | WildcardSelector)
 
 
@@ -91,10 +92,10 @@ def _find_property(query: JSONPath) -> str | None:
     if not isinstance(first, JSONPathChildSegment) or len(first.selectors) != 1:
         return None
     if any(_selects(one) and "$" in str(one) for one in _selectors(query)):
-        return None  # a filter that looks at the whole document
+        return None  # a filter that reads the whole document
     (selector,) = first.selectors
     name = selector.name if isinstance(selector, NameSelector) else ""
-    # Another name is no property in dot notation, which is what writes are made of.
+    # Other names are no properties in dot notation, which writes consist of.
     return name if name and name[0] != "$" and "." not in name else None
 
 
@@ -102,7 +103,7 @@ class _Environment(JSONPathEnvironment):
     """The standard functions, with patterns that are matched in linear time."""
 
     def setup_function_extensions(self) -> None:
-        """Replace what would run patterns in Python's own `re`."""
+        """Replace the functions that would run patterns in Python's `re`."""
         super().setup_function_extensions()
         self.function_extensions["match"] = _PatternFunction(whole=True)
         self.function_extensions["search"] = _PatternFunction(whole=False)
@@ -110,7 +111,7 @@ class _Environment(JSONPathEnvironment):
     def check_well_typedness(
         self, token: Token, func: FilterFunction, args: list[BaseExpression]
     ) -> None:
-        """Refuse patterns that cannot be used, where they are written in the path."""
+        """Reject invalid patterns that are written in the path."""
         super().check_well_typedness(token, func, args)
         if isinstance(func, _PatternFunction) and isinstance(args[1], StringLiteral):
             try:
@@ -122,23 +123,14 @@ class _Environment(JSONPathEnvironment):
 
 
 class _PatternFunction(FilterFunction):
-    """`match` and `search` of RFC 9535; what is no pattern matches nothing, as it demands."""
+    """`match` and `search` of RFC 9535; an invalid pattern matches nothing, as it requires."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - as the library has it
     return_type = ExpressionType.LOGICAL
 
     def __init__(self, *, whole: bool) -> None:
         self._whole = whole
-        self._kept: dict[str, Pattern] = {}
-
-    def compile(self, text: str) -> Pattern:
-        """The pattern; raises `BadPattern`."""
-        pattern = self._kept.get(text)
-        if pattern is None:
-            if len(self._kept) >= _KEPT_PATTERNS:
-                self._kept.clear()
-            pattern = self._kept[text] = Pattern(text)
-        return pattern
+        self.compile = lru_cache(maxsize=_KEPT_PATTERNS)(Pattern)  # raises `BadPattern`
 
     def __call__(self, value: Any, pattern: Any) -> bool:
         if not isinstance(value, str) or not isinstance(pattern, str):

@@ -1,6 +1,6 @@
-"""What the MongoDB shell writes as calls: `ObjectId("…")`, `ISODate("…")`, `NumberLong(5)`, …
+"""MongoDB shell notation: `ObjectId("…")`, `ISODate("…")`, `NumberLong(5)`, …
 
-A table from the name to a function of the arguments. Nothing is evaluated: a name that is not in
+A table maps the name to a function of the arguments. Nothing is evaluated: a name that is not in
 the table is an error.
 """
 
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from docgraph.codec.scalars import (
-    BadValue,
+from docgraph.codec.bson_types import Code, DBRef, Int64, MaxKey, MinKey, ObjectId
+from docgraph.codec.parse_scalars import (
+    InvalidScalar,
     build_binary,
     build_date,
     build_long,
@@ -28,7 +29,6 @@ from docgraph.codec.scalars import (
     parse_object_id,
     parse_uuid,
 )
-from docgraph.codec.types import Code, DBRef, Int64, MaxKey, MinKey, ObjectId
 
 __all__ = ["CALLS", "CONSTANTS", "call"]
 
@@ -36,11 +36,11 @@ Arguments = list[Any]
 
 
 def call(name: str, arguments: Arguments) -> Any:
-    """The value of a call in the shell's notation; the name is one of `CALLS`."""
+    """Return the value of a call in the shell's notation; the name is one of `CALLS`."""
     fewest, most, build = CALLS[name]
     if not fewest <= len(arguments) <= most:
         expected = str(most) if fewest == most else f"{fewest} to {most}"
-        raise BadValue(f"{name}() takes {expected} arguments, not {len(arguments)}")
+        raise InvalidScalar(f"{name}() takes {expected} arguments, not {len(arguments)}")
     return build(name, arguments)
 
 
@@ -89,7 +89,7 @@ def _timestamp(name: str, arguments: Arguments) -> Any:
     if len(arguments) == 1 and isinstance(arguments[0], dict):
         parts = arguments[0]
         if parts.keys() != {"t", "i"}:
-            raise BadValue(f"{name}() takes two integers or an object with t and i")
+            raise InvalidScalar(f"{name}() takes two integers or an object with t and i")
         return build_timestamp(parts["t"], parts["i"])
     return build_timestamp(arguments[0], arguments[1] if len(arguments) > 1 else None)
 
@@ -103,7 +103,7 @@ def _hexadecimal(name: str, arguments: Arguments) -> Any:
     try:
         data = binascii.unhexlify(text)
     except ValueError:
-        raise BadValue(f"{name}() takes pairs of hexadecimal digits") from None
+        raise InvalidScalar(f"{name}() takes pairs of hexadecimal digits") from None
     return build_binary(data, _subtype(name, arguments[0]))
 
 
@@ -115,7 +115,7 @@ def _regex(name: str, arguments: Arguments) -> Any:
 def _code(name: str, arguments: Arguments) -> Any:
     scope = arguments[1] if len(arguments) > 1 else None
     if scope is not None and not isinstance(scope, dict):
-        raise BadValue(f"{name}() takes an object as its scope")
+        raise InvalidScalar(f"{name}() takes an object as its scope")
     return Code(_text(name, arguments[0]), scope)
 
 
@@ -126,13 +126,13 @@ def _reference(name: str, arguments: Arguments) -> Any:
 
 def _subtype(name: str, given: Any) -> int:
     if not _is_integer(given):
-        raise BadValue(f"{name}() takes an integer as its subtype")
+        raise InvalidScalar(f"{name}() takes an integer as its subtype")
     return int(given)
 
 
 def _text(name: str, given: Any) -> str:
     if type(given) is not str:
-        raise BadValue(f"{name}() takes a string")
+        raise InvalidScalar(f"{name}() takes a string")
     return given
 
 
@@ -140,8 +140,8 @@ def _is_integer(given: Any) -> bool:
     return type(given) is int or type(given) is Int64
 
 
-# name: fewest and most arguments, and what it makes of them. The second names of the numbers are
-# those of the newer shell.
+# name: minimum and maximum number of arguments, and the builder. The second names of the numbers
+# are those of the newer shell.
 CALLS: dict[str, tuple[int, int, Callable[[str, Arguments], Any]]] = {
     "ObjectId": (0, 1, _object_id),
     "ISODate": (0, 1, _date),

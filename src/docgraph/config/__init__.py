@@ -1,28 +1,28 @@
-"""Configuration: where values come from, what they must be, and how to show them.
+"""Configuration: sources, sections with validation, decoding and rendering.
 
-tree = load(Sources(file=path), SECTIONS)  # all sources, merged, with origins
-core = peek(tree, Core)                    # one section early, to find the plugins
-config = decode(tree, SECTIONS | plugins)  # everything, or one ConfigError with all mistakes
+tree = load(ConfigSources(file=path), SECTIONS)  # all sources, merged, with origins
+core = peek(tree, Core)                          # one section early, to find the plugins
+config = decode(tree, SECTIONS | plugins)        # everything, or one ConfigError with all mistakes
 """
 
 from __future__ import annotations
 
+from docgraph.config.config_template import template
+from docgraph.config.config_tree import ConfigTree
 from docgraph.config.decode import Decoded, decode, peek
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
 from docgraph.config.show import list_values, show
-from docgraph.config.sources import DEFAULT_FILE, VARIABLES, Sources, load
-from docgraph.config.template import template
-from docgraph.config.tree import Tree
+from docgraph.config.sources import DEFAULT_FILE, VARIABLES, ConfigSources, load
 
 __all__ = [
     "DEFAULT_FILE",
     "VARIABLES",
+    "ConfigSources",
+    "ConfigTree",
     "Decoded",
     "PluginConfig",
     "Section",
     "ServiceConfig",
-    "Sources",
-    "Tree",
     "decode",
     "list_values",
     "load",

@@ -1,48 +1,50 @@
-"""Tree + sections → typed values, or one error with every mistake in it."""
+"""Configuration decoding: sections as typed values, or one error with all problems."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from docgraph.config.messages import arrange
+from docgraph.config.config_node import BUILT_IN, ConfigNode, Origin
+from docgraph.config.config_tree import ConfigTree
 from docgraph.config.nearest import suggest
-from docgraph.config.node import BUILT_IN, Node, Origin
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.section import Section, View
-from docgraph.config.tree import Tree
-from docgraph.config.values import Checker
+from docgraph.config.validate_values import Checker
 from docgraph.exchange.errors import ConfigError, Problem
 
 __all__ = ["Decoded", "decode", "peek"]
 
 S = TypeVar("S", bound=Section)
 _SWITCH = "enabled"
+_PLACE: Final = re.compile(r"(?P<source>.*):(?P<line>\d+):(?P<column>\d+)")
+_LONGEST: Final = 300  # characters of a text in a problem
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The whole configuration: every section by name, and what deserves a warning."""
+    """The whole configuration: every section by name, and the warnings."""
 
     sections: Mapping[str, Section]
     warnings: tuple[Problem, ...]
     directory: Path  # of the configuration file, else the working directory
 
     def get(self, section: type[S]) -> S:
-        """The section of a type."""
+        """Return the section of a type."""
         for value in self.sections.values():
             if type(value) is section:
                 return value
         raise KeyError(section.__name__)
 
 
-def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
-    """Decode every section; raises one `ConfigError` with all problems of all sources."""
+def decode(tree: ConfigTree, sections: Mapping[str, type[Section]]) -> Decoded:
+    """Decode every section; raise one `ConfigError` with all problems of all sources."""
     decoding = _Decoding(tree, sections)
     decoding.check_names()
     for name, section in sections.items():
@@ -53,7 +55,7 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
         for name, section in decoding.done.items()
         if section.section_name in (name, "")  # a plugin may reuse the struct of another section
     ]
-    # A file that was not read to its end would make checks complain about what it may well say.
+    # Checks could report options as missing that a file sets after the point where reading failed.
     conflicts = [
         problem
         for section in (checked if tree.complete else ())
@@ -69,7 +71,7 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
 
 
 def _find_asleep(view: View) -> Iterator[Problem]:
-    """Sections that somebody has filled in, and nobody has turned on; `false` is an answer."""
+    """Warn about configured sections that nothing enables; `enabled: false` is a decision."""
     for name, section in view.sections.items():
         options = options_of(type(section))
         switch = options.get(_SWITCH)
@@ -81,8 +83,8 @@ def _find_asleep(view: View) -> Iterator[Problem]:
             yield view.blame(given[0], f"'{name}' is off, as nothing turns it on", hint)
 
 
-def peek(tree: Tree, section: type[S]) -> S:
-    """One section before the others are known; wrong options count as not given."""
+def peek(tree: ConfigTree, section: type[S]) -> S:
+    """Decode one section before the others are known; invalid options count as not set."""
     name = section.section_name
     values = _Decoding(tree, {name: section}).read_section(name, section)
     try:
@@ -91,20 +93,20 @@ def peek(tree: Tree, section: type[S]) -> S:
         return section()  # `decode` will report it
 
 
-def _directory(tree: Tree) -> Path:
+def _directory(tree: ConfigTree) -> Path:
     return tree.file.parent if tree.file else tree.directory
 
 
 @dataclass(slots=True)
 class _Decoding:
-    tree: Tree
+    tree: ConfigTree
     sections: Mapping[str, type[Section]]
     done: dict[str, Section] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
     def check_names(self) -> None:
-        """Report sections that nobody knows."""
+        """Report unknown sections."""
         children = self.tree.root.value
         if not isinstance(children, Mapping):
             return
@@ -114,7 +116,7 @@ class _Decoding:
                 self.problems.append(Problem(str(node.place), f"/{name}", "unknown section", hint))
 
     def decode_section(self, name: str, section: type[Section]) -> None:
-        """Decode one section into `done`; one with mistakes is reported and left out."""
+        """Decode one section into `done`; an invalid one is reported and left out."""
         before = len(self.problems)
         values = self.read_section(name, section)
         if len(self.problems) > before:
@@ -126,9 +128,9 @@ class _Decoding:
             self.problems.append(Problem(place, path, f"does not fit: {str(error).lower()}"))
 
     def read_section(self, name: str, section: type[Section]) -> dict[str, Any]:
-        """The options of a section that are right, as plain values; the others are reported."""
+        """Return the valid options of a section as plain values; report the others."""
         checker = Checker(self._resolve_path, self._explain)
-        node = self.tree.section(name) or Node(None, BUILT_IN)
+        node = self.tree.section(name) or ConfigNode(None, BUILT_IN)
         values = checker.check_struct(node, section, f"/{name}")
         self.problems.extend(checker.problems)
         self.warnings.extend(checker.warnings)
@@ -153,7 +155,7 @@ class _Decoding:
         return str(base / path)
 
     def _plugins_directory(self) -> Path:
-        """What the one option that is a `PluginsDirectory` says."""
+        """Return the value of the one option that is a `PluginsDirectory`."""
         for name, section in self.sections.items():
             for option in options_of(section).values():
                 if option.extra.get("path") == "plugins":
@@ -165,7 +167,7 @@ class _Decoding:
         return suggest(name, options_of(struct)) or self._find_home(name)
 
     def _find_home(self, name: str) -> str | None:
-        """Where an option of this very name belongs, for one that stands at the wrong place."""
+        """Return where an option of this name belongs, for a misplaced one."""
         homes = [
             path
             for section_name, section in self.sections.items()
@@ -173,3 +175,40 @@ class _Decoding:
             if option.name == name and name != "enabled"
         ]
         return f"it belongs at {homes[0]}" if homes else None
+
+
+# --- problems for people: in reading order, without control characters ----------------------------
+
+
+def arrange(problems: Iterable[Problem]) -> list[Problem]:
+    """Sort problems by source, and within a file by line; drop duplicates."""
+    cleaned = list(dict.fromkeys(_clean(problem) for problem in problems))
+    sources: dict[str, int] = {}
+    for problem in cleaned:
+        sources.setdefault(_locate(problem)[0], len(sources))
+    return sorted(cleaned, key=lambda p: (sources[_locate(p)[0]], *_locate(p)[1:]))
+
+
+def _locate(problem: Problem) -> tuple[str, int, int]:
+    match = _PLACE.fullmatch(problem.origin)
+    return (
+        (match["source"], int(match["line"]), int(match["column"]))
+        if match
+        else (problem.origin, 0, 0)
+    )
+
+
+def _clean(problem: Problem) -> Problem:
+    return replace(
+        problem,
+        path=_escape(problem.path),
+        message=_escape(problem.message),
+        hint=_escape(problem.hint) if problem.hint else None,
+    )
+
+
+def _escape(text: str) -> str:
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

@@ -1,19 +1,19 @@
-"""Files that sections name: users and permissions outside the configuration itself."""
+"""Files named by sections: users and permissions outside the configuration itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.config.locate import CONFIGURATION
-from docgraph.config.node import Node, Origin
 from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.exchange.errors import ConfigError, Problem
 
 __all__ = ["load_file"]
 
 
-def load_file(file: Path, option: str) -> Node:
-    """Read a YAML file; `option` is the one that names it, for what cannot be read at all."""
+def load_file(file: Path, option: str) -> ConfigNode:
+    """Read a YAML file; `option` is the one that names it, for errors about the whole file."""
     try:
         with file.open(encoding="utf-8") as source:
             text = source.read(MAX_TEXT + 1)

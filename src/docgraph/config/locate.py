@@ -1,6 +1,6 @@
-"""Mistakes that are found after decoding, by the parts themselves, told with their place in a file.
+"""File and line of configuration problems that are found after decoding.
 
-A part knows its own section and not where it was written; who has the tree knows that.
+A component knows its own section, but not where it was written; the caller with the tree does.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from docgraph.config.tree import Tree
+from docgraph.config.config_tree import ConfigTree
 from docgraph.exchange.errors import ConfigError, Problem
 
 __all__ = ["CONFIGURATION", "locate", "locating"]
 
-CONFIGURATION: Final = "configuration"  # the origin of what a part complains of in its section
+CONFIGURATION: Final = "configuration"  # the origin of problems that components report
 
 
 @contextmanager
-def locating(tree: Tree) -> Iterator[None]:
-    """Let a `ConfigError` from inside name file and line, where its parts could not."""
+def locating(tree: ConfigTree) -> Iterator[None]:
+    """Add file and line to a `ConfigError` from this block, where they are missing."""
     try:
         yield
     except ConfigError as error:
         raise ConfigError([locate(problem, tree) for problem in error.problems]) from None
 
 
-def locate(problem: Problem, tree: Tree) -> Problem:
-    """The problem with file and line, where the part that found it could not name them."""
+def locate(problem: Problem, tree: ConfigTree) -> Problem:
+    """Return the problem with file and line, where they are missing."""
     if problem.origin != CONFIGURATION:
         return problem
     return replace(problem, origin=str(tree.place(problem.path)))

@@ -1,4 +1,4 @@
-"""The nearest valid name to a mistaken one: the "did you mean" of every message."""
+"""Suggestions for misspelled names ("did you mean"): the nearest valid name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHORT_LIST = 8
 
 
 def find_nearest(name: str, valid: Iterable[str]) -> str | None:
-    """The valid name most like `name`, whatever its case and its hyphens."""
+    """Return the valid name most similar to `name`, ignoring case and hyphens."""
     by_shape: dict[str, str] = {}
     for candidate in valid:
         by_shape.setdefault(_shape(candidate), candidate)
@@ -20,7 +20,7 @@ def find_nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def suggest(name: str, valid: Iterable[str]) -> str | None:
-    """A hint for a mistaken name: the nearest valid one, else all of them when they are few."""
+    """Return a hint for a misspelled name: the nearest valid one, else all if they are few."""
     names = list(valid)
     if nearest := find_nearest(name, names):
         return f"did you mean '{nearest}'?"

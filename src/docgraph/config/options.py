@@ -1,7 +1,7 @@
-"""What the sections say about their options: names, types, defaults, descriptions, secrets.
+"""Option metadata of the sections: names, types, defaults, descriptions, secrets.
 
-Read from the structs by `msgspec.inspect`, so that the decoder, the template, the reference page
-and `docgraph config show` all speak from one source.
+It is read from the structs by `msgspec.inspect`, so that the decoder, the template, the reference
+page and `docgraph config show` have one source.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Option:
 
 
 def unwrap(kind: inspect.Type) -> tuple[inspect.Type, dict[str, Any], str]:
-    """A type without its annotations, their `extra`, and the description."""
+    """Return a type without its annotations, their `extra`, and the description."""
     extra: dict[str, Any] = {}
     description = ""
     while isinstance(kind, inspect.Metadata):
@@ -45,7 +45,7 @@ def unwrap(kind: inspect.Type) -> tuple[inspect.Type, dict[str, Any], str]:
         description = description or (kind.extra_json_schema or {}).get("description", "")
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
-        # `Secret | None` is a secret: what is said of a member holds for the option.
+        # `Secret | None` is a secret: annotations of a member apply to the option.
         for member in kind.types:
             extra = {**unwrap(member)[1], **extra}
     return kind, extra, description
@@ -53,7 +53,7 @@ def unwrap(kind: inspect.Type) -> tuple[inspect.Type, dict[str, Any], str]:
 
 @cache
 def options_of(struct: type[msgspec.Struct]) -> dict[str, Option]:
-    """The options of a struct by name; those that all plugins share come first."""
+    """Return the options of a struct by name; the options of all plugins come first."""
     info = inspect.type_info(struct)
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{struct!r} is not a struct")
@@ -78,7 +78,7 @@ def _read_field(field: inspect.Field) -> Option:
 
 
 def walk_options(struct: type[msgspec.Struct], path: str) -> Iterator[tuple[str, Option]]:
-    """All options of a section with their paths, those of nested sections after their parent."""
+    """Yield all options of a section with their paths, nested ones after their parent."""
     for name, option in options_of(struct).items():
         yield f"{path}/{name}", option
         if option.struct is not None:
@@ -88,7 +88,7 @@ def walk_options(struct: type[msgspec.Struct], path: str) -> Iterator[tuple[str,
 def find_option(
     sections: Mapping[str, type[msgspec.Struct]], steps: tuple[str | int, ...]
 ) -> Option | None:
-    """The option that a path of names leads to."""
+    """Return the option at a path of names."""
     if not steps or not isinstance(steps[0], str) or steps[0] not in sections:
         return None
     struct: type[msgspec.Struct] | None = sections[steps[0]]

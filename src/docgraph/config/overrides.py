@@ -1,8 +1,8 @@
-"""Overrides: paths such as `/mongo/mongo-mounts[1]/where` and the values to put there.
+"""Configuration overrides: paths such as `/mongo/mongo-mounts[1]/where` with their values.
 
 The grammar of `DOCGRAPH_OVERRIDES` and of `.conf` files: `<path> -> <value>`, entries separated by
 `;` (in a file also by line ends, with `#` comments). A value is JSON or a YAML scalar; list indexes
-begin at 1; missing parents are made.
+begin at 1; missing parents are created.
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from docgraph.config.node import Node, Origin
+from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.config.parse import parse_yaml
 from docgraph.exchange.errors import Problem
 
-__all__ = ["Entry", "Override", "PathError", "parse_entries", "parse_path", "place", "read_entry"]
+__all__ = [
+    "Override",
+    "OverrideText",
+    "PathError",
+    "parse_entries",
+    "parse_path",
+    "place",
+    "read_entry",
+]
 
 Step = str | int
 
@@ -36,11 +44,11 @@ _GRAMMAR: Final = "write '/section/option -> value'"
 
 
 class PathError(ValueError):
-    """A path that cannot be read or leads nowhere."""
+    """A path that is invalid or leads nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OverrideText:
     """One override as text."""
 
     path: str
@@ -50,14 +58,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One override as read: what to put where."""
+    """One parsed override: a path and its value."""
 
     path: str
-    node: Node
+    node: ConfigNode
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """The steps of a path: names, and indexes counted from 0."""
+    """Parse the steps of a path: names, and indexes counted from 0."""
     steps: list[Step] = []
     position = 0
     while position < len(text):
@@ -82,9 +90,9 @@ def _parse_index(text: str) -> int:
 
 def parse_entries(
     text: str, locate: Callable[[int, int], Origin], *, lines: bool
-) -> tuple[list[Entry], list[Problem]]:
-    """The entries of a text; with `lines`, line ends separate them and `#` begins a comment."""
-    entries: list[Entry] = []
+) -> tuple[list[OverrideText], list[Problem]]:
+    """Split a text into entries; with `lines`, line ends separate and `#` begins a comment."""
+    entries: list[OverrideText] = []
     problems: list[Problem] = []
     for number, (start, chunk) in enumerate(_split(text, lines=lines), 1):
         stripped = chunk.strip()
@@ -98,7 +106,7 @@ def parse_entries(
                 Problem(str(origin), "/", f"entry {number} is not an override", _GRAMMAR)
             )
             continue
-        entries.append(Entry(path.strip(), value.strip(), origin))
+        entries.append(OverrideText(path.strip(), value.strip(), origin))
     return entries, problems
 
 
@@ -108,7 +116,7 @@ def _locate_offset(text: str, offset: int, locate: Callable[[int, int], Origin])
 
 
 def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:
-    """Cut at `;` (and line ends) outside quotes and brackets; gives offset and text."""
+    """Split at `;` (and line ends) outside quotes and brackets; yield offset and text."""
     start = depth = 0
     for token in (_LINES if lines else _TOKENS).finditer(text):
         kind = token.lastgroup
@@ -119,7 +127,7 @@ def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def read_entry(entry: Entry) -> tuple[Override | None, tuple[Problem, ...]]:
+def read_entry(entry: OverrideText) -> tuple[Override | None, tuple[Problem, ...]]:
     """Parse the value of an entry."""
     parsed = parse_yaml(entry.value, lambda line, column: entry.origin, at=entry.path)
     if parsed.node is None:
@@ -128,22 +136,22 @@ def read_entry(entry: Entry) -> tuple[Override | None, tuple[Problem, ...]]:
 
 
 def place(
-    root: Node,
+    root: ConfigNode,
     override: Override,
-    default_list: Callable[[tuple[Step, ...]], Node | None],
-) -> Node:
-    """`root` with the override in its place; `default_list` gives lists that no source has set."""
+    default_list: Callable[[tuple[Step, ...]], ConfigNode | None],
+) -> ConfigNode:
+    """Return `root` with the override applied; `default_list` returns lists that are not set."""
     steps = parse_path(override.path)
     return _place(root, steps, override.node, lambda done: default_list(steps[:done]))
 
 
 def _place(
-    parent: Node | None,
+    parent: ConfigNode | None,
     steps: tuple[Step, ...],
-    value: Node,
-    default_list: Callable[[int], Node | None],
+    value: ConfigNode,
+    default_list: Callable[[int], ConfigNode | None],
     done: int = 0,
-) -> Node:
+) -> ConfigNode:
     if done == len(steps):
         return value
     step = steps[done]
@@ -153,16 +161,18 @@ def _place(
             raise PathError(f"there is no element [{step + 1}]: the list has {len(items)}")
         old = items[step] if step < len(items) else None
         new = _place(old, steps, value, default_list, done + 1)
-        return Node((*items[:step], new, *items[step + 1 :]), value.origin)
+        return ConfigNode((*items[:step], new, *items[step + 1 :]), value.origin)
     children = parent.value if parent is not None and parent.value is not None else {}
     if not isinstance(children, Mapping):
         raise PathError(f"'{step}' leads nowhere: there is a single value above it")
     new = _place(children.get(step), steps, value, default_list, done + 1)
     whole = {**children, step: replace(new, key=value.origin)}
-    return Node(whole, parent.origin if parent else value.origin, parent.key if parent else None)
+    return ConfigNode(
+        whole, parent.origin if parent else value.origin, parent.key if parent else None
+    )
 
 
-def _items(parent: Node | None, default: Node | None) -> tuple[Node, ...]:
+def _items(parent: ConfigNode | None, default: ConfigNode | None) -> tuple[ConfigNode, ...]:
     node = default if parent is None or parent.value is None else parent
     if node is None or not isinstance(node.value, tuple):
         raise PathError("an index, and there is no list")

@@ -1,8 +1,8 @@
-"""YAML text → nodes that know their line and column.
+"""YAML parser that records the line and column of every value.
 
-Built from the event stream of PyYAML's C parser, which is iterative, so that nothing in a file can
+It is built from the event stream of PyYAML's C parser, which is iterative, so that no file can
 exhaust the stack or the memory: depth, number of values (aliases counted in full) and size are
-bounded. What can be worked around is reported and parsing goes on; a syntax error ends it.
+bounded. Recoverable mistakes are reported and parsing continues; a syntax error ends it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from docgraph.config.node import Node, Origin
-from docgraph.config.scalars import resolve_scalar
+from docgraph.config.config_node import ConfigNode, Origin
+from docgraph.config.yaml_scalars import resolve_scalar
 from docgraph.exchange.errors import Problem
 
-__all__ = ["DOCUMENT_BOUNDS", "MAX_TEXT", "Bounds", "Parsed", "parse_yaml"]
+__all__ = ["DOCUMENT_BOUNDS", "MAX_TEXT", "ParsedText", "TextLimits", "parse_yaml"]
 
 MAX_TEXT: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -25,16 +25,16 @@ MAX_VALUES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much a text may hold: characters, levels and values; those of a configuration."""
+class TextLimits:
+    """The bounds of a text: characters, levels and values; the defaults are for configurations."""
 
     text: int = MAX_TEXT
     depth: int = MAX_DEPTH
     values: int = MAX_VALUES
 
 
-DOCUMENT_BOUNDS: Final = Bounds(16 << 20, 100, 200_000)  # of a document of the database
-_CONFIGURATION_BOUNDS: Final = Bounds()
+DOCUMENT_BOUNDS: Final = TextLimits(16 << 20, 100, 200_000)  # for a document of the database
+_CONFIGURATION_BOUNDS: Final = TextLimits()
 
 _CORE_TAGS: Final[dict[str, type]] = {
     f"tag:yaml.org,2002:{name}": kind
@@ -54,10 +54,10 @@ Locate = Callable[[int, int], Origin]
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """What came out of a text; `node` is None when it could not be read to its end."""
+class ParsedText:
+    """The result of a text; `node` is None if it could not be read to its end."""
 
-    node: Node | None
+    node: ConfigNode | None
     problems: tuple[Problem, ...] = ()
 
 
@@ -67,15 +67,15 @@ class _UnreadableError(Exception):
 
 
 def parse_yaml(
-    text: str, locate: Locate, *, at: str = "", bounds: Bounds = _CONFIGURATION_BOUNDS
-) -> Parsed:
-    """Parse one document; `locate` gives the origin of a line and column, counted from 0."""
+    text: str, locate: Locate, *, at: str = "", bounds: TextLimits = _CONFIGURATION_BOUNDS
+) -> ParsedText:
+    """Parse one document; `locate` returns the origin of a line and column, counted from 0."""
     composer = _Composer(text, locate, at, bounds)
     try:
         node = composer.compose()
     except _UnreadableError as error:
-        return Parsed(None, (*composer.problems, error.problem))
-    return Parsed(node, tuple(composer.problems))
+        return ParsedText(None, (*composer.problems, error.problem))
+    return ParsedText(node, tuple(composer.problems))
 
 
 @dataclass(slots=True)
@@ -83,13 +83,13 @@ class _Composer:
     text: str
     locate: Locate
     at: str
-    bounds: Bounds
+    bounds: TextLimits
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
-    anchors: dict[str, tuple[Node, int]] = field(default_factory=dict)
+    anchors: dict[str, tuple[ConfigNode, int]] = field(default_factory=dict)
     events: Iterator[Any] = field(init=False)
 
-    def compose(self) -> Node:
+    def compose(self) -> ConfigNode:
         if len(self.text) > self.bounds.text:
             longest = self.bounds.text
             self._give_up(self.locate(0, 0), self.at, f"longer than {longest} characters")
@@ -97,7 +97,7 @@ class _Composer:
         self._next()  # stream start
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent):
-            return Node(None, self.locate(0, 0))
+            return ConfigNode(None, self.locate(0, 0))
         node = self._compose_node(self._next(), self.at, 0)
         self._next()  # document end
         event = self._next()
@@ -130,7 +130,7 @@ class _Composer:
     def _next(self) -> Any:
         return next(self.events)
 
-    def _compose_node(self, event: Any, path: str, depth: int) -> Node:
+    def _compose_node(self, event: Any, path: str, depth: int) -> ConfigNode:
         origin = self._origin(event)
         if depth > self.bounds.depth:
             self._give_up(origin, path, f"nested deeper than {self.bounds.depth} levels")
@@ -139,25 +139,25 @@ class _Composer:
         before = self.count
         self._count(1, origin, path)
         if isinstance(event, yaml.ScalarEvent):
-            node = Node(self._resolve(event, path), origin)
+            node = ConfigNode(self._resolve(event, path), origin)
         elif isinstance(event, yaml.SequenceStartEvent):
             self._check_tag(event, tuple, path)
-            node = Node(self._compose_list(path, depth), origin)
+            node = ConfigNode(self._compose_list(path, depth), origin)
         else:
             self._check_tag(event, dict, path)
-            node = Node(self._compose_mapping(path, depth), origin)
+            node = ConfigNode(self._compose_mapping(path, depth), origin)
         if event.anchor is not None:
             self.anchors[event.anchor] = (node, self.count - before)
         return node
 
-    def _compose_list(self, path: str, depth: int) -> tuple[Node, ...]:
-        items: list[Node] = []
+    def _compose_list(self, path: str, depth: int) -> tuple[ConfigNode, ...]:
+        items: list[ConfigNode] = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             items.append(self._compose_node(event, f"{path}[{len(items) + 1}]", depth + 1))
         return tuple(items)
 
-    def _compose_mapping(self, path: str, depth: int) -> dict[str, Node]:
-        children: dict[str, Node] = {}
+    def _compose_mapping(self, path: str, depth: int) -> dict[str, ConfigNode]:
+        children: dict[str, ConfigNode] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             place = self._origin(event)
             name = self._read_key(event, path)
@@ -181,7 +181,7 @@ class _Composer:
             self._origin(event), path or "/", "a key must be text", "write 'name: value'"
         )
 
-    def _follow_alias(self, event: Any, path: str) -> Node:
+    def _follow_alias(self, event: Any, path: str) -> ConfigNode:
         origin = self._origin(event)
         if event.anchor not in self.anchors:
             self._give_up(origin, path, f"nothing is marked with '&{event.anchor}' before this")

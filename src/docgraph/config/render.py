@@ -1,4 +1,4 @@
-"""Values as YAML, in one line or in as many as it takes."""
+"""YAML rendering of values, in one line or in several."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.config.scalars import resolve_scalar
+from docgraph.config.yaml_scalars import resolve_scalar
 
 __all__ = ["render_block", "render_value"]
 
-# Texts that stand for themselves everywhere, in lists and mappings too.
+# Texts that need no quotes anywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)
-# Texts for us, and something else to the many tools that still read YAML 1.1.
+# Texts for docgraph, but other types for the many tools that still use YAML 1.1.
 _OLD: Final = re.compile(r"y|n|yes|no|on|off|[0-9][0-9_]*", re.IGNORECASE)
 
 _WIDTH: Final = 96
 
 
 def render_block(value: Mapping[str, Any], width: int = _WIDTH) -> str:
-    """A mapping that reads back as itself; what fits into a line stands in one."""
+    """Render a mapping that parses to the same value; values that fit are on one line."""
     return "".join(f"{line}\n" for line in _render_lines(value, width))
 
 
@@ -47,7 +47,7 @@ def _render_entry(key: str, value: Any, width: int) -> Iterator[str]:
 
 
 def render_value(value: Any) -> str:
-    """A value that reads back as itself."""
+    """Render a value that parses to the same value."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_render_text(str(k))}: {render_value(v)}" for k, v in value.items())
         return f"{{{inner}}}"
@@ -71,7 +71,7 @@ def _escape(character: str) -> str:
         return f"\\{character}"
     if character.isprintable():
         return character
-    # Not JSON's pairs of surrogates, which YAML refuses.
+    # Not the surrogate pairs of JSON, which YAML rejects.
     return f"\\U{ord(character):08x}"
 
 

@@ -1,4 +1,4 @@
-"""What must never be shown: which options are secrets, and how values are masked."""
+"""Secrets in the configuration: which options are secret, and how values are masked."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PARAMETER: Final = re.compile(
 
 
 def is_secret(name: str, extra: Mapping[str, Any]) -> bool:
-    """Whether an option holds a secret: its type says so, or else its name does."""
+    """Return whether an option is a secret, by its type or else by its name."""
     declared = extra.get("secret")
     return bool(declared) if declared is not None else _SECRET_NAME.search(name) is not None
 
 
 def mask(name: str, value: Any, extra: Mapping[str, Any]) -> Any:
-    """The value as it may be shown, also inside lists and mappings without a type of their own."""
+    """Return the value with secrets masked, also inside lists and mappings without types."""
     if isinstance(value, Mapping):
-        below = extra if extra.get("secret") else {}  # of a secret mapping, every value is one
+        below = extra if extra.get("secret") else {}  # in a secret mapping, every value is a secret
         return {key: mask(key, child, below) for key, child in value.items()}
     if isinstance(value, list | tuple):
         return [mask(name, child, extra) for child in value]
@@ -42,7 +42,7 @@ def mask(name: str, value: Any, extra: Mapping[str, Any]) -> Any:
 
 
 def mask_connection_string(text: str) -> str:
-    """An address without its password and without secrets among its parameters."""
+    """Mask the password and secret parameters of a connection string."""
     # Greedy up to the last '@': a password with an unescaped '@' or '/' is hidden in full.
     text = _USER_INFO.sub(rf"\g<scheme>:{MASK}@", text)
     return _PARAMETER.sub(rf"\g<name>={MASK}", text)

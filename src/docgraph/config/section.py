@@ -1,8 +1,8 @@
-"""The shape of every configuration section: a frozen struct with strict keys in kebab case.
+"""Base of all configuration sections: frozen structs with strict keys in kebab case.
 
-Who reads a section declares it, in a module `sections` of its own package. The annotated types
-below are the vocabulary of options: what stands in their `extra` tells the decoder how to read a
-value (a size as text, a path relative to its file) and how to show it.
+Each package declares its sections in its module `sections`. The annotated types below are the
+vocabulary of options: their `extra` defines how the decoder reads a value (a size as text, a path
+relative to its file) and how it is shown.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
+from docgraph.config.config_tree import ConfigTree
 from docgraph.config.options import options_of
 from docgraph.config.secrets import mask
-from docgraph.config.tree import Tree
 from docgraph.exchange.errors import Problem
 
 __all__ = [
@@ -43,7 +43,7 @@ Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Uri = Annotated[str, Meta(pattern=r"^/\S*\Z", extra={"form": "a path that begins with '/'"})]
-# Relative to the file that it is written in, else to the working directory.
+# Relative to the file that contains it, else to the working directory.
 FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]
 # Relative to the configuration file; without one, to the working directory.
 PluginsDirectory = Annotated[str, Meta(min_length=1, extra={"path": "plugins"})]
@@ -77,18 +77,18 @@ class Section(
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
 
-    section_name: ClassVar[str] = ""  # of ours; the section of another plugin has the plugin's name
+    section_name: ClassVar[str] = ""  # of built-in sections; others have the name of their plugin
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Mixes of options that cannot work, also with those of other sections: no start."""
+        """Return combinations of options, also of other sections, that prevent the start."""
         return iter(())
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Mixes of options that work and are still worth a warning."""
+        """Return combinations of options that work but deserve a warning."""
         return iter(())
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """The options that differ from their defaults; secrets are masked, also in tracebacks."""
+        """Return the options that differ from their defaults, with secrets masked."""
         options = options_of(type(self))
         shown: list[tuple[str, Any]] = []
         for field in msgspec.structs.fields(self):
@@ -122,36 +122,36 @@ S = TypeVar("S", bound=Section)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What checks see: the sections that could be decoded, and where their values come from.
+    """The decoded sections and the origins of their values, for checks.
 
-    Checks look only at what is enabled, and blame the option that somebody has set.
+    Checks consider only enabled sections, and report an option that was set.
     """
 
-    tree: Tree
+    tree: ConfigTree
     sections: Mapping[str, Section]
     types: Mapping[str, type[Section]]
 
     @property
     def plugins(self) -> list[str]:
-        """The names of sections that are not ours."""
+        """The names of sections that are not built in."""
         return [name for name, struct in self.types.items() if struct.section_name != name]
 
     def get(self, section: type[S]) -> S | None:
-        """The section, unless it has mistakes of its own."""
+        """Return the section, unless it is invalid."""
         value = self.sections.get(section.section_name)
         return value if isinstance(value, section) else None
 
     def on(self, section: type[S]) -> S | None:
-        """The section, where it is enabled."""
+        """Return the section if it is enabled."""
         value = self.get(section)
         return value if value is not None and getattr(value, "enabled", True) else None
 
     def knows(self, *sections: type[Section]) -> bool:
-        """Whether all of these could be decoded, so that one that is not on is really off."""
+        """Return whether all of these were decoded, so that one that is not on is really off."""
         return all(self.get(section) is not None for section in sections)
 
     def blame(self, path: str, message: str, hint: str | None = None, *others: str) -> Problem:
-        """A problem at the first of the paths that somebody has set, else at `path`."""
+        """Return a problem at the first of the paths that is set, else at `path`."""
         for candidate in (path, *others):
             if self.tree.is_set(candidate):
                 path = candidate
@@ -159,7 +159,7 @@ class View:
         return Problem(str(self.tree.place(path)), path, message, hint)
 
     def compare(self, section: Section, low: str, high: str) -> Iterator[Problem]:
-        """What holds when nothing is asked for must itself be allowed; null is no limit."""
+        """Check that the default is within the limit; null is no limit."""
         small: int | None = getattr(section, low.replace("-", "_"))
         large: int = getattr(section, high.replace("-", "_"))
         if small is not None and small > large and getattr(section, "enabled", True):

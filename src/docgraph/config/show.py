@@ -1,4 +1,4 @@
-"""The effective configuration: every value, where it comes from, no secrets."""
+"""Effective configuration: every value with its origin, secrets masked."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from docgraph.config.config_tree import ConfigTree
 from docgraph.config.decode import Decoded
 from docgraph.config.options import options_of
 from docgraph.config.render import render_value
 from docgraph.config.secrets import mask
-from docgraph.config.tree import Tree
 
 __all__ = ["list_values", "show"]
 
 _COLUMN: Final = 56  # where comments begin, unless the value is longer
 
 
-class _Line(NamedTuple):
-    """An option and its value, masked where it is a secret; a group of options has no origin."""
+class _OptionLine(NamedTuple):
+    """An option and its value, secrets masked; a group of options has no origin."""
 
     path: str
     value: Any = None
     origin: str | None = None
 
 
-def show(tree: Tree, decoded: Decoded) -> str:
-    """YAML, with the origin of each value as a trailing comment."""
+def show(tree: ConfigTree, decoded: Decoded) -> str:
+    """Render YAML with the origin of each value as a trailing comment."""
     lines: list[str] = []
     for name, section in decoded.sections.items():
         lines.append(f"{name}:")
@@ -41,8 +41,8 @@ def show(tree: Tree, decoded: Decoded) -> str:
     return "\n".join(lines)
 
 
-def list_values(tree: Tree, decoded: Decoded) -> list[dict[str, Any]]:
-    """The same for machines: the path of each option, its value and its origin."""
+def list_values(tree: ConfigTree, decoded: Decoded) -> list[dict[str, Any]]:
+    """Return the path, value and origin of each option, for machines."""
     return [
         line._asdict()
         for name, section in decoded.sections.items()
@@ -52,22 +52,22 @@ def list_values(tree: Tree, decoded: Decoded) -> list[dict[str, Any]]:
 
 
 def _walk(
-    tree: Tree, struct: type[msgspec.Struct], values: Mapping[str, Any], path: str
-) -> Iterator[_Line]:
+    tree: ConfigTree, struct: type[msgspec.Struct], values: Mapping[str, Any], path: str
+) -> Iterator[_OptionLine]:
     for name, option in options_of(struct).items():
         if "deprecated" in option.extra and values[name] is None:
             continue
         here = f"{path}/{name}"
         if option.struct is not None:
-            yield _Line(here)
+            yield _OptionLine(here)
             yield from _walk(tree, option.struct, values[name], here)
             continue
         origin = tree.origin(_find_giver(tree, struct, path, name))
-        yield _Line(here, mask(name, values[name], option.extra), str(origin))
+        yield _OptionLine(here, mask(name, values[name], option.extra), str(origin))
 
 
-def _find_giver(tree: Tree, struct: type[msgspec.Struct], path: str, name: str) -> str:
-    """The path that gave an option its value: its own, or that of the option it replaces."""
+def _find_giver(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:
+    """Return the path that set an option: its own, or that of the option it replaces."""
     if tree.find(f"{path}/{name}") is None:
         for option in options_of(struct).values():
             if option.extra.get("replaced-by") == name and tree.is_set(f"{path}/{option.name}"):

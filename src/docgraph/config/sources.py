@@ -1,7 +1,7 @@
-"""Where configuration comes from: built-in defaults < file < overrides file < variable < `--set`.
+"""Configuration sources: built-in defaults < file < overrides file < variable < `--set`.
 
-`load` reads all of them and never raises: what is wrong with a source is kept in the tree, so that
-`decode` can report it together with everything else.
+`load` reads all of them and never raises: problems of a source are stored in the tree, so that
+`decode` can report them together with everything else.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Final
 
 import msgspec
 
+from docgraph.config.config_node import BUILT_IN, EMPTY, ConfigNode, Origin, from_plain, merge
+from docgraph.config.config_tree import ConfigTree
 from docgraph.config.nearest import find_nearest
-from docgraph.config.node import BUILT_IN, EMPTY, Node, Origin, from_plain, merge
 from docgraph.config.options import find_option
 from docgraph.config.overrides import (
-    Entry,
     Override,
+    OverrideText,
     PathError,
     parse_entries,
     place,
@@ -29,23 +30,22 @@ from docgraph.config.overrides import (
 )
 from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.config.section import Section
-from docgraph.config.tree import Tree
 from docgraph.exchange.errors import Problem
 
-__all__ = ["DEFAULT_FILE", "VARIABLES", "Sources", "load"]
+__all__ = ["DEFAULT_FILE", "VARIABLES", "ConfigSources", "load"]
 
 DEFAULT_FILE: Final = "docgraph.yml"
 PREFIX: Final = "DOCGRAPH_"
 VARIABLES: Final = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES", "DOCGRAPH_MONGOD")
 
-# Kubernetes sets these in every pod beside a service that is called "docgraph".
+# Kubernetes sets these in every pod if a service is called "docgraph".
 _CLUSTER_NAMES: Final = re.compile(r"DOCGRAPH_(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
 _NO_SECTIONS: Final[Mapping[str, type[Section]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """Where to look: the options of the command line, the environment, the working directory."""
+class ConfigSources:
+    """The options of the command line, the environment and the working directory."""
 
     file: Path | None = None
     overrides_file: Path | None = None
@@ -54,28 +54,30 @@ class Sources:
     directory: Path = field(default_factory=Path.cwd)
 
 
-def load(sources: Sources, sections: Mapping[str, type[Section]] = _NO_SECTIONS) -> Tree:
+def load(
+    sources: ConfigSources, sections: Mapping[str, type[Section]] = _NO_SECTIONS
+) -> ConfigTree:
     """Read and merge all sources; a path into a list that is not set changes its default."""
     return _Loading(sources, sections).run()
 
 
 @dataclass(slots=True)
 class _Loading:
-    sources: Sources
+    sources: ConfigSources
     sections: Mapping[str, type[Section]]
-    root: Node = EMPTY
+    root: ConfigNode = EMPTY
     file: Path | None = None
     complete: bool = True
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def run(self) -> Tree:
+    def run(self) -> ConfigTree:
         self._check_variables()
         self._read_file()
         self._read_overrides_file()
         self._read_variable()
         self._read_settings()
-        return Tree(
+        return ConfigTree(
             root=self.root,
             file=self.file,
             directory=self.sources.directory,
@@ -134,7 +136,7 @@ class _Loading:
                     origin, "/", "not '<path>=<value>'", hint="write '--set /section/option=value'"
                 )
                 continue
-            self._apply_entry(Entry(path.strip(), value.strip(), origin))
+            self._apply_entry(OverrideText(path.strip(), value.strip(), origin))
 
     def _read_text(self, file: Path) -> str | None:
         origin = Origin(str(file))
@@ -171,7 +173,7 @@ class _Loading:
             )
             return
         nested = {name: node for name, node in parsed.node.value.items() if name[:1] != "/"}
-        self.root = merge(self.root, Node(nested, parsed.node.origin))
+        self.root = merge(self.root, ConfigNode(nested, parsed.node.origin))
         for name, node in parsed.node.value.items():
             if name[:1] == "/":
                 self._apply(Override(name, node), node.place)
@@ -184,7 +186,7 @@ class _Loading:
         for entry in entries:
             self._apply_entry(entry)
 
-    def _apply_entry(self, entry: Entry) -> None:
+    def _apply_entry(self, entry: OverrideText) -> None:
         override, problems = read_entry(entry)
         self.problems.extend(problems)
         if override is not None:
@@ -202,7 +204,7 @@ class _Loading:
         hint = f"did you mean '{nearest}'?" if nearest else hint
         self.problems.append(Problem(str(origin), path, message, hint))
 
-    def _find_default_list(self, steps: tuple[str | int, ...]) -> Node | None:
+    def _find_default_list(self, steps: tuple[str | int, ...]) -> ConfigNode | None:
         option = find_option(self.sections, steps)
         if option is None or not isinstance(option.default, tuple):
             return None

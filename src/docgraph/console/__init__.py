@@ -1,1 +1,1 @@
-"""`/console`: the page for people that the browser side in `console/` is built into."""
+"""Console: `/console`, the page that the browser side in `console/` is built into."""

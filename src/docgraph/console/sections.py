@@ -1,4 +1,4 @@
-"""The page for people: `console`."""
+"""Section of the console: `console`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`GET /console` and below it: the page, and the files that it loads.
+"""Console service: `GET /console` and below: the page, and the files that it loads.
 
-Without a challenge, as the page holds no data: what it shows it asks for as its user, at the same
-addresses as every other client.
+No authentication, as the page has no data: it requests its data as its user, from the same
+endpoints as every other client.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph import __version__
 from docgraph.config.section import Section
-from docgraph.console.page import HEADERS, HINT_HEADERS, render_hint, render_index
+from docgraph.console.console_page import HEADERS, HINT_HEADERS, render_hint, render_index
 from docgraph.console.sections import Console
 from docgraph.console.site import STATIC, Manifest, Site, choose_coding
 from docgraph.exchange import Answer, Body, Exchange, Resource, ResourceType
@@ -34,7 +34,7 @@ __all__ = ["ConsoleService"]
 _ASSETS: Final = "assets"
 _FOR_EVER: Final = "max-age=31536000, immutable"  # another content has another name
 _COOKIE_PLUGINS: Final = ("authCookieSetter", "authCookieHandler", "authCookieRemover")
-_SECRETS: Final = "auth-token"  # how the headers begin that tell a caller his token
+_SECRETS: Final = "auth-token"  # prefix of the headers that contain the caller's token
 
 
 class ConsoleService(Service):
@@ -68,7 +68,7 @@ class ConsoleService(Service):
         self._lane = blocking.lane("console", concurrency=2)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """A file of the build below `assets`; the page everywhere else, which reads the path."""
+        """Return a file of the build below `assets`; elsewhere the page, which reads the path."""
         below = exchange.request.segments[len(self._prefix) :]
         if below[:1] == (_ASSETS,):
             return await self._serve_file(exchange, "/".join(below[1:]))
@@ -78,7 +78,7 @@ class ConsoleService(Service):
         return self._serve_index(exchange, manifest)
 
     def _serve_index(self, exchange: Exchange, manifest: Manifest) -> Body:
-        content = render_index(manifest, encode_path(self._prefix), self._tell_settings())
+        content = render_index(manifest, encode_path(self._prefix), self._render_settings())
         etag = blake2b(content, digest_size=12).hexdigest()
         headers = [*HEADERS, ("Cache-Control", "no-cache"), ("ETag", f'"{etag}"')]
         _forget_token(exchange)
@@ -91,7 +91,7 @@ class ConsoleService(Service):
         variant = await run_blocking(self._lane, self.site.read, name, coding)
         if variant is None:
             raise NotFound("the console has no such file", hint="load the page again")
-        # What is sent to somebody is not for the caches of others.
+        # A response to an authenticated user is not for shared caches.
         scope = "public" if exchange.account is None else "private"
         etag = f"{name}{coding and '-'}{coding}"
         headers = [("Cache-Control", f"{scope}, {_FOR_EVER}"), ("Vary", "Accept-Encoding")]
@@ -103,8 +103,8 @@ class ConsoleService(Service):
             headers.append(("Content-Encoding", coding))
         return Body(200, variant.content, variant.media_type, headers)
 
-    def _tell_settings(self) -> dict[str, Any]:
-        """What the page has to know of the server, which is nothing that rules keep secret."""
+    def _render_settings(self) -> dict[str, Any]:
+        """Return what the page needs to know of the server; nothing of it is secret."""
         services = self._registry.of_kind(Kind.SERVICE)
         paths = {
             one.name: encode_path(bound_path(one, self._configuration.get(one.name))) or "/"
@@ -121,7 +121,7 @@ class ConsoleService(Service):
         }
 
     def _find_definitions(self) -> str | None:
-        """Where the REST API has the definitions of apps, if it has them at all."""
+        """Return where the REST API serves the definitions of apps, if at all."""
         graphql, mongo = self._graphql, self._mongo
         resource = Resource(ResourceType.COLLECTION, graphql.db, graphql.collection)
         paths = find_paths(resource, mongo.mongo_mounts, mongo.uri)
@@ -134,6 +134,6 @@ def _knows(exchange: Exchange, etag: str) -> bool:
 
 
 def _forget_token(exchange: Exchange) -> None:
-    """A caller's token has no place in an answer that caches keep."""
+    """Remove the caller's token from a response that caches store."""
     kept = [one for one in exchange.headers if not one[0].lower().startswith(_SECRETS)]
     exchange.headers[:] = kept

@@ -1,7 +1,6 @@
-"""The files that the build has written: which there are, and what is in them.
+"""Console files: what the build has written.
 
-Only files that the manifest of the build names are ever read: no path is made of what a caller
-sends.
+Only files that the manifest of the build names are ever read: no path is built from caller input.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TYPES: Final = {
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What the build says of its files."""
+    """The build's description of its files."""
 
     script: str
     style: str
@@ -56,7 +55,7 @@ class Site:
     _read: dict[tuple[str, str], Variant] = field(default_factory=dict)
 
     def find_manifest(self) -> Manifest | None:
-        """What has been built, also while the server runs; None while there is nothing."""
+        """Return the current build, also while the server runs; None if there is none."""
         path = self.directory / "manifest.json"
         try:
             stamp = path.stat().st_mtime
@@ -69,7 +68,7 @@ class Site:
         return self._manifest
 
     def read(self, name: str, coding: str) -> Variant | None:
-        """A file in a coding; None when the build has written none of that name."""
+        """Return a file in a coding; None if the build has no file of that name."""
         known = self._read.get((name, coding))
         if known is not None:
             return known
@@ -82,7 +81,7 @@ class Site:
         media_type = _TYPES.get(Path(name).suffix, "application/octet-stream")
         try:
             variant = Variant(path.read_bytes(), media_type, coding)
-        except FileNotFoundError:  # replaced by a build at this very moment
+        except FileNotFoundError:  # replaced by a build at this moment
             return None
         self._read[name, coding] = variant
         return variant
@@ -90,7 +89,7 @@ class Site:
 
 @lru_cache(maxsize=256)
 def choose_coding(accept_encoding: str) -> str:
-    """The smallest of our codings that the caller likes best; empty for none."""
+    """Return the best of our codings by the caller's preference, then by size; empty for none."""
     weights: Mapping[str, float] = dict(map(parse_weight, accept_encoding.split(",")))
     others = weights.get("*", 0.0)
     best = max(_CODINGS, key=lambda coding: weights.get(coding, others))

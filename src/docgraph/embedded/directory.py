@@ -1,7 +1,7 @@
-"""The data directory of the embedded MongoDB: permissions, its lock, and what is remembered there.
+"""Data directory of the embedded MongoDB: permissions, lock file, port and log.
 
 docgraph.lock   locked by the docgraph that owns the directory; its process id
-mongod.json     the port, kept for life, and the process id of the last mongod
+mongod.json     the port of all starts, and the process id of the last mongod
 mongod.log      the log of mongod, with one predecessor (mongod.log.1)
 db/             the files of mongod
 lib/            links to the libraries that the system lacks (libraries.py)
@@ -31,7 +31,7 @@ _ELSEWHERE = "choose another directory with core.data-directory"
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What outlives a run: the port of the replica-set member and the last process id."""
+    """State that outlives a run: the port of the replica set member and the last process id."""
 
     port: int | None = None
     pid: int | None = None
@@ -40,8 +40,8 @@ class Remembered:
 class DirectoryLock:
     """A lock that the system releases when its process ends, however it ends.
 
-    A POSIX record lock belongs to the process, so that forked workers do not keep it alive; it is
-    also lost when the process closes any other handle of the file, hence the list of those held.
+    A POSIX record lock belongs to the process, so that forked workers do not keep it alive. It is
+    also lost when the process closes any other handle of the file, hence the list of held locks.
     """
 
     _held: ClassVar[dict[Path, int]] = {}
@@ -51,7 +51,7 @@ class DirectoryLock:
         self._handle: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free; once more by the same owner changes nothing."""
+        """Acquire the lock if it is free; a second call by the same owner changes nothing."""
         if self._is_held_here():
             return self._handle is not None
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -66,19 +66,19 @@ class DirectoryLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back; a second time does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._handle is not None:
             self._held.pop(self._path, None)
             os.close(self._handle)
             self._handle = None
 
     def is_held(self) -> bool:
-        """Whether any process has the lock now."""
+        """Return whether any process holds the lock now."""
         if self._is_held_here():
             return True
         try:
             handle = os.open(self._path, os.O_RDWR)
-        except OSError:  # no directory, no lock, or one of another user: not ours to use
+        except OSError:  # no directory, no lock, or another user's: not ours to use
             return False
         try:
             return _is_locked(handle)
@@ -86,7 +86,7 @@ class DirectoryLock:
             os.close(handle)
 
     def read_holder(self) -> int | None:
-        """The process id that the last holder wrote."""
+        """Return the process id that the last holder wrote."""
         return os.getpid() if self._is_held_here() else _read_pid(self._path)
 
     def _is_held_here(self) -> bool:
@@ -105,7 +105,7 @@ def _lock(handle: int) -> bool:
 
 def _is_locked(handle: int) -> bool:
     try:
-        os.lockf(handle, os.F_TEST, 0)  # looks without taking, which a start might notice
+        os.lockf(handle, os.F_TEST, 0)  # tests without locking, which a start might notice
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return True
@@ -114,7 +114,7 @@ def _is_locked(handle: int) -> bool:
 
 
 class DataDirectory:
-    """A directory of the user's choice, as docgraph lays it out."""
+    """A directory of the user's choice, in docgraph's layout."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).resolve()
@@ -125,7 +125,7 @@ class DataDirectory:
         self._memory = self.path / "mongod.json"
 
     def claim(self) -> None:
-        """Make the directory ready and lock it for this process."""
+        """Create the directory if needed and lock it for this process."""
         try:
             self._make()
             locked = self.lock.acquire()
@@ -139,12 +139,12 @@ class DataDirectory:
             )
 
     def rotate_log(self) -> None:
-        """Put a large log aside, so that at most two of them exist."""
+        """Rotate a large log, so that at most two exist."""
         if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
 
     def recall(self) -> Remembered:
-        """Read what is remembered; a file that cannot be understood counts as none."""
+        """Load the saved state; an invalid file counts as none."""
         try:
             content = json.loads(self._memory.read_bytes())
             port, pid = content.get("port"), content.get("pid")
@@ -156,10 +156,10 @@ class DataDirectory:
         )
 
     def remember(self, memory: Remembered) -> None:
-        """Write what the next start must know, all of it or nothing."""
+        """Save the state for the next start atomically."""
         draft = self._memory.with_suffix(".new")
         try:
-            draft.unlink(missing_ok=True)  # of a start that was killed, with rights of its own
+            draft.unlink(missing_ok=True)  # of a start that was killed, with its own permissions
             with open(draft, "x", opener=partial(os.open, mode=0o600)) as file:
                 json.dump(asdict(memory), file)
             draft.replace(self._memory)
@@ -167,7 +167,7 @@ class DataDirectory:
             raise describe_os_error(error, self.path) from error
 
     def read_mongod_pid(self) -> int | None:
-        """The process id that `mongod` itself left in its lock file."""
+        """Return the process id that `mongod` itself left in its lock file."""
         return _read_pid(self.data / "mongod.lock")
 
     def _make(self) -> None:
@@ -186,7 +186,7 @@ def _read_pid(path: Path) -> int | None:
 
 
 def describe_os_error(error: OSError, directory: Path) -> StartupError:
-    """Say what the system's refusal means for the configured directory."""
+    """Explain the system's error for the configured directory."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return no_space(directory)
     if isinstance(error, FileExistsError | NotADirectoryError):

@@ -1,7 +1,7 @@
-"""Why a `mongod` ended at its start, in one line that says what to do.
+"""Startup errors of `mongod`: the cause in one line, with a hint.
 
-Pure: from the exit code, what it printed and what it logged to a `StartupError`. Each rule below
-knows one cause and returns None when it is another; the first that returns an error wins.
+The functions are pure: they map the exit code, output and log to a `StartupError`. Each rule below
+handles one cause and returns None for others; the first error wins.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ DIRECTORY_TROUBLE = 100
 OTHER_VERSION = 62
 ILLEGAL_INSTRUCTION, KILLED = -4, -9  # the signals, as Popen reports them
 
-CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # as exec.py says it
+CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # the text of exec.py
 
 SCARCE_BYTES = 2**24  # with less, `mongod` ends sooner or later, and does not start again
 _PACKAGES = {"libcurl": "libcurl4", "libssl": "libssl3", "libcrypto": "libssl3"}
 _OTHER_WAYS = (
     "name another mongod with DOCGRAPH_MONGOD, or a running MongoDB with mclient.connection-string"
 )
-_ANONYMOUS = "no version information available"  # the loader on the libraries of pycurl: no harm
+_ANONYMOUS = "no version information available"  # harmless, by the loader about pycurl
 _LIBRARY = re.compile(r"(?:loading shared libraries: |Library not loaded: )(?P<name>[^\s:]+)")
 _LIBRARY_VERSION = re.compile(r"version [`'](?P<name>[A-Z]+_[0-9.]+)' not found")
 _CANNOT_EXECUTE = re.compile(re.escape(CANNOT_EXECUTE) + r" (?P<number>\d+)")
@@ -51,7 +51,7 @@ class DiskFullError(StartupError):
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """What is known about a `mongod` that ended before it served."""
+    """The facts about a `mongod` that ended before it was ready."""
 
     code: int
     output: str
@@ -64,7 +64,7 @@ class ExitReport:
 
 
 def explain_exit(report: ExitReport) -> StartupError:
-    """One line that says why, and a hint."""
+    """Return an error with the cause in one line, and a hint."""
     for rule in _RULES:
         if error := rule(report):
             return error
@@ -75,7 +75,7 @@ def explain_exit(report: ExitReport) -> StartupError:
 
 
 def no_space(directory: Path) -> DiskFullError:
-    """The disk of the data is full."""
+    """Return the error for a full disk."""
     return DiskFullError(
         f"no space left on the disk of data directory {directory}",
         hint="free some space, or choose another directory with core.data-directory",
@@ -83,7 +83,7 @@ def no_space(directory: Path) -> DiskFullError:
 
 
 def explain_delay(seconds: float, log_path: Path) -> StartupError:
-    """A `mongod` that runs and does not become ready."""
+    """Return the error for a `mongod` that runs and does not become ready."""
     return StartupError(
         f"the embedded MongoDB was not ready within {seconds:g} s",
         hint=f"its log may say why: {log_path}",
@@ -91,7 +91,7 @@ def explain_delay(seconds: float, log_path: Path) -> StartupError:
 
 
 def find_missing_library(output: str) -> str | None:
-    """The file name of the library that the loader did not find, by what it printed."""
+    """Return the file name of the library that the loader did not find, from its output."""
     match = _LIBRARY.search(output)
     return Path(match["name"]).name if match else None
 
@@ -121,7 +121,7 @@ def _cannot_execute(report: ExitReport) -> StartupError | None:
     if number == errno.ENOEXEC:
         reason = "it was built for another processor or system"
     elif number == errno.ENOENT:
-        # The file was there a moment ago: what is missing is the loader it names.
+        # The file existed a moment ago: the loader that it names is missing.
         reason = "its loader is missing, as on systems without glibc"
     else:
         reason = errno.errorcode.get(number, str(number))
@@ -204,7 +204,7 @@ def _find_last_error(report: ExitReport) -> str | None:
 
 
 def _complaints(log: str) -> Iterator[str]:
-    """The errors and fatal errors of a structured log, each as one short line."""
+    """Yield the errors and fatal errors of a structured log, each as one short line."""
     for line in log.splitlines():
         try:
             entry = json.loads(line)

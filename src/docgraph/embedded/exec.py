@@ -1,8 +1,8 @@
-"""Run `mongod` in this process's place, tied to the life of the docgraph that asked for it.
+"""Wrapper that executes `mongod` in its own process, tied to the lifetime of docgraph.
 
-A script, not a module to import: `python -I -S exec.py OWNER MONGOD ARGUMENT...`. The
-kernel (Linux) sends SIGTERM when the owner dies, by `kill -9` too. It is set here, in a program of
-one thread: between fork and exec of a threaded one (`preexec_fn`) next to nothing is safe.
+This is a script, not a module to import: `python -I -S exec.py OWNER MONGOD ARGUMENT...`. The
+kernel (Linux) sends SIGTERM when the owner dies, also by `kill -9`. This is set here, in a program
+of one thread: between fork and exec of a threaded program (`preexec_fn`) almost nothing is safe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CANNOT_EXECUTE = 126
 def main(owner: int, command: list[str]) -> None:
     """Tie this process to its parent, then become `mongod`."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    if os.getppid() != owner:  # it died before the kernel knew of the tie
+    if os.getppid() != owner:  # it died before the tie was set
         sys.exit(1)
     try:
         os.execv(command[0], command)  # noqa: S606

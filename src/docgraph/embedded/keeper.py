@@ -1,4 +1,4 @@
-"""Brings an embedded MongoDB back that died while it was needed."""
+"""Supervisor that restarts an embedded MongoDB after a crash or a full disk."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Keeper"]
 
 _POLL_SECONDS = 0.5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-_SPACE_PAUSE = 1.0  # between two looks whether there is space on the disk again
+_SPACE_PAUSE = 1.0  # between two checks of the free disk space
 
 
 class Keeper:
-    """Watches from a thread of its own; a context manager around the time of watching.
+    """Supervises in a thread, for the duration of a `with` block.
 
-    The thread lasts as long as the database is wanted, so a `mongod` that it starts is tied to
-    this process like the first one. `on_disk_full` hears when the disk is full, and when it is not
+    The thread lives as long as the database is needed, so a `mongod` that it starts is tied to this
+    process like the first one. `on_disk_full` is called when the disk is full, and when it is not
     any more.
     """
 
@@ -46,26 +46,26 @@ class Keeper:
         self._thread.join()
 
     def request_stop(self) -> None:
-        """Ask for a clean end of the database, also a suspended one; it is not brought back."""
+        """Request a clean end of the database, also of a suspended one; it is not restarted."""
         self._done.set()
         self._mongo.request_stop()
 
     def kill(self) -> None:
-        """End the database at once."""
+        """Kill the database immediately."""
         self._done.set()
         self._mongo.kill()
 
     def _watch(self) -> None:
         while not self._done.wait(_POLL_SECONDS):
-            pause = self.look()
+            pause = self.check_alive()
             if pause:
                 self._done.wait(pause)
 
-    def look(self) -> float:
-        """Bring it back if it has ended; seconds until it should be looked again."""
+    def check_alive(self) -> float:
+        """Restart the database if it has ended; return the seconds until the next check."""
         if self._mongo.is_running:
             self._failures = 0
-            self._note_disk(is_full=False)
+            self._record_disk(is_full=False)
             return 0.0
         if self._is_disk_full and self._mongo.free_bytes < SCARCE_BYTES:
             return _SPACE_PAUSE
@@ -74,7 +74,7 @@ class Keeper:
                 self._find_full_disk()
             self._mongo.start()
         except DiskFullError:
-            self._note_disk(is_full=True)
+            self._record_disk(is_full=True)
             return _SPACE_PAUSE
         except StartupError as error:
             self._failures += 1
@@ -84,7 +84,7 @@ class Keeper:
         return 0.0
 
     def _find_full_disk(self) -> None:
-        """Raise if that is why it has ended; other reasons do not matter, it is started again."""
+        """Raise if a full disk ended it; after other causes it is simply restarted."""
         try:
             self._mongo.check_alive()
         except DiskFullError:
@@ -92,8 +92,8 @@ class Keeper:
         except StartupError:
             return
 
-    def _note_disk(self, *, is_full: bool) -> None:
-        """Said once, however often a start fails."""
+    def _record_disk(self, *, is_full: bool) -> None:
+        """Report the state of the disk once, however often a start fails."""
         if is_full != self._is_disk_full:
             self._is_disk_full = is_full
             self._on_disk_full(is_full)

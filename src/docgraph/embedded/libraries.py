@@ -1,9 +1,9 @@
-"""Shared libraries for a `mongod` on a system that lacks them: libcurl 4 and OpenSSL 3.
+"""Shared libraries for `mongod` where the system lacks them: libcurl 4 and OpenSSL 3.
 
-The wheel of pycurl, which the extra `embedded` brings along, has both in `pycurl.libs`, under names
-of its own. A directory of links gives them the names that `mongod` asks for, and LD_LIBRARY_PATH
-leads the loader there: in the environment of that one process, and only after the loader said
-that the system has them not.
+The wheel of pycurl, which the extra `embedded` includes, has both in `pycurl.libs` under its own
+names. A directory of links gives them the names that `mongod` needs, and LD_LIBRARY_PATH leads the
+loader there. It is set in the environment of that one process, and only after the loader has
+reported that the system lacks them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from pathlib import Path
 __all__ = ["LENT", "build_environment", "find_pycurl_libraries"]
 
 SEARCH_PATH = "LD_LIBRARY_PATH"
-# What mongod asks for, and how a file of pycurl is recognized that can take its place. All of them
-# are used, or none: two versions of OpenSSL in one process would take each other's functions.
+# The library names that mongod needs, and patterns of the files of pycurl that can replace them.
+# All of them are used, or none: two versions of OpenSSL in one process would use each other's
+# functions.
 LENT: Mapping[str, str] = {
     "libcurl.so.4": "libcurl*.so.4*",
     "libssl.so.3": "libssl*.so.3*",
     "libcrypto.so.3": "libcrypto*.so.3*",
 }
-# The loader takes these apart or replaces them in LD_LIBRARY_PATH, and nothing quotes them.
+# The loader splits at these or expands them in LD_LIBRARY_PATH, and they cannot be quoted.
 _UNUSABLE = frozenset(":;$")
 
 
 def build_environment(links: Path) -> dict[str, str] | None:
-    """Our environment with pycurl's libraries in it, or nothing if they are not there.
+    """Return our environment with pycurl's libraries, or None if they are not installed.
 
-    `links` is the directory for the links, made here: one that other users cannot write to.
+    `links` is the directory for the links, created here: other users cannot write to it.
     """
     libraries = find_pycurl_libraries()
     if libraries is None or not _UNUSABLE.isdisjoint(f"{links}{libraries}"):
@@ -47,7 +48,7 @@ def build_environment(links: Path) -> dict[str, str] | None:
 
 
 def find_pycurl_libraries() -> Path | None:
-    """The directory with the libraries that the wheel of pycurl brought, if it is installed."""
+    """Return the directory with the libraries of the wheel of pycurl, if it is installed."""
     if sys.platform != "linux":
         return None
     try:
@@ -58,7 +59,7 @@ def find_pycurl_libraries() -> Path | None:
 
 
 def _link(link: Path, target: Path) -> None:
-    """Let the link lead to the target; a loader that looks at the same time finds old or new."""
+    """Point the link to the target atomically: a loader sees the old or the new one."""
     if link.is_symlink() and link.readlink() == target:
         return
     draft = link.with_name(f".{link.name}.{os.getpid()}")

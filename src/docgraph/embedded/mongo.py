@@ -1,8 +1,8 @@
-"""The embedded MongoDB: a real `mongod`, owned by one docgraph process, found by the others.
+"""Embedded MongoDB server: a real `mongod`, owned by one docgraph process and found by others.
 
-`EmbeddedMongo` is what the server starts when no connection string is configured: a replica set
-of one member on loopback, with its data, log and port in one directory. It is synchronous: it runs
-before anything is served.
+The server starts `EmbeddedMongo` when no connection string is configured: a replica set of one
+member on loopback, with its data, log and port in one directory. It is synchronous because it runs
+before any request is served.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import TracebackType
 
 from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.directory import DataDirectory
-from docgraph.embedded.node import LOOPBACK, Node, Progress
+from docgraph.embedded.mongod_process import LOOPBACK, Mongod, Progress
 from docgraph.embedded.replication import (
     await_primary,
     build_uri,
@@ -29,7 +29,7 @@ POLL_SECONDS = 0.05
 
 
 def _say_nothing(message: str) -> None:
-    """The default for `on_progress`: progress is not shown."""
+    """Ignore progress messages; the default of `on_progress`."""
 
 
 class EmbeddedMongo:
@@ -44,7 +44,7 @@ class EmbeddedMongo:
     ) -> None:
         self._options = options or MongodOptions()
         self._progress = on_progress
-        self._node = Node(directory, self._options, on_progress)
+        self._node = Mongod(directory, self._options, on_progress)
 
     @property
     def uri(self) -> str:
@@ -53,12 +53,12 @@ class EmbeddedMongo:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self._node.is_running
 
     @property
     def directory(self) -> Path:
-        """Where the data lies."""
+        """The data directory."""
         return self._node.directory.path
 
     @property
@@ -78,15 +78,15 @@ class EmbeddedMongo:
 
     @property
     def free_bytes(self) -> int:
-        """Space on the disk of the data."""
+        """Free space on the disk of the data, in bytes."""
         return shutil.disk_usage(self.directory).free
 
     def check_alive(self) -> None:
-        """Raise the reason if it has ended by itself."""
+        """Raise the cause if it has ended by itself."""
         self._node.check_alive()
 
     def start(self) -> str:
-        """Start it if it does not run, wait for the primary, and return the connection string."""
+        """Start it if needed, wait for the primary, and return the connection string."""
         self._progress("starting MongoDB")
         atexit.unregister(self.stop)
         atexit.register(self.stop)
@@ -101,17 +101,17 @@ class EmbeddedMongo:
         return self.uri
 
     def request_stop(self) -> None:
-        """Ask for a clean end, without waiting for it."""
+        """Request a clean end without waiting for it."""
         self._node.request_stop()
 
     def kill(self) -> None:
-        """End it at once; the journal makes this safe."""
+        """Kill it immediately; the journal makes this safe."""
         self._node.kill()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing.
+        """Stop cleanly and release everything; do nothing in a forked copy or when stopped.
 
-        What does not end within `timeout` seconds is killed.
+        A process that does not end within `timeout` seconds is killed.
         """
         self._node.stop(timeout)
         atexit.unregister(self.stop)
@@ -129,7 +129,7 @@ class EmbeddedMongo:
 
     @staticmethod
     def find_running(directory: Path | str, *, timeout: float = 10.0) -> str | None:
-        """The connection string of the `mongod` that a running docgraph owns in that directory.
+        """Return the connection string of the `mongod` that a running docgraph owns there.
 
         While the owner is still starting it, wait up to `timeout` seconds.
         """

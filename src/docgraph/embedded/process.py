@@ -1,4 +1,4 @@
-"""Processes that are not our children: is that number still the `mongod` we mean, and ending it."""
+"""Processes that are not our children: identify a leftover `mongod`, and end it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _HAS_PROC = Path("/proc/self/stat").exists()
 
 
 def is_mongod_of(pid: int, data: Path, log: Path) -> bool:
-    """Whether that process is a `mongod` which docgraph started on these paths.
+    """Return whether that process is a `mongod` that docgraph started on these paths.
 
-    Process ids are used again, so a number in a file proves nothing; the command line does.
+    Process ids are reused, so a number in a file proves nothing; the command line does.
     """
     command = _read_command(pid)
     return str(data) in command and str(log) in command
@@ -40,13 +40,13 @@ def _read_command(pid: int) -> list[str]:
 
 
 def _split_listing(line: str) -> list[str]:
-    """Cut the text of `ps` at the options, the only safe places: a path may hold spaces."""
+    """Split the output of `ps` at the options, the only safe positions: paths may have spaces."""
     words = line.strip().replace(" --", "\0--").split("\0")
     return [part for word in words for part in word.split(" ", 1)]
 
 
 def end_process(pid: int, timeout: float) -> bool:
-    """Ask a process to stop, insist after `timeout` seconds; true when it is gone."""
+    """Terminate a process, kill it after `timeout` seconds; return whether it has ended."""
     for sign, patience in ((signal.SIGTERM, timeout), (signal.SIGKILL, FORCE_SECONDS)):
         try:
             os.kill(pid, sign)
@@ -60,7 +60,7 @@ def end_process(pid: int, timeout: float) -> bool:
 
 
 def await_end(pid: int, timeout: float) -> bool:
-    """Wait until a process has given back its files and ports."""
+    """Wait until a process has released its files and ports."""
     end = time.monotonic() + timeout
     while not _is_gone(pid):
         if time.monotonic() > end:
@@ -70,14 +70,14 @@ def await_end(pid: int, timeout: float) -> bool:
 
 
 def is_ending(pid: int) -> bool:
-    """Whether a process lives and has no memory any more: its files and ports are next."""
+    """Return whether a process has no memory any more: its files and ports follow next."""
     return _HAS_PROC and not _is_gone(pid) and not any(_read_command(pid))
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether it ended; a zombie, of which only the exit code is left, counts.
+    """Return whether it has ended; a zombie counts, of which only the exit code is left.
 
-    Its first thread can be one while others still live, and hold the files and ports of all.
+    Its first thread can be a zombie while others are alive, and hold the files and ports of all.
     """
     if _HAS_PROC:
         process = Path(f"/proc/{pid}")

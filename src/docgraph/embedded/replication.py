@@ -1,7 +1,7 @@
-"""Making a started `mongod` a replica set of one, and waiting until it is its primary.
+"""Replica set of one member: initiates it, and waits until the `mongod` is its primary.
 
-The set is told its member's address again whenever the port had to change: by force, since a member
-that does not find itself in its configuration cannot vote for a new one.
+The configuration of the set gets the new address whenever the port had to change. It is forced,
+because a member that does not find itself in its configuration cannot vote for a new one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["await_primary", "build_uri", "is_primary", "serves_directory"]
 
 POLL_SECONDS = 0.02
 NOT_YET_INITIALIZED = 94
-# A member that still reads its configuration, or is being given one.
+# Errors of a member that still reads its configuration, or is receiving one.
 _PASSING = frozenset({23, 91, 94, 109, 11600, 11602, 13436})
 
 Document = dict[str, Any]
 
 
 def build_uri(host: str) -> str:
-    """The connection string: direct, there is but one member."""
+    """Build the connection string: direct, because there is only one member."""
     return f"mongodb://{host}/?directConnection=true"
 
 
@@ -44,17 +44,17 @@ def _connect(host: str) -> MongoClient[Document]:
 
 
 def serves_directory(port: int, data: Path) -> bool:
-    """Whether the `mongod` of that directory, and not another process, answers on the port."""
+    """Return whether the `mongod` of that directory, and no other process, uses the port."""
     try:
         with _connect(f"127.0.0.1:{port}") as client:
             options = client.admin.command("getCmdLineOpts")
-    except PyMongoError:  # whatever it is, it is not ours or not up
+    except PyMongoError:  # any error: it is not ours or not up
         return False
     return bool(options["parsed"].get("storage", {}).get("dbPath") == str(data))
 
 
 def await_primary(host: str, check: Callable[[], None]) -> None:
-    """Configure the set and wait for its primary; `check` raises when there is no more hope."""
+    """Configure the set and wait for its primary; `check` raises when waiting is hopeless."""
     configured = False
     with _connect(host) as client:
         while True:
@@ -63,7 +63,7 @@ def await_primary(host: str, check: Callable[[], None]) -> None:
                 configured = configured or _configure(client, host)
                 if configured and _is_writable(client):
                     return
-            except ConnectionFailure:  # the member may end here; `check` knows
+            except ConnectionFailure:  # the member may end here; `check` detects it
                 pass
             except OperationFailure as error:
                 _check_passing(error)
@@ -71,7 +71,7 @@ def await_primary(host: str, check: Callable[[], None]) -> None:
 
 
 def is_primary(host: str) -> bool:
-    """Whether the member accepts writes, as it sees it itself."""
+    """Return whether the member accepts writes, according to itself."""
     try:
         with _connect(host) as client:
             return _is_writable(client)

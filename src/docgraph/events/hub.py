@@ -1,4 +1,7 @@
-"""The cursors of this process: each is opened for its first client and ends after the last."""
+"""Registry of the change stream cursors of this process.
+
+Each cursor is opened for its first client and ends after its last one.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from docgraph.events.client import Client
 from docgraph.events.cursor import Cursor, ResumeToken
-from docgraph.events.identity import identify
 from docgraph.events.sections import Events
+from docgraph.events.stream_client import Client
+from docgraph.events.subscription_key import identify
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
@@ -18,23 +21,23 @@ from docgraph.store import Store
 
 __all__ = ["Hub"]
 
-_MOST_PAST: Final = 8  # clients for which the past is read at the same time
+_MAX_PAST: Final = 8  # clients for which past events are read at the same time
 
 
 class Hub:
-    """Who may see the same shares a cursor; `most_cursors` is the share of this process."""
+    """Shares a cursor among callers that see the same; `most_cursors` bounds this process."""
 
     def __init__(self, store: Store, options: Events, *, most_cursors: int) -> None:
         self._store = store
         self._options = options
         self._most_cursors = most_cursors
-        self._past = asyncio.Semaphore(_MOST_PAST)
+        self._past = asyncio.Semaphore(_MAX_PAST)
         self._cursors: dict[bytes, Cursor] = {}
-        self._open_cursors: set[Cursor] = set()  # also those that are just being closed
+        self._open_cursors: set[Cursor] = set()  # also the ones that are being closed
 
     async def join(self, subscription: Subscription, token: ResumeToken | None) -> Client:
-        """A client of the subscription from now on, or from the token on; `leave` afterwards."""
-        cursor = self._take_cursor(subscription)
+        """Return a client that starts now, or after the token; call `leave` after use."""
+        cursor = self._find_cursor(subscription)
         try:
             await cursor.wait_open()
             client = Client(cursor, subscription.notify_when, token, self._past)
@@ -45,13 +48,13 @@ class Hub:
         return client
 
     async def move(self, client: Client, subscription: Subscription) -> bool:
-        """From now on the client is told what this subscription says; it loses nothing.
+        """Switch the client to this subscription without losing events.
 
-        False: that is not possible yet.
+        Return False if that is not possible yet.
         """
         if not client.can_move():
             return False
-        cursor = self._take_cursor(subscription)
+        cursor = self._find_cursor(subscription)
         try:
             await cursor.wait_open()
         except BaseException:
@@ -67,7 +70,7 @@ class Hub:
         """Close all cursors."""
         await asyncio.gather(*(cursor.close() for cursor in self._open_cursors))
 
-    def _take_cursor(self, subscription: Subscription) -> Cursor:
+    def _find_cursor(self, subscription: Subscription) -> Cursor:
         key = identify(replace(subscription, notify_when=None))
         cursor = self._cursors.get(key)
         if cursor is None or cursor.is_over:
@@ -88,6 +91,6 @@ class Hub:
 
     def _forget(self, key: bytes, cursor: Cursor) -> None:
         self._open_cursors.discard(cursor)
-        if self._cursors.get(key) is cursor:  # else another one has taken its place
+        if self._cursors.get(key) is cursor:  # else another cursor has replaced it
             del self._cursors[key]
         emit(StreamCursors(len(self._open_cursors)))

@@ -1,4 +1,4 @@
-"""Change notifications: `events`."""
+"""Configuration section of change streams: `events`."""
 
 from __future__ import annotations
 

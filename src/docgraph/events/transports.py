@@ -1,4 +1,4 @@
-"""The two ways to a client: WebSocket messages, and server-sent events."""
+"""Transports of change streams: WebSocket messages and server-sent events (SSE)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from time import monotonic
 from typing import Final
 
-from docgraph.events.client import Client
-from docgraph.events.ending import LEFT, TOO_MANY_MESSAGES, Ended
-from docgraph.events.notice import Notice
+from docgraph.events.close_reason import LEFT, TOO_MANY_MESSAGES, StreamClosed
+from docgraph.events.encoded_event import EncodedEvent
+from docgraph.events.stream_client import Client
 from docgraph.exchange import Socket
 from docgraph.runtime import cancel_until_over
 
 __all__ = ["EventChunks", "serve_socket"]
 
-_MOST_MESSAGES: Final = 100  # of a client within a minute, whatever is in them
+_MAX_MESSAGES: Final = 100  # per client and minute, of any content
 _MINUTE: Final = 60.0
 _HEARTBEAT: Final = b":\n\n"
 
@@ -24,7 +24,7 @@ _HEARTBEAT: Final = b":\n\n"
 async def serve_socket(
     client: Client, socket: Socket, *, clock: Callable[[], float] = monotonic
 ) -> None:
-    """Send events until there are no more, or the peer is gone, or talks too much."""
+    """Send events until the stream ends, the peer disconnects or it sends too much."""
     socket.count_frame = _MessageLimit(client, clock)
     listening = asyncio.create_task(_listen(client, socket), name="stream client")
     client.on_end = listening.cancel
@@ -33,7 +33,7 @@ async def serve_socket(
         while True:
             for notice in await client.read():
                 await socket.send(notice.message)
-    except Ended as ended:
+    except StreamClosed as ended:
         await socket.close(ended.ending.code, ended.ending.reason)
     finally:
         client.on_end = None
@@ -41,16 +41,16 @@ async def serve_socket(
 
 
 class _MessageLimit:
-    """Ends a client that sends too many messages; pings cost as much, and count as well."""
+    """Ends a client that sends too many messages; pings cost as much and count as well."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
-        self._arrivals: deque[float] = deque(maxlen=_MOST_MESSAGES)
+        self._arrivals: deque[float] = deque(maxlen=_MAX_MESSAGES)
 
     def __call__(self) -> tuple[int, str] | None:
         now, arrivals = self._clock(), self._arrivals
-        if len(arrivals) == _MOST_MESSAGES and now - arrivals[0] < _MINUTE:
+        if len(arrivals) == _MAX_MESSAGES and now - arrivals[0] < _MINUTE:
             self._client.end(TOO_MANY_MESSAGES)
             return TOO_MANY_MESSAGES.code, TOO_MANY_MESSAGES.reason
         arrivals.append(now)
@@ -58,14 +58,14 @@ class _MessageLimit:
 
 
 async def _listen(client: Client, socket: Socket) -> None:
-    """Notice that the peer has gone.
+    """Detect that the peer has disconnected.
 
-    Cancelled when the client is ended: its socket is closed here, since a peer that does not read
-    keeps the other task waiting.
+    It is cancelled when the client is ended. It then closes the socket, because a peer that does
+    not read blocks the other task.
     """
     try:
         while await socket.receive() is not None:
-            pass  # what it says is nobody's concern
+            pass  # its content has no effect
         client.end(LEFT)
     finally:
         if client.ending is not None:
@@ -73,18 +73,18 @@ async def _listen(client: Client, socket: Socket) -> None:
 
 
 class EventChunks(AsyncIterator[bytes]):
-    """Server-sent events, and a comment after so many seconds of silence.
+    """Server-sent events, with a comment after each heartbeat interval without events.
 
-    Something comes at once: some proxies and programs hold back the head of a response until then.
-    It is the id of the `place` where the client has begun, if that may be told, so that one who
-    connects again before the first event misses nothing.
+    The first chunk is sent immediately: some proxies and clients hold back the response headers
+    until then. It is the id of the `place` where the client begins, if the client may see it. A
+    client that reconnects before its first event therefore misses nothing.
     """
 
     def __init__(self, client: Client, heartbeat: float, place: bytes = b"") -> None:
         self._client = client
         self._heartbeat = heartbeat
         self._opening = b"id:%s\n\n" % place if place else _HEARTBEAT
-        self._reading: asyncio.Task[list[Notice]] | None = None
+        self._reading: asyncio.Task[list[EncodedEvent]] | None = None
         self._is_over = False
 
     async def __anext__(self) -> bytes:
@@ -97,16 +97,16 @@ class EventChunks(AsyncIterator[bytes]):
             return b"".join([notice.chunk for notice in await self._read()])
         except TimeoutError:
             return _HEARTBEAT
-        except Ended as ended:
+        except StreamClosed as ended:
             self._is_over = True
             return ended.ending.chunk
 
-    async def _read(self) -> list[Notice]:
-        """The next events; raises `TimeoutError` when there is none for so long."""
+    async def _read(self) -> list[EncodedEvent]:
+        """Return the next events; raise `TimeoutError` after a heartbeat without any."""
         if self._reading is None and self._client.is_up_to_date:
             async with asyncio.timeout(self._heartbeat):
                 return await self._client.read()
-        # A task of its own: reading the past may take longer than the silence between comments.
+        # Runs in its own task: reading the past may take longer than the heartbeat interval.
         reading = self._reading = self._reading or asyncio.create_task(self._client.read())
         done, _ = await asyncio.wait({reading}, timeout=self._heartbeat)
         if not done:
@@ -115,6 +115,6 @@ class EventChunks(AsyncIterator[bytes]):
         return reading.result()
 
     async def aclose(self) -> None:
-        """The connection is over."""
+        """End the client after its connection is closed."""
         if self._reading is not None:
             await cancel_until_over({self._reading})

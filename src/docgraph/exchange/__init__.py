@@ -1,4 +1,4 @@
-"""The words everybody speaks: request, answer, account, deadline, data, errors."""
+"""Shared vocabulary of all layers: request, response, account, deadline, data, errors."""
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.data import (
@@ -23,13 +23,13 @@ from docgraph.exchange.request import Connection, Request
 from docgraph.exchange.response import (
     Answer,
     Body,
-    Prepared,
+    SharedMessages,
     Socket,
     Stream,
     Takeover,
     Upgrade,
 )
-from docgraph.exchange.streams import (
+from docgraph.exchange.stream_request import (
     EventStreams,
     NotifyWhen,
     Renew,
@@ -56,13 +56,13 @@ __all__ = [
     "NotifyWhen",
     "Parsed",
     "Permission",
-    "Prepared",
     "Problem",
     "Read",
     "Renew",
     "Request",
     "Resource",
     "ResourceType",
+    "SharedMessages",
     "Socket",
     "StartupError",
     "Stream",

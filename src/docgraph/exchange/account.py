@@ -1,4 +1,4 @@
-"""Who is calling."""
+"""Account: the authenticated user of a request."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Account"]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A known caller; an anonymous one is `None`.
+    """An authenticated user; an anonymous caller is `None`.
 
-    `properties` is what `@user` shows: the user document, the file entry or the claims, never a
-    password. `kind` says where the account comes from (`identity`, `database`, `file`, `jwt`).
+    `properties` are the values of `@user`: the user document, the file entry or the claims, never a
+    password. `kind` is the source of the account (`identity`, `database`, `file`, `jwt`).
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The content coding of request bodies (RFC 9110 8.4): gzip, inflated piece by piece.
+"""Content coding of request bodies (RFC 9110 8.4): gzip, decompressed piece by piece.
 
-Whoever reads the pieces counts them: no more is ever inflated than one piece beyond his bound.
+The reader of the pieces counts them: at most one piece beyond its limit is decompressed.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from docgraph.exchange.headers import Headers
 
 __all__ = ["inflate", "is_coded", "is_compressed"]
 
-_PIECE: Final = 64 * 1024  # inflated in a fraction of a millisecond; then others have their turn
-_MOST_MEMBERS: Final = 100  # empty ones cost time and hold nothing
+_PIECE: Final = 64 * 1024  # decompressed in a fraction of a millisecond; then other tasks run
+_MAX_MEMBERS: Final = 100  # empty ones cost time and contain nothing
 _GZIP: Final = frozenset(("gzip", "x-gzip"))
 _WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # a gzip header and trailer
 
 
 def is_coded(headers: Headers) -> bool:
-    """Whether the bytes that are sent are others than those that are meant."""
+    """Return whether the body has a content coding."""
     return bool(_find_codings(headers))
 
 
 def is_compressed(headers: Headers) -> bool:
-    """Whether the body is in gzip; raises `UnsupportedMediaType` for anything else but plain."""
+    """Return whether the body is gzip; raise `UnsupportedMediaType` for any other coding."""
     if "content-encoding" not in headers:
         return False
     codings = _find_codings(headers)
@@ -47,24 +47,24 @@ def _find_codings(headers: Headers) -> list[str]:
 
 
 async def inflate(data: bytes) -> AsyncIterator[bytes]:
-    """The pieces that the data holds, in one gzip member or a few; none of none."""
-    from asyncio import sleep  # it takes long to load, and commands wait for this module
+    """Yield the decompressed pieces of one or a few gzip members; empty data yields none."""
+    from asyncio import sleep  # slow to import, and CLI commands wait for this module
 
     member: zlib._Decompress | None = None
     members = 0
-    # In slices, as the library copies what it leaves over.
+    # In slices, because the library copies the rest of its input.
     for start in range(0, len(data), _PIECE):
         rest = data[start : start + _PIECE]
         while rest:
             if member is None:
                 member, members = zlib.decompressobj(_WINDOW_BITS), members + 1
-            if members > _MOST_MEMBERS:
-                raise BodyError(f"the body has more than {_MOST_MEMBERS} gzip members")
+            if members > _MAX_MEMBERS:
+                raise BodyError(f"the body has more than {_MAX_MEMBERS} gzip members")
             piece = _inflate(member, rest)
             while piece:
                 yield piece
                 await sleep(0)
-                # Behind its end a member would add what it leaves over to it once more.
+                # After its end, a member would append the rest to `unused_data` a second time.
                 piece = b"" if member.eof else _inflate(member, member.unconsumed_tail)
             rest = member.unused_data
             member = None if member.eof else member

@@ -1,8 +1,8 @@
-"""The common language of reads and writes.
+"""Reads and writes as values: resource, filter, write, write concern, result.
 
-Whatever changes or reads documents (the REST API, `docgraph apps apply`, `docgraph users add`)
-says it with these values and passes the points of interception below, so that packages which do
-not know each other can still react to each other.
+All code that reads or changes documents (the REST API, `docgraph apps apply`, `docgraph users add`)
+expresses it with these values and passes the interception points below. Packages that do not import
+each other can thus react to each other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = [
     "Consistency",
     "DataPoint",
     "Document",
+    "Keyset",
     "Read",
     "Resource",
     "ResourceType",
@@ -38,15 +39,15 @@ class TrustedDocument(dict[str, Any]):
     __slots__ = ()
 
 
-# Where a read that is paged has the sort key of each document: the service takes it out again.
+# The sort key of each document in a keyset page; the service removes it again.
 SORT_KEY = "_docgraph_sort_key"
 
-# What documents with escaped keys carry: the version of the escaping. It is never shown.
+# The version of the key escaping in documents with escaped keys. It is never shown.
 ESCAPING = "_escaping"
 
 
 class ResourceType(StrEnum):
-    """What a path can address."""
+    """The kinds of resources that a path can address."""
 
     ROOT = "root"
     DATABASE = "database"
@@ -64,7 +65,7 @@ class ResourceType(StrEnum):
 
 
 class DataPoint(StrEnum):
-    """Where an interceptor can stand around a read or a write."""
+    """The points of a read or write where an interceptor can run."""
 
     BEFORE_WRITE = "before-write"
     AFTER_WRITE = "after-write"
@@ -74,7 +75,7 @@ class DataPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The place of a read or write."""
+    """The target of a read or write."""
 
     type: ResourceType
     db: str | None = None
@@ -82,19 +83,31 @@ class Resource:
     id: Any = None
 
     def is_in(self, db: str, collection: str) -> bool:
-        """Whether this is that collection or something inside it."""
+        """Return whether this is that collection or something inside it."""
         return self.db == db and self.collection == collection
 
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """Which servers a read may be made from, and how settled what it sees has to be.
+    """Read preference and read concern of a read.
 
-    Both in the words of MongoDB (`secondaryPreferred`; `majority`); None: as the connection says.
+    Both use the names of MongoDB (`secondaryPreferred`; `majority`); None: as the connection has
+    it.
     """
 
     preference: str | None = None
     concern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keyset:
+    """What keyset pagination adds to a read, made of nothing but its sort.
+
+    The values of sort keys are literals: no check may mistake one for an operator.
+    """
+
+    filter: Mapping[str, Any] | None = None
+    projection: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +121,11 @@ class Read:
     limit: int = 100
     hint: Any = None
     consistency: Consistency | None = None
+    keyset: Any = None  # a `Keyset`, of docgraph itself: plugins leave it as it is
 
 
 class WriteKind(StrEnum):
-    """How a write treats what is already there."""
+    """How a write treats existing documents."""
 
     INSERT = "insert"
     REPLACE = "replace"
@@ -123,25 +137,33 @@ class WriteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
-    """Who has to confirm a write before it counts as done; None: as the database has it."""
+    """The members that must confirm a write; None: the default of the database."""
 
     servers: int | str | None = None
     journal: bool | None = None
 
 
+class _WithEffects:
+    """Caches the effects of a write (`store/guard/write_effects.py`); a changed copy has none."""
+
+    __slots__ = ("effects",)
+
+
 @dataclass(frozen=True, slots=True)
-class Write:
+class Write(_WithEffects):
     """A write before it is run.
 
-    `insert` and `replace` carry `documents` (a replacement is found by the `_id` of each, or by
-    `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
-    `delete` only its `filter`. `many` lets update and delete touch more than one document. Without
-    `ordered` each document is tried, and even a single one that fails is told in the result.
-    `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
-    the connection. `applied` are the operators that made `documents` out of what was stored, where
-    they were applied in memory: the database does not see them, interceptors do. `collection_id` is
-    the collection that was checked, so that the write cannot get into another one of that name.
-    `warnings` are what an interceptor has to tell of the write; they get into its result.
+    `insert` and `replace` have `documents`. A replacement is found by the `_id` of each, or by
+    `filter` when there is one document. `update` has `update` (operators) or `pipeline`; `delete`
+    has only its `filter`. `many` lets update and delete change more than one document. Without
+    `ordered` each document is tried, and even a single failure is reported in the result. `create`
+    and `drop` apply to the collection itself and have none of these. `concern` None is that of the
+    connection.
+
+    `applied` are the operators that produced `documents` from the stored ones, if they were applied
+    in memory: interceptors see them, the database does not. `collection_id` is the collection that
+    was checked, so that the write cannot reach another collection of that name. `warnings` come
+    from interceptors and appear in the result of the write.
     """
 
     kind: WriteKind
@@ -160,7 +182,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class WriteFailure:
-    """One document of several that was not written; `code` is the database's own, if it has one."""
+    """A document that was not written; `code` is the database's error code, if it has one."""
 
     index: int
     message: str
@@ -170,9 +192,9 @@ class WriteFailure:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write did; `warnings` come back to the caller.
+    """The effect of a write; `warnings` are returned to the caller.
 
-    `uncertain`: the write failed in a way that leaves open whether, or how far, it was done.
+    `uncertain`: the write failed, and it may have been applied in full or in part.
     """
 
     inserted: tuple[Any, ...] = ()

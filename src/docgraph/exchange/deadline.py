@@ -1,4 +1,4 @@
-"""A point in time by which a request, and every database command of it, must be done."""
+"""Deadline of a request and of each of its database commands (timeout)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Deadline", "Patience"]
 
 @dataclass(slots=True, eq=False)
 class Patience:
-    """How many seconds a request may still spend in waiting: for its turn, for a server, ….
+    """How many seconds a request may still wait: for its turn, for a server and so on.
 
-    What is being done for it meanwhile does not use it up.
+    Time in which work is done for the request does not count.
     """
 
     left: float
 
 
 class Deadline(NamedTuple):
-    """`at` is on the clock of `time.monotonic`; None: no end of its own.
+    """`at` is a time of `time.monotonic`; None: no deadline of its own.
 
-    `enforced`: whoever set it ends the work that is late himself, so that nobody below needs a
-    timer of its own for that. `patience` is that of the request, where there is one.
+    `enforced`: the code that set the deadline cancels late work itself, so that lower layers need
+    no timers for it. `patience` is that of the request, if it has one.
     """
 
     at: float | None = None
@@ -35,22 +35,22 @@ class Deadline(NamedTuple):
 
     @classmethod
     def never(cls) -> Deadline:
-        """No end but the ceilings that the store puts on every command."""
+        """Return a deadline with no end except the store's time limit for every command."""
         return cls()
 
     @classmethod
     def after_ms(cls, limit_ms: int) -> Deadline:
-        """Ends `limit_ms` from now; 0 or less means no end."""
+        """Return the deadline in `limit_ms` from now; 0 or less means no end."""
         if limit_ms <= 0:
             return cls()
         return cls(time.monotonic() + limit_ms / 1000, limit_ms)
 
     def without_end(self) -> Deadline:
-        """The same patience, and no end."""
+        """Return a deadline with the same patience and no end."""
         return self if self.at is None else Deadline(patience=self.patience)
 
     def remaining(self) -> float | None:
-        """Seconds left, or None without an end. Raises when nothing is left."""
+        """Return the seconds left, or None without an end; raise when none are left."""
         if self.at is None:
             return None
         left = self.at - time.monotonic()
@@ -59,9 +59,9 @@ class Deadline(NamedTuple):
         return left
 
     def exceeded(self) -> TimeLimitExceeded:
-        """What a caller hears whose time is up."""
+        """Return the error for a caller whose time is up."""
         return TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
 
     def is_within(self, seconds: float) -> bool:
-        """Whether it comes within so many seconds, or has passed."""
+        """Return whether it ends within that many seconds, or has passed."""
         return self.at is not None and self.at - time.monotonic() < seconds

@@ -1,4 +1,4 @@
-"""The errors of docgraph: what went wrong, where, and the way out.
+"""Error classes with their HTTP status and stable code; messages with location and hint.
 
     DocgraphError                       status  code
     ├── RequestError                       400  bad-request
@@ -24,6 +24,7 @@
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
     │   ├── StoreUnavailable               500  database-unavailable
+    │   │   ├── PoolExhausted              503  overloaded
     │   │   └── OutcomeUnknown             500  outcome-unknown
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
@@ -37,7 +38,7 @@
     └── ConfigError    the same with a list of problems, exit code 2
 
 A message is lower case, without a full stop, and names the offending thing. It is written for the
-caller: nothing of the database's or Python's own text stands in it.
+caller and contains no text of the database or of Python.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ __all__ = [
     "NotSupported",
     "OutcomeUnknown",
     "Overloaded",
+    "PoolExhausted",
     "PreconditionFailed",
     "Problem",
     "QueryError",
@@ -233,7 +235,7 @@ class LoopTooLarge(ExpressionTooLarge):
 
 
 class Overloaded(DocgraphError):
-    """The instance has as much to do as it accepts."""
+    """The instance has as much to do as it accepts, or no connection became free in time."""
 
     status, code = 503, "overloaded"
 
@@ -261,6 +263,19 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached."""
 
     status, code = 500, "database-unavailable"
+
+
+class PoolExhausted(StoreUnavailable):
+    """All connections of the pool were busy for too long: our own load, not the database's."""
+
+    status, code = 503, "overloaded"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no connection to the database became free in time",
+            hint="try again in 1 s",
+            headers=[("Retry-After", "1")],
+        )
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -333,7 +348,7 @@ class Problem:
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
-        place = "" if self.path == "/" else f"{self.path}: "  # the whole of it needs no name
+        place = "" if self.path == "/" else f"{self.path}: "  # the whole file: no path
         return f"{self.origin}: {place}{self.message}{hint}"
 
 

@@ -1,4 +1,4 @@
-"""One request on its way down the staircase and its answer on the way up."""
+"""Exchange: one request with its response, account, permission, deadline and transaction."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Admission", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
+__all__ = ["AdmittedApp", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
 
 _NO_DEADLINE = Deadline()
 
 
 def _stay() -> None:
-    """An exchange that no connection made holds no place."""
+    """Do nothing: an exchange without a connection occupies no place in the admission queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What admitted the request, and the conditions it was admitted under, resolved.
+    """The rule that admitted the request, and its resolved conditions.
 
     `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
     store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
-    collection that the request itself addresses, the one that `write_filter`, `merge_request` and
-    `project_response` are about. `properties` is the whole `mongo` block of the rule. With
-    `is_momentary` the row filters have the time in them: the next request gets others.
+    collection that the request itself addresses; `write_filter`, `merge_request` and
+    `project_response` apply to it. `properties` is the whole `mongo` block of the rule. With
+    `is_momentary` the row filters contain the current time: the next request gets others.
     """
 
     rule: str
@@ -44,65 +44,66 @@ class Permission:
     is_momentary: bool = False
 
 
-class Admission(Protocol):
-    """Who calls, and whether they may: asked again while an answer goes on for long."""
+class AdmittedApp(Protocol):
+    """Authentication and authorization for long responses and for the requests of a batch."""
 
     async def readmit(self, exchange: Exchange) -> Exchange:
-        """The same request, judged as if it came now; raises what would refuse it."""
+        """Authorize the request again as if it came now; raise the error that rejects it."""
         ...
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
-        """Judge a request of a batch; raises what refuses it. An answer takes the service's place.
+        """Authorize a request of a batch; raise its rejection. A response replaces the service's.
 
-        Its caller is that of the batch.
+        The batch's caller is its caller.
         """
         ...
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
-        """The answer of the service to an admitted request of a batch; raises why there is none."""
+        """Return the service's response to an admitted request of a batch; raise its error."""
         ...
 
     async def finish_entry(self, exchange: Exchange) -> Answer | None:
-        """The answer of a request of a batch as interceptors leave it."""
+        """Return the response to a request of a batch after the interceptors."""
         ...
 
 
 class Visit(Protocol):
-    """What limits for callers count of a request; it has to `end`, whatever becomes of that."""
+    """Rate limit accounting of one request; call `end` in every case."""
 
     def identify(self, account: Account | None) -> None:
-        """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
+        """Count it for its user and roles after authentication; raise `TooManyRequests`."""
         ...
 
     def count_entries(self, number: int, account: Account | None) -> None:
-        """Count a batch as so many requests, itself included; raises `TooManyRequests`."""
+        """Count a batch as that many requests, itself included; raise `TooManyRequests`."""
         ...
 
     def end(self, exchange: Exchange) -> None:
-        """Give back what it holds, and tell the caller what is left."""
+        """Release its places, and add the rest of the quota to the response."""
         ...
 
 
 class Transaction(Protocol):
-    """Reads and writes that count together or not at all; the store makes and understands it.
+    """Reads and writes that are applied together or not at all; created by the store.
 
-    `kept` is for what is too expensive to be made anew when the transaction is tried again.
+    `kept` is for values that are too expensive to build again when the transaction is retried.
     """
 
     kept: dict[Any, Any]
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be used; after a failure what is read is what is stored."""
+        """Whether it can still be used; after a failure, reads see the stored data."""
         ...
 
 
 @dataclass(slots=True)
 class Exchange:
-    """Stages return values; the pipeline puts them here. `attributes` belong to plugins.
+    """One request with its response; the pipeline stores the results of its stages here.
 
-    `is_renewal`: the request was admitted before, and is only judged again. `is_entry`: it came in
-    a batch, whose caller is its caller; `transaction` is then what it reads and writes in.
+    `attributes` belong to plugins. `is_renewal`: the request was admitted before and is only
+    authorized again. `is_entry`: it came in a batch, whose caller is its caller; `transaction` is
+    then the transaction of the batch.
     """
 
     request: Request
@@ -111,22 +112,22 @@ class Exchange:
     deadline: Deadline = _NO_DEADLINE
     service: str = ""
     route: tuple[str, ...] | None = None  # the segments that the service is bound to
-    app: str = ""  # the GraphQL app, where one was asked
-    operation: str = ""  # the stored operation of the app, where one was named
-    error: str = ""  # the code of the error that became the answer
+    app: str = ""  # the GraphQL app, if one was requested
+    operation: str = ""  # the stored operation of the app, if one was named
+    error: str = ""  # the code of the error that became the response
     account: Account | None = None
-    parsed: Parsed | None = None  # the request as the service will carry it out
+    parsed: Parsed | None = None  # the request as the service will execute it
     permission: Permission | None = None
     answer: Answer | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
-    admission: Admission | None = None
+    admission: AdmittedApp | None = None
     visit: Visit | None = None
     is_renewal: bool = False
     is_entry: bool = False
     transaction: Transaction | None = None
-    entries: int = 0  # how many requests a batch holds
-    leave_queue: Callable[[], None] = _stay  # for what is counted and bounded in another way
+    entries: int = 0  # how many requests a batch has
+    leave_queue: Callable[[], None] = _stay  # for work that is counted and bounded in another way
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -135,5 +136,5 @@ class Exchange:
 
 
 def transaction_of(exchange: Exchange | None) -> Transaction | None:
-    """What reads that belong to the exchange are made in, where there is something."""
+    """Return the transaction for reads of the exchange, if there is one."""
     return None if exchange is None else exchange.transaction

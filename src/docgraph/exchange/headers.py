@@ -1,4 +1,4 @@
-"""HTTP fields as a value: case-insensitive names, order and repetition kept."""
+"""HTTP header fields: case-insensitive names, in order, with repetitions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["Headers", "parse_weight"]
 
 
 class Headers:
-    """The fields of a request, decoded as latin-1 (RFC 9110 5.5) when somebody asks."""
+    """The fields of a request, decoded as latin-1 (RFC 9110 5.5) on demand."""
 
     __slots__ = ("_first", "_raw")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self._raw = [(name.lower(), value) for name, value in raw]
-        self._first = dict(reversed(self._raw))  # of repeated names the first one stays
+        self._first = dict(reversed(self._raw))  # the first field of a repeated name wins
 
     @classmethod
     def of_lower_case(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
-        """Fields whose names are in lower case already; the list is kept, not copied."""
+        """Build fields whose names are lower case already; the list is not copied."""
         headers = cls.__new__(cls)
         headers._raw = raw
         headers._first = dict(reversed(raw))
@@ -27,16 +27,16 @@ class Headers:
 
     @classmethod
     def of(cls, **fields: str) -> Headers:
-        """`Headers.of(content_type="text/plain")`, for tests and commands."""
+        """Build headers such as `Headers.of(content_type="text/plain")`, for tests and commands."""
         return cls((n.replace("_", "-").encode(), v.encode("latin-1")) for n, v in fields.items())
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of that name."""
+        """Return the first value of that name."""
         value = self._first.get(_encode_name(name))
         return default if value is None else value.decode("latin-1")
 
     def get_list(self, name: str) -> list[str]:
-        """Every value of that name, in order."""
+        """Return every value of that name, in order."""
         wanted = _encode_name(name)
         if wanted not in self._first:
             return []
@@ -44,11 +44,11 @@ class Headers:
 
     @property
     def raw(self) -> list[tuple[bytes, bytes]]:
-        """Names in lower case and values as they came; not to be changed."""
+        """Names in lower case and values as received; do not change it."""
         return self._raw
 
     def without(self, name: str) -> Headers:
-        """The same fields but those of that name."""
+        """Return the fields without those of that name."""
         wanted = _encode_name(name)
         return Headers((key, value) for key, value in self._raw if key != wanted)
 
@@ -62,13 +62,13 @@ class Headers:
         return len(self._raw)
 
 
-@lru_cache(maxsize=1024)  # the same few names are asked for in every request
+@lru_cache(maxsize=1024)  # every request needs the same few names
 def _encode_name(name: str) -> bytes:
     return name.lower().encode("latin-1")
 
 
 def parse_weight(item: str) -> tuple[str, float]:
-    """One item of `Accept` or `Accept-Encoding`: its name in lower case and its `q`."""
+    """Parse an item of `Accept` or `Accept-Encoding`: its name in lower case and its `q`."""
     name, *parameters = item.split(";")
     for parameter in parameters:
         key, _, value = parameter.partition("=")
@@ -76,5 +76,5 @@ def parse_weight(item: str) -> tuple[str, float]:
             try:
                 return name.strip().lower(), float(value)
             except ValueError:
-                return name.strip().lower(), 0.0  # what cannot be read is not accepted
+                return name.strip().lower(), 0.0  # an invalid weight is not acceptable
     return name.strip().lower(), 1.0

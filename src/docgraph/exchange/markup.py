@@ -1,7 +1,7 @@
-"""What all pages of ours share: one look, and a policy under which a browser runs nothing.
+"""HTML pages of docgraph: shared style, and a content security policy that blocks scripts.
 
-A page is one HTML text that needs no script, no network and no other file. Whoever writes one
-escapes what is not his own; the policy holds even where that was forgotten.
+A page is one HTML text that needs no script, no network and no other file. The author of a page
+escapes all foreign text; the policy protects even where that was forgotten.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ padding:.6rem .9rem;white-space:pre-wrap}
 
 @dataclass(frozen=True)
 class PageStyle:
-    """The look of one kind of page: what all have, and what it needs beside it."""
+    """The style of one kind of page: the shared part and its own."""
 
     own: str
 
     @cached_property
     def sheet(self) -> str:
-        """All of it, as it stands in the page."""
+        """The complete style sheet, as it appears in the page."""
         return f"{_LOOK}\n{self.own.strip()}"
 
     @cached_property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """What a browser is told of the page: this very style is allowed, and nothing else."""
+        """The headers of the page: the policy allows exactly this style and nothing else."""
         digest = b64encode(sha256(self.sheet.encode()).digest()).decode()
         policy = (
             f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
@@ -57,20 +57,20 @@ class PageStyle:
         return (("Content-Security-Policy", policy), ("Referrer-Policy", "no-referrer"))
 
     def render(self, title: str, content: str) -> bytes:
-        """The page; `title` is a text, `content` is HTML."""
+        """Render the page; `title` is a text, `content` is HTML."""
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(title)}</title><style>{self.sheet}</style></head>"
             f"<body>{content}</body></html>\n"
-        ).encode("utf-8", "replace")  # what no text can hold shows as a question mark
+        ).encode("utf-8", "replace")  # lone surrogates appear as question marks
 
 
 def code(text: str) -> str:
-    """A text that a machine would read, as HTML."""
+    """Render a machine-readable text as HTML."""
     return f"<code>{escape(text)}</code>"
 
 
 def link(path: str, text: str) -> str:
-    """A link to an encoded path of ours, as HTML."""
+    """Render a link to an encoded path of this instance as HTML."""
     return f'<a href="{escape(path)}">{escape(text)}</a>'

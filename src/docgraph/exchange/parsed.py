@@ -1,8 +1,8 @@
-"""A request as its service will carry it out, read once, before anybody judges it.
+"""Parsed request: read once by the service, then authorized and executed.
 
-A service's `parse` makes it between authentication and authorization. Rules judge this value and
-the service carries it out: a second reading of the same text would be another one some day. What
-the service refuses stands here too, and is told only to callers who were admitted.
+A service's `parse` builds it between authentication and authorization. Rules check this value and
+the service executes it: two parsers of the same text could differ one day. A rejection by the
+service is stored here, too, and shown only to callers that were admitted.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a service has read; `refusal` is what it answers to callers who may ask at all."""
+    """The request as the service parsed it; `refusal` is its error for admitted callers."""
 
     refusal: DocgraphError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DataParameters:
-    """What a request says about the documents it is after; None where it says nothing.
+    """The parameters of a request for documents; None where it has none.
 
     `sort` None means the default order, `mode` None the one of the method.
     """
@@ -54,10 +54,10 @@ class DataParameters:
 class DataRequest(Parsed):
     """A request to the REST API.
 
-    `resource` has the id of a document as the value that it is; None: nothing is mounted there.
-    `segments` are the path that is really served: `/users/eve?id_type=NULL` is `/users/_null`.
-    `is_retyped`: without its parameters the path would mean another document. With a `refusal` ids
-    are as they were written and parameters the default ones.
+    `resource` has the id of a document as a typed value; None: nothing is mounted there. `segments`
+    are the path that is really served: `/users/eve?id_type=NULL` is `/users/_null`. `is_retyped`:
+    without its parameters the path would address another document. With a `refusal`, ids are as in
+    the URL and parameters have their defaults.
     """
 
     resource: Resource | None = None

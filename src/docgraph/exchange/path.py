@@ -1,7 +1,7 @@
-"""The path of a request as segments: decoded and normalised once, the same for everybody.
+"""Path of a request as segments, decoded and normalized once for all layers.
 
-Routing, access rules and services all see this one reading, so that no spelling of a path can
-mean one thing to a rule and another to the service behind it.
+Routing, access rules and services use the same segments, so that no spelling of a path can mean one
+thing to a rule and another to the service behind it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from urllib.parse import quote, unquote_to_bytes
 
 from docgraph.exchange.errors import RequestError
 
-__all__ = ["encode_path", "parse_path", "render_path"]
+__all__ = ["cut_unreadable", "encode_path", "parse_path", "render_path"]
 
 
-_USUAL_LENGTH = 256  # bytes: what is longer is not kept
+_USUAL_LENGTH = 256  # bytes: longer paths are not cached
 
 
 def parse_path(raw: bytes) -> tuple[str, ...]:
     """Split at `/`, then decode: `%2F` is a slash inside a segment, never a separator.
 
-    Empty segments vanish (`//`, a trailing slash); `.` and `..`, however they are encoded, are
-    resolved as RFC 3986 5.2.4 says.
+    Empty segments (`//`, a trailing slash) are dropped. `.` and `..`, however they are encoded, are
+    resolved as RFC 3986 5.2.4 requires.
     """
     return _parse_usual(raw) if len(raw) <= _USUAL_LENGTH else _parse(raw)
 
@@ -40,7 +40,7 @@ def _parse(raw: bytes) -> tuple[str, ...]:
     return tuple(segments)
 
 
-# Most requests are for few paths; what is kept is bounded, whatever callers ask for.
+# Most requests are for few paths; the cache is bounded, whatever callers request.
 _parse_usual = lru_cache(maxsize=1024)(_parse)
 
 
@@ -54,11 +54,23 @@ def _decode(part: bytes) -> str:
     return text
 
 
+def cut_unreadable(raw: bytes) -> bytes:
+    """Return the path up to the first segment that cannot be decoded: it finds the service."""
+    readable: list[bytes] = []
+    for part in raw.split(b"/"):
+        try:
+            _decode(part)
+        except RequestError:
+            break
+        readable.append(part)
+    return b"/".join(readable) or b"/"
+
+
 def encode_path(segments: tuple[str, ...]) -> str:
-    """The path that `parse_path` reads these segments from; empty for the root."""
+    """Encode segments as the path that `parse_path` reads them from; empty for the root."""
     return "".join(f"/{quote(segment, safe='')}" for segment in segments)
 
 
 def render_path(segments: tuple[str, ...]) -> str:
-    """The decoded path for people and predicates; `/` for no segment."""
+    """Render the decoded path for people and predicates; `/` without segments."""
     return "/" + "/".join(segments)

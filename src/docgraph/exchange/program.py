@@ -1,4 +1,4 @@
-"""What to type for the program that is running: messages name commands that work where it runs."""
+"""Command lines in messages: they name commands that work where docgraph is installed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["name_commands", "own_command", "repeat_options"]
 
 _NAME: Final = "docgraph"
 _QUOTED: Final = re.compile(rf"(?<=[`']){_NAME}(?= [a-z])")
-# That lead to the same configuration; `--set` may hold a secret, which is not said again.
+# Options that select the same configuration; `--set` may contain a secret and is not repeated.
 _REPEATED: Final = ("-c", "--config", "-o", "--overrides", "--data")
 _UNTOLD: Final = "--set"
 
 
 def own_command() -> str:
-    """What to type for the command that is running: where it is, unless the shell would find it."""
+    """Return how to call the running program: its path, unless the shell would find it."""
     here, found = Path(sys.argv[0]), shutil.which(_NAME)
     if here.name == "__main__.py" and here.parent.name == _NAME:
         return _NAME if found else f"{shlex.quote(sys.orig_argv[0])} -m {_NAME}"
@@ -30,12 +30,12 @@ def own_command() -> str:
 
 
 def name_commands(text: str) -> str:
-    """The text with `docgraph …` in quotes as it has to be typed here."""
+    """Return the text with each quoted `docgraph …` as it has to be typed here."""
     return _QUOTED.sub(lambda _: own_command(), text) if _QUOTED.search(text) else text
 
 
 def repeat_options(given: Sequence[str]) -> str:
-    """Those of a command line that another command needs to find the same database."""
+    """Return the options that another command needs to find the same database."""
     words = list(_pick(given))
     return "".join(f" {shlex.quote(word)}" for word in words) + (
         f" {_UNTOLD} …" if any(_is_option(word, _UNTOLD) for word in given) else ""
@@ -52,5 +52,5 @@ def _pick(given: Sequence[str]) -> Iterator[str]:
 
 
 def _is_option(word: str, name: str) -> bool:
-    """Whether the word is that option, alone or with its value."""
+    """Return whether the word is that option, alone or with its value."""
     return word == name or word.startswith(f"{name}=" if name.startswith("--") else name)

@@ -1,6 +1,6 @@
-"""A request as services and plugins see it; it knows nothing of the server that received it.
+"""Request as services and plugins see it, independent of the HTTP server.
 
-Nothing of the body is read until somebody asks, it is read once, and parsed once.
+The body is read on demand, once, and parsed once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docgraph.exchange.account import Account
 from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
-from docgraph.exchange.pages import Page, Pages
+from docgraph.exchange.origin import OriginPolicy, RequestOrigin
 from docgraph.exchange.path import parse_path, render_path
 
 __all__ = [
@@ -32,13 +32,13 @@ __all__ = [
 
 T = TypeVar("T")
 
-# What it gives may have to be awaited.
+# The result may have to be awaited.
 Parser = Callable[[bytes, str], Any]
-# Reads a body to its end, or until there is more of it than the limit that it is called with.
+# Reads a body to its end, or until it exceeds the limit that it is called with.
 BodyReader = Callable[[int], Awaitable[bytes]]
-# Runs a function with its arguments in a thread, where it keeps no other request waiting.
+# Runs a function with its arguments in a thread, so that it does not block other requests.
 Offload = Callable[..., Awaitable[Any]]
-LARGE_BODY: Final = 32 * 1024  # bytes; what is not larger is parsed on the event loop
+LARGE_BODY: Final = 32 * 1024  # bytes; up to this size, bodies are parsed on the event loop
 _UNPARSED = object()
 
 
@@ -47,7 +47,7 @@ async def _run_here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class QueryParameters:
-    """The query string, decoded: repeated names keep all their values."""
+    """The decoded query string: repeated names have all their values."""
 
     __slots__ = ("_items",)
 
@@ -65,15 +65,15 @@ class QueryParameters:
             raise RequestError(f"more than {limit} query parameters") from None
 
     def get(self, name: str) -> str | None:
-        """The first value of that name."""
+        """Return the first value of that name."""
         return next((value for key, value in self._items if key == name), None)
 
     def get_list(self, name: str) -> list[str]:
-        """Every value of that name, in order."""
+        """Return every value of that name, in order."""
         return [value for key, value in self._items if key == name]
 
     def names(self) -> set[str]:
-        """The different names."""
+        """Return the distinct names."""
         return {key for key, _ in self._items}
 
     def __contains__(self, name: str) -> bool:
@@ -82,9 +82,9 @@ class QueryParameters:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The connection a request came by; `client` is the caller's address behind trusted proxies.
+    """The connection of a request; `client` is the caller's address behind trusted proxies.
 
-    `host` is the one that a trusted proxy was asked for; None: the request says it itself.
+    `host` is the one from a trusted proxy; None: the request has it itself.
     """
 
     client: tuple[str, int] | None = None
@@ -97,13 +97,13 @@ class Connection:
 class Request:
     """One request: method, path as segments, parameters, headers, and a body on demand."""
 
-    account: Account | None = None  # who is calling, once that is known
+    account: Account | None = None  # set by authentication
     max_parameters = 200
-    pages = Pages()  # set by the pipeline from the configuration: whose pages are ours
+    pages = OriginPolicy()  # set by the pipeline from the configuration: the trusted pages
     body_limit = 0  # set by the pipeline from the service; 0: no body is read
     offload: Offload = staticmethod(_run_here)  # set by the pipeline
-    form: dict[str, Any] | None = None  # the fields of a form, once somebody has parsed it
-    is_given = False  # its content is a value that never was text of its own
+    form: dict[str, Any] | None = None  # the fields of a form, after it is parsed
+    is_given = False  # its content is a value that was never text
     _body: bytes | None = None
     _flaw: RequestError | None = None  # why the body could not be read
     _content: Any = _UNPARSED
@@ -135,9 +135,9 @@ class Request:
         return render_path(self.segments)
 
     @property
-    def page(self) -> Page:
-        """Whose page made a browser send this, as far as that is known."""
-        return self.pages.judge(self.headers, self.connection.scheme, self.connection.host)
+    def page(self) -> RequestOrigin:
+        """Whose page made a browser send this, as far as it is known."""
+        return self.pages.classify(self.headers, self.connection.scheme, self.connection.host)
 
     @property
     def query(self) -> QueryParameters:
@@ -148,56 +148,56 @@ class Request:
 
     @property
     def content_type(self) -> str:
-        """The media type in lower case without its parameters; empty when there is none."""
+        """The media type in lower case without its parameters; empty if there is none."""
         return _media_type(self.headers.get("content-type") or "")
 
     @property
     def is_coded(self) -> bool:
-        """Whether the body has a content coding: its length is not the `Content-Length` then."""
+        """Whether the body has a content coding; its length then differs from `Content-Length`."""
         return is_coded(self.headers)
 
     async def read_body(self) -> bytes:
-        """The bytes of the body without their content coding, read at the first call and kept."""
+        """Return the body without its content coding; the first call reads it, others reuse it."""
         if self._flaw is not None:
-            raise copy(self._flaw)  # what is left of it is not the body
+            raise copy(self._flaw)  # the rest of it is not the body
         if self._body is None:
             try:
                 compressed = is_compressed(self.headers)
                 body = await self._read()
                 self._body = await self._inflate(body) if compressed else body
             except RequestError as error:
-                # A copy: the traceback of the error that is raised holds the body, and us.
+                # A copy: the traceback of the raised error references the body and this request.
                 self._flaw = copy(error)
                 raise
         return self._body
 
     async def parse_content(self) -> Any:
-        """The body parsed as the service reads it (`parser`), anew at each call."""
+        """Parse the body as the service reads it (`parser`), again at each call."""
         return await self.run(self.parser)
 
     async def run(self, parser: Parser) -> Any:
-        """What the parser makes of the body; of a large one in a thread."""
+        """Return the parsed body; a large one is parsed in a thread."""
         content = await self.work(parser, await self.read_body(), self.content_type)
         return await content if isawaitable(content) else content
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The result of work on the body that was read; of a large one in a thread."""
+        """Return the result of work on the body; for a large body it runs in a thread."""
         if self.is_large:
             result: T = await self.offload(function, *arguments)
             return result
         return function(*arguments)
 
     def give(self, content: Any) -> None:
-        """Set the content of a request that is a part of another one, which was parsed."""
+        """Set the content of a request that is a part of another, parsed one."""
         self._content, self.is_given = content, True
 
     @property
     def is_large(self) -> bool:
-        """Whether work on the content is for a thread; known when the body has been read."""
+        """Whether work on the content needs a thread; known after the body was read."""
         return self.is_given or len(self._body or b"") > LARGE_BODY
 
     async def get_content(self) -> Any:
-        """The parsed body: read and parsed at the first call, kept for the next ones."""
+        """Return the parsed body; the first call reads and parses it, others reuse it."""
         if self._refusal is not None:
             raise copy(self._refusal)
         if self._content is _UNPARSED:
@@ -210,7 +210,7 @@ class Request:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether the body was parsed, and the result kept."""
+        """Whether the body was parsed and the result is stored."""
         return self._content is not _UNPARSED
 
     getContent = get_content  # the specification's names
@@ -219,14 +219,14 @@ class Request:
     async def _read(self) -> bytes:
         if self._reader is None:
             return b""
-        self._refuse_announced_excess()
+        self._reject_announced_excess()
         body = await self._reader(self.body_limit)
         if len(body) > self.body_limit:
             raise self._too_large()
         return body
 
     async def _inflate(self, body: bytes) -> bytes:
-        """Piece by piece: what is too large is never inflated first."""
+        """Decompress piece by piece, so that a body above the limit is never held in full."""
         pieces: list[bytes] = []
         size = 0
         async for piece in inflate(body):
@@ -236,7 +236,7 @@ class Request:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _refuse_announced_excess(self) -> None:
+    def _reject_announced_excess(self) -> None:
         length = self.headers.get("content-length")
         if length is not None and length.isdigit() and int(length) > self.body_limit:
             raise self._too_large()

@@ -1,4 +1,4 @@
-"""What an answer can be: a body, a stream, a socket, or a takeover of the connection."""
+"""Responses: a body, a stream, a WebSocket, or a takeover of the connection."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Answer", "Body", "Prepared", "Socket", "SocketHandler", "Stream", "Takeover", "Upgrade"]
+__all__ = [
+    "Answer",
+    "Body",
+    "SharedMessages",
+    "Socket",
+    "SocketHandler",
+    "Stream",
+    "Takeover",
+    "Upgrade",
+]
 
 HeaderList = list[tuple[str, str]]
 
 
 @dataclass(slots=True)
 class Body:
-    """A complete answer."""
+    """A complete response."""
 
     status: int = 200
     content: bytes = b""
@@ -23,7 +32,7 @@ class Body:
 
 @dataclass(slots=True)
 class Stream:
-    """An answer whose length is not known; each chunk is sent as it comes."""
+    """A response of unknown length; each chunk is sent as it comes."""
 
     chunks: AsyncIterator[bytes]
     status: int = 200
@@ -32,8 +41,8 @@ class Stream:
 
 
 @dataclass(slots=True)
-class Prepared:
-    """Text messages for many sockets, in UTF-8: the first that sends them makes their frames."""
+class SharedMessages:
+    """UTF-8 text messages for many WebSockets; the first sender builds their frames."""
 
     contents: Sequence[bytes]
     frames: bytes = b""
@@ -46,26 +55,26 @@ class Prepared:
 class Socket(Protocol):
     """An open WebSocket, seen from a service.
 
-    `count_frame`, if set, is called for each frame that the peer sends: messages, their fragments,
-    pings. What it returns, a code and a reason, closes the socket.
+    `count_frame`, if set, is called for each frame from the peer: messages, their fragments, pings.
+    If it returns a code and a reason, the socket is closed with them.
     """
 
     count_frame: Callable[[], tuple[int, str] | None] | None
 
-    async def send(self, message: str | Prepared) -> None:
-        """Send one text message, or several that are prepared."""
+    async def send(self, message: str | SharedMessages) -> None:
+        """Send one text message, or several prepared ones."""
         ...
 
-    def offer(self, message: Prepared) -> bool:
-        """Send all of it, if that needs no waiting; whether it is sent."""
+    def offer(self, message: SharedMessages) -> bool:
+        """Send the message if that needs no waiting; return whether it was sent."""
         ...
 
     async def receive(self) -> str | bytes | None:
-        """The next message, or None when the peer is gone."""
+        """Return the next message, or None when the peer has disconnected."""
         ...
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye with a code."""
+        """Close the socket with a code."""
         ...
 
 
@@ -74,7 +83,7 @@ SocketHandler = Callable[[Socket], Awaitable[None]]
 
 @dataclass(slots=True)
 class Takeover:
-    """The rest of the exchange is another application's: `(scope, receive, send)`."""
+    """Hands the rest of the exchange to another application: `(scope, receive, send)`."""
 
     application: Callable[[Any, Any, Any], Awaitable[None]]
     scope: Mapping[str, Any] = field(default_factory=dict)
@@ -84,7 +93,7 @@ class Takeover:
 
 @dataclass(slots=True)
 class Upgrade:
-    """Accept the WebSocket and hand it to `handler`."""
+    """Accepts the WebSocket and passes it to `handler`."""
 
     handler: SocketHandler
     status: int = 101

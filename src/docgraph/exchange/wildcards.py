@@ -1,4 +1,4 @@
-"""Texts with `*` for any text, as configurations write them for paths and origins."""
+"""Wildcard patterns with `*` for any text, for paths and origins in the configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Wildcard"]
 
 
 class Wildcard:
-    """A compiled text; matching takes time in proportion to what it is tried on, however many `*`.
+    """A compiled pattern; matching takes linear time, however many `*` it has.
 
     A regular expression with as many `.*` would try every way to divide the text among them.
     """
@@ -19,14 +19,14 @@ class Wildcard:
         self._middle = [part for part in rest if part]
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text fits."""
+        """Return whether the whole text matches."""
         if self._last is None:
             return text == self._first
         start, end = len(self._first), len(text) - len(self._last)
         if end < start or not text.startswith(self._first) or not text.endswith(self._last):
             return False
         for part in self._middle:
-            # The leftmost place leaves the most for the parts that follow.
+            # The leftmost match leaves the most text for the parts that follow.
             found = text.find(part, start, end)
             if found < 0:
                 return False

@@ -1,8 +1,8 @@
-"""Errors as a GraphQL response shows them (decision 22).
+"""GraphQL errors: the entries of `errors` in a response (decision 22).
 
-`FieldFailure` says why one field has no value; it becomes a `GraphqlError` once its position is
-known. `Errors` keeps the first few of them and counts the rest. `OperationRefused` ends the
-whole request: nothing but errors comes back.
+`FieldFailure` is the reason why one field has no value; it becomes a `GraphqlError` once its
+position is known. `Errors` collects the first few of them and counts the rest. `OperationRefused`
+ends the whole request: the response has only errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 MAX_ERRORS = 20
-MAX_MESSAGE = 500  # characters: a message may quote what the caller wrote
+MAX_MESSAGE = 500  # characters: a message may quote the caller's text
 
 Path = tuple[str | int, ...]
 Locations = tuple[tuple[int, int], ...]
@@ -57,7 +57,7 @@ class Classification(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldPosition:
-    """A selected field: `User.posts`, and where it stands in the query text."""
+    """A selected field: `User.posts`, and its position in the query text."""
 
     coordinates: str
     locations: Locations = ()
@@ -67,7 +67,7 @@ class FieldPosition:
 class GraphqlError:
     """One entry of `errors`.
 
-    `cause` is what the caller may not know; the log has it under `id` (decision 22).
+    `cause` is hidden from the caller; the log has it under `id` (decision 22).
     """
 
     message: str
@@ -79,7 +79,7 @@ class GraphqlError:
     id: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The entry, ready for JSON."""
+        """Return the entry, ready for JSON."""
         message = self.message
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]}…"
@@ -95,7 +95,7 @@ class GraphqlError:
 
 
 class FieldFailure(Exception):
-    """Why a field, or an element of a list, has no value."""
+    """The reason why a field, or an element of a list, has no value."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class FieldFailure(Exception):
         self.cause = cause
 
     def at(self, position: FieldPosition) -> Errors:
-        """The failure as the one error of a value at that position."""
+        """Return the failure as the one error of a value at that position."""
         return Errors(
             [
                 GraphqlError(
@@ -122,7 +122,7 @@ class FieldFailure(Exception):
 
 
 class Errors:
-    """The errors inside one value, with paths relative to it: the first few, and how many."""
+    """The errors inside one value, with paths relative to it: the first few, and the total."""
 
     __slots__ = ("first", "total")
 
@@ -131,7 +131,7 @@ class Errors:
         self.total = len(self.first)
 
     def absorb(self, other: Errors, step: str | int) -> None:
-        """Take over the errors of the value at `step`."""
+        """Add the errors of the value at `step`."""
         self.total += other.total
         for error in other.first[: MAX_ERRORS - len(self.first)]:
             self.first.append(replace(error, path=(step, *(error.path or ()))))
@@ -141,7 +141,7 @@ class Errors:
 
 
 class Damaged:
-    """A completed value with errors in it; a value of None is a null that they explain."""
+    """A completed value with errors in it; None is a null that the errors explain."""
 
     __slots__ = ("errors", "value")
 
@@ -151,7 +151,7 @@ class Damaged:
 
 
 class OperationRefused(QueryError):
-    """The operation as a whole is not executed; `errors` say why, and the first gives the code."""
+    """The operation is not executed at all; `errors` say why, and the first gives the code."""
 
     def __init__(self, errors: Sequence[GraphqlError]) -> None:
         super().__init__(errors[0].message)
@@ -166,12 +166,12 @@ class OperationRefused(QueryError):
         classification: Classification = Classification.VALIDATION,
         locations: Locations = (),
     ) -> OperationRefused:
-        """A refusal for one reason."""
+        """Build a rejection for one reason."""
         return cls([GraphqlError(message, classification, code, locations)])
 
 
 class OperationsOnly(DocgraphError):
-    """The caller may run operations that are stored with the app, and nothing else."""
+    """The caller may run only operations that are stored with the app."""
 
     status, code = 403, "operations-only"
 
@@ -193,7 +193,7 @@ _ENDS_REQUEST = (
 
 
 def count_more(count: int | None = None) -> GraphqlError:
-    """Stands for the errors that a response has no room for; None: nobody counted them."""
+    """Build the entry that replaces further errors; None: their number is unknown."""
     if count == 1:
         text = "1 more error is not shown"
     else:
@@ -202,10 +202,10 @@ def count_more(count: int | None = None) -> GraphqlError:
 
 
 def describe_failure(error: DocgraphError) -> FieldFailure:
-    """What an error of a lower layer means for the field that asked.
+    """Return what an error of a lower layer means for the field.
 
-    A database that cannot be reached or refuses us, and time that is used up, are no field's
-    business: they end the request (decision 25), and are raised again.
+    An unreachable or rejecting database and an expired deadline do not concern one field: they end
+    the request (decision 25) and are raised again.
     """
     if isinstance(error, _ENDS_REQUEST):
         raise error

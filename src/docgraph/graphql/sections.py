@@ -1,4 +1,4 @@
-"""The GraphQL service: `graphql`, its limits, and the plugins that keep apps in memory."""
+"""Sections of the GraphQL service: `graphql`, its limits, and the plugins that cache apps."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Graphql(ServiceConfig, frozen=True):
     ] = "primary"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """The limit of queries that give none is one that they may ask for."""
+        """Yield a problem if the default limit is higher than the maximum."""
         yield from view.compare(self, "default-limit", "max-limit")
 
 

@@ -1,1 +1,1 @@
-"""Agents: the same apps under the same rules, by the Model Context Protocol."""
+"""MCP: agents use the same apps under the same rules, by the Model Context Protocol."""

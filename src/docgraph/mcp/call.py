@@ -1,4 +1,4 @@
-"""One request of an agent on its way to a tool."""
+"""MCP call: one request of an agent."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from docgraph.exchange import Exchange
 
-__all__ = ["Call"]
+__all__ = ["McpCall"]
 
 
 @dataclass(slots=True)
-class Call:
-    """The exchange that it came by, and what of it the protocol's library does not keep exact.
+class McpCall:
+    """The exchange of the request, and what the protocol's library does not preserve exactly.
 
-    `arguments` are those of the tool as they were written (no digit lost); None: as the library
-    has read them. `failure` is a fault of ours, for the pipeline to tell.
+    `arguments` are those of the tool as they were written (no digit lost); None: as the library has
+    parsed them. `failure` is an internal error for the pipeline to report.
     """
 
     exchange: Exchange
@@ -24,5 +24,5 @@ class Call:
     failure: Exception | None = field(default=None, repr=False)
 
     def fail(self, error: Exception) -> None:
-        """Something went wrong that no tool has words for."""
+        """Record an error that no tool can describe."""
         self.failure = error

@@ -1,7 +1,8 @@
-"""Results that fit: long lists are cut, what was cut is said, and a cursor goes on.
+"""Truncation of tool results: long lists are cut, the cuts are reported, a cursor continues.
 
-A cursor holds no state here. It says from which element on the lists of the same query are wanted,
-and is good for nothing else: the query is run again, for whoever asks, under his own permissions.
+A cursor refers to no state on the server. It has the offsets from which the lists of the same query
+continue, and nothing else: the query is run again, for the current caller, with the caller's own
+permissions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _DEEPEST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A list of which a part is here; `start` and `returned` say which of `total` elements."""
+    """A list of which only a part is returned: `returned` of `total` elements from `start`."""
 
     path: str
     start: int
@@ -40,11 +41,11 @@ class Cut:
 
     @property
     def end(self) -> int:
-        """The first element that is still to come."""
+        """The first element that is not yet returned."""
         return self.start + self.returned
 
     def as_dict(self) -> dict[str, Any]:
-        """For the agent."""
+        """Return the cut for the agent."""
         return {
             "path": self.path,
             "from": self.start,
@@ -55,18 +56,18 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Data that has room, and the lists that were cut to make it so."""
+    """Data that fits, and the lists that were cut for that."""
 
     data: Any
     cuts: tuple[Cut, ...] = ()
-    offsets: Offsets = field(default_factory=dict)  # where to go on
+    offsets: Offsets = field(default_factory=dict)  # where to continue
 
 
 def fit(data: Any, limit: int, reserved: int = 0, offsets: Offsets | None = None) -> Fitted:
-    """As much of the data as `limit` bytes hold, each list from its offset on.
+    """Return as much of the data as `limit` bytes can hold, each list from its offset.
 
-    `reserved` bytes are for what goes with the data. With offsets, a list without one has been
-    delivered already. Raises `OperationRefused` when not even one element has room.
+    `reserved` bytes are for what accompanies the data. With offsets, a list without one was already
+    delivered. Raises `OperationRefused` if not even one element fits.
     """
     if offsets is None and _measure(data) <= limit - reserved:
         return Fitted(data)
@@ -77,18 +78,18 @@ def fit(data: Any, limit: int, reserved: int = 0, offsets: Offsets | None = None
     for path, elements in lists.items():
         name = ".".join(path)
         start = 0 if offsets is None else offsets.get(name, len(elements))
-        taken, size = _take(elements, start, room)
+        taken, size = _fit(elements, start, room)
         room -= size
         parts[path] = taken
         if start + len(taken) < len(elements):
             cuts.append(Cut(name, start, len(taken), len(elements)))
-            room = 0  # whatever comes later waits for its turn
+            room = 0  # later lists wait for the next page
     if room < 0 or (cuts and not any(parts.values())):
         raise _too_large(limit, cuts)
     return Fitted(_replace(data, parts), tuple(cuts), {cut.path: cut.end for cut in cuts})
 
 
-def _take(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
+def _fit(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
     size = 0
     for number, element in enumerate(elements[start:]):
         length = _measure(element) + 1
@@ -99,7 +100,7 @@ def _take(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
 
 
 def _find_lists(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, list[Any]]]:
-    """The outermost lists: those that no other list is around."""
+    """Yield the outermost lists: those that are in no other list."""
     if isinstance(value, list):
         yield path, value
     elif isinstance(value, dict) and depth < _DEEPEST:
@@ -131,13 +132,13 @@ def _too_large(limit: int, cuts: list[Cut]) -> OperationRefused:
 
 
 def render_cursor(app: str, request: GraphqlRequest, offsets: Offsets) -> str:
-    """The cursor that goes on behind these offsets."""
+    """Return the cursor that continues after these offsets."""
     content = orjson.dumps({"q": _digest(app, request), "o": offsets})
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, app: str, request: GraphqlRequest) -> Offsets:
-    """The offsets of a cursor of the same query."""
+    """Return the offsets of a cursor of the same query."""
     problem = BodyError(
         "the cursor is not one of this query",
         hint="send the cursor of the last answer with exactly the same other arguments",

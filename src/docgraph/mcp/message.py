@@ -1,17 +1,18 @@
-"""A JSON-RPC message, read strictly before the protocol's library sees it; and errors as such.
+"""JSON-RPC messages: parsed strictly before the protocol's library sees them; and errors.
 
-What is no message is refused here, in words that say nothing of how the library is made. Arguments
+An invalid message is rejected here, with a text that reveals nothing about the library. Arguments
 of tools are kept as they were written: the library would round long decimals.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
-from docgraph.codec.pieces import check_values
+from docgraph.codec.pieces import check_values, walk_levels
 from docgraph.exchange import Body, DocgraphError
 from docgraph.exchange.errors import (
     BodyError,
@@ -28,27 +29,27 @@ _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _SERVER_ERROR: Final = -32000
 _LONGEST_ID: Final = 256
-# The library of the protocol reads the message again, on the event loop, and 200 levels of it.
+# The protocol's library parses the message again, on the event loop, and 200 levels of it.
 _MAX_VALUES: Final = 20_000
 _MAX_DEPTH: Final = 100
 _MEDIA_TYPE: Final = "application/json"
 
 
 class InvalidMessage(RequestError):
-    """JSON that is no message of the protocol."""
+    """JSON that is not a message of the protocol."""
 
     status, code = 400, "bad-request"
 
 
 def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
-    """One request or notification."""
+    """Parse one request or notification."""
     if content_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
     check_values(body, _MAX_VALUES)
     message = parse_json(body)
     if not isinstance(message, dict):
         raise InvalidMessage("the body must be one JSON-RPC message, an object")
-    _check_depth(message)
+    deque(walk_levels(message, "the body", _MAX_DEPTH), maxlen=0)
     if message.get("jsonrpc") != "2.0":
         raise InvalidMessage("'jsonrpc' must be '2.0'")
     if not isinstance(message.get("method"), str):
@@ -60,21 +61,6 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     return message
 
 
-def _check_depth(message: Any) -> None:
-    level = [message]
-    for _ in range(_MAX_DEPTH + 1):
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                below.extend(value.values())
-            elif isinstance(value, list):
-                below.extend(value)
-        if not below:
-            return
-        level = below
-    raise BodyError(f"the body is nested deeper than {_MAX_DEPTH} levels")
-
-
 def _is_id(id: Any) -> bool:
     if isinstance(id, str):
         return len(id) <= _LONGEST_ID
@@ -82,14 +68,14 @@ def _is_id(id: Any) -> bool:
 
 
 def find_arguments(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments of the tool that is called, if one is."""
+    """Return the arguments of the called tool, if there is one."""
     arguments = message.get("params", {}).get("arguments")
     is_call = message["method"] == "tools/call" and isinstance(arguments, dict)
     return arguments if is_call else None
 
 
 def render_error(error: DocgraphError) -> Body:
-    """An error as a message that answers none in particular; who may not enter learns nothing."""
+    """Render an error as a message without an id; a denied caller learns nothing."""
     headers = list(error.headers)
     if isinstance(error, Unauthenticated | Forbidden):
         return Body(error.status, headers=headers)

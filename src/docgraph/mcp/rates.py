@@ -1,4 +1,4 @@
-"""How many requests a caller may send in a second, over all workers of the instance."""
+"""Rate limit of agents: requests per second of a caller, over all workers of the instance."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Rates"]
 
 
 class Rates:
-    """Counts those that are let in, so that a caller who hurries gets his share all the same."""
+    """Counts only permitted requests, so that a caller who sends too many still gets a share."""
 
     def __init__(self, counters: WindowCounters, most: int) -> None:
         self._counters = counters
         self._most = most
 
     def count(self, exchange: Exchange) -> None:
-        """Count a request; raises `TooManyRequests` when the caller has had his share."""
+        """Count a request; raise `TooManyRequests` if the caller has used the share."""
         key = _name_caller(exchange)
         if self._counters.read(key) >= self._most:
             raise TooManyRequests(
@@ -29,7 +29,7 @@ class Rates:
         self._counters.hit(key)
 
     def close(self) -> None:
-        """Give back the memory."""
+        """Release the shared memory."""
         self._counters.close()
 
 

@@ -1,4 +1,4 @@
-"""Resources: the description and the schema of each app, at addresses of our own."""
+"""MCP resources: the description and the schema of each app, at our own URIs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from urllib.parse import quote, unquote
 
 from docgraph.exchange.errors import DocgraphError, NotFound
 from docgraph.graphql.describe.sdl import render_schema
-from docgraph.mcp.call import Call
-from docgraph.mcp.desk import Desk
-from docgraph.mcp.tools.schemas import describe_app, require_introspection
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.tools.schema_tools import describe_app, require_introspection
 
-__all__ = ["Resource", "Resources"]
+__all__ = ["McpResource", "Resources"]
 
 _BASE: Final = "docgraph://apps/"
 _SCHEMA: Final = "schema"
@@ -23,8 +24,8 @@ _LONGEST_TEXT: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """Something to read, without its content."""
+class McpResource:
+    """A resource without its content."""
 
     uri: str
     name: str
@@ -33,46 +34,50 @@ class Resource:
 
 
 class Resources:
-    """What callers may read, by address."""
+    """The resources of callers, by URI."""
 
     templates: Final = (
-        Resource(f"{_BASE}{{app}}/{_SCHEMA}", "schema of an app", "The schema of an app as SDL"),
-        Resource(f"{_BASE}{{app}}/{_DESCRIPTION}", "about an app", "What an app is about"),
+        McpResource(f"{_BASE}{{app}}/{_SCHEMA}", "schema of an app", "The schema of an app as SDL"),
+        McpResource(f"{_BASE}{{app}}/{_DESCRIPTION}", "about an app", "What an app is about"),
     )
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, access: AppAccess, settings: Mcp) -> None:
+        self._access = access
+        self._settings = settings
 
     async def list_page(
-        self, call: Call, cursor: str | None
-    ) -> tuple[Sequence[Resource], str | None]:
-        """A page of them, and the cursor of the next page."""
-        found: list[Resource] = []
+        self, call: McpCall, cursor: str | None
+    ) -> tuple[Sequence[McpResource], str | None]:
+        """Return a page of resources, and the cursor of the next page."""
+        found: list[McpResource] = []
         count, last = 0, ""
-        has_schemas = self._desk.graphql.may_introspect(call.exchange.account)
-        async for entry in self._desk.find_apps(call, after=cursor or ""):
+        has_schemas = self._access.graphql.may_introspect(call.exchange.account)
+        async for entry in self._access.find_apps(call.exchange, after=cursor or ""):
             if count == _PER_PAGE:
                 return found, last
             count, last = count + 1, entry.uri
             address, text = _BASE + quote(entry.uri, safe=""), describe_app(entry)["description"]
-            found.append(Resource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
+            found.append(McpResource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
             if has_schemas:
-                found.append(Resource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL"))
+                found.append(
+                    McpResource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL")
+                )
         return found, None
 
-    async def read(self, call: Call, uri: str) -> str:
-        """The content; raises `NotFound` for what is not there for the caller."""
+    async def read(self, call: McpCall, uri: str) -> str:
+        """Return the content; raise `NotFound` if it does not exist for the caller."""
         name, _, kind = uri.removeprefix(_BASE).rpartition("/")
         if not uri.startswith(_BASE) or kind not in (_SCHEMA, _DESCRIPTION):
             raise NotFound("resource not found")
         try:
-            admission = await self._desk.admit(call, unquote(name, errors="strict"))
+            session = await self._access.admit(call.exchange, unquote(name, errors="strict"))
             if kind == _DESCRIPTION:
-                return admission.app.definition.description[:_LONGEST_TEXT]
-            await require_introspection(self._desk, admission)
+                return session.app.definition.description[:_LONGEST_TEXT]
+            await require_introspection(self._access, session)
         except (DocgraphError, UnicodeDecodeError) as error:
             if isinstance(error, DocgraphError) and error.status >= 500:  # noqa: PLR2004
                 raise
             raise NotFound("resource not found") from None
-        limit = self._desk.settings.max_result_bytes
-        return await self._desk.graphql.work_aside(render_schema, admission.view.schema, limit)
+        limit = self._settings.max_result_bytes
+        schema = (await self._access.view(session)).schema
+        return await self._access.graphql.work_aside(render_schema, schema, limit)

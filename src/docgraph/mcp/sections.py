@@ -1,4 +1,4 @@
-"""Agents' access: `mcp`."""
+"""Section of the MCP service: `mcp`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Mcp(ServiceConfig, frozen=True):
     ] = 65_536
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Agents ask the apps of `graphql`."""
+        """Yield a problem if `graphql` is off: agents query its apps."""
         if self.enabled and view.knows(Graphql) and view.on(Graphql) is None:
             yield view.blame(
                 "/mcp/enabled",

@@ -1,7 +1,7 @@
-"""`POST /mcp`: the endpoint of agents.
+"""MCP endpoint: `POST /mcp`.
 
-It stands in the pipeline like any other service: who is calling and whether he may is decided
-before. What this one adds are the hosts and origins that are let in, and the rate of calls.
+It is in the pipeline like any other service: authentication and authorization come before. This
+service adds the check of hosts and origins, and the rate limit.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 from importlib import import_module
 from typing import Any, ClassVar
 
-from docgraph.access.definitions.imagined import Imagination
+from docgraph.access.dry_run import RequestDryRun
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
 from docgraph.graphql.apps.apps import Apps
-from docgraph.mcp.call import Call
-from docgraph.mcp.desk import Desk
-from docgraph.mcp.gate import Gate
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.host_check import HostCheck
 from docgraph.mcp.message import find_arguments, read_message, render_error
 from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources
@@ -27,7 +27,7 @@ from docgraph.runtime import Instance
 from docgraph.runtime.instance import CALLS
 from docgraph.runtime.sections import Core
 
-__all__ = ["McpService", "build_desk", "load_library"]
+__all__ = ["McpService", "build_access", "load_library"]
 
 _WINDOW = 1.0  # seconds
 
@@ -57,7 +57,7 @@ class McpService(Service):
         instance: Instance,
         core: Core,
         gql_app_definition_cache: Apps,
-        imagined_requests: Imagination,
+        imagined_requests: RequestDryRun,
     ) -> None:
         self.config = config
         self.max_body_size = config.max_body_size
@@ -65,53 +65,56 @@ class McpService(Service):
         self._instance = instance
         self._apps = gql_app_definition_cache
         self._imagination = imagined_requests
-        self._gate = Gate(config.allowed_hosts, config.allowed_origins, core.base_url)
+        self._gate = HostCheck(config.allowed_hosts, config.allowed_origins, core.base_url)
         self._rates: Rates | None = None
         self._server: Any = None
         self._transport: Any = None
 
     async def provision(self) -> None:
-        """Load the library, in a thread: it takes a second."""
-        protocol, self._transport = await asyncio.to_thread(load_library, "protocol", "transport")
-        desk = build_desk(self._registry, self._apps, self._imagination, self.config)
+        """Import the library in a thread: it takes a second."""
+        protocol, self._transport = await asyncio.to_thread(
+            load_library, "mcp_protocol", "transport"
+        )
+        access = build_access(self._registry, self._apps, self._imagination)
+        toolbox, resources = Toolbox(access, self.config), Resources(access, self.config)
         self._server = protocol.build_server(
-            Toolbox(desk), Resources(desk), self._transport.find_call, _find_version()
+            toolbox, resources, self._transport.find_call, _find_version()
         )
         counters = self._instance.open_counters(_WINDOW, CALLS)
         self._rates = Rates(counters, self.config.calls_per_second)
 
     async def close(self) -> None:
-        """Stop counting."""
+        """Release the rate counters."""
         if self._rates is not None:
             self._rates.close()
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries."""
+        """Return the time limit of queries."""
         limit: int = self._registry.find("graphql").config.query_time_limit  # type: ignore[union-attr]
         return limit
 
     def parse(self, exchange: Exchange) -> Parsed:
-        """Refuse requests that pages of others may have sent."""
+        """Reject requests that foreign pages may have sent."""
         self._gate.check(exchange.request)
         return Parsed()
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """One message."""
+        """Answer one message."""
         assert self._rates is not None  # noqa: S101 - provisioned
         self._rates.count(exchange)
         body = await exchange.request.read_body()
         message = await exchange.request.run(read_message)
-        call = Call(exchange, find_arguments(message))
+        call = McpCall(exchange, find_arguments(message))
         answer: Body = await self._transport.answer(self._server, call, body)
         return answer
 
     def render_error(self, error: DocgraphError) -> Body | None:
-        """As a message of the protocol, whatever went wrong."""
+        """Render as a message of the protocol, whatever went wrong."""
         return render_error(error)
 
 
 def load_library(*names: str) -> list[Any]:
-    """The modules of this package that need the protocol's library."""
+    """Import and return the modules of this package that need the protocol's library."""
     try:
         return [import_module(f"docgraph.mcp.{name}") for name in names]
     except ModuleNotFoundError as error:
@@ -123,14 +126,12 @@ def load_library(*names: str) -> list[Any]:
         ) from error
 
 
-def build_desk(
-    registry: PluginRegistry, apps: Apps, imagination: Imagination, settings: Mcp
-) -> Desk:
-    """What finds apps for callers, under the rules that are in force."""
+def build_access(registry: PluginRegistry, apps: Apps, imagination: RequestDryRun) -> AppAccess:
+    """Build the access that finds apps for callers, under the current rules."""
     graphql = registry.find("graphql")
     if graphql is None:
         raise StartupError("agents ask the GraphQL apps, and 'graphql' is off")
-    return Desk(graphql, apps, imagination, settings)
+    return AppAccess(graphql, apps, imagination)
 
 
 def _find_version() -> str:

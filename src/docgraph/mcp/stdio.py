@@ -1,7 +1,7 @@
-"""The protocol on standard input and output, for an agent on the same machine.
+"""MCP on standard input and output, for an agent on the same machine.
 
-Every message is judged as one of a named user to the endpoint of agents: the user is read anew for
-each, so that what he may do and see is what holds at that moment.
+Every message is authorized as one of a named user to the MCP endpoint. The user is read again for
+each, so that current roles and permissions apply.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from mcp_types import INVALID_REQUEST
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
-from docgraph.mcp.call import Call
-from docgraph.mcp.desk import Desk
-from docgraph.mcp.protocol import build_server
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.mcp_protocol import build_server
 from docgraph.mcp.resources import Resources
+from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
 
 __all__ = ["serve_stdio"]
@@ -31,34 +32,40 @@ FindAccount = Callable[[], Awaitable[Account]]
 
 
 async def serve_stdio(
-    desk: Desk, authorization: Authorization, find_account: FindAccount, version: str
+    access: AppAccess,
+    settings: Mcp,
+    authorization: Authorization,
+    find_account: FindAccount,
+    version: str,
 ) -> None:
-    """Answer until the other end closes."""
+    """Answer until the client closes its end."""
 
-    async def find_call(context: Any) -> Call:
+    async def find_call(context: Any) -> McpCall:
         try:
-            exchange = await _imagine(desk, find_account)
-            await _admit(exchange, authorization, secured=desk.settings.secured)
+            exchange = await _build_exchange(settings, find_account)
+            await _admit(exchange, authorization, secured=settings.secured)
         except DocgraphError as error:
             raise MCPError(INVALID_REQUEST, error.message) from None
         return _LocalCall(exchange)
 
-    server = build_server(Toolbox(desk), Resources(desk), find_call, version)
+    server = build_server(
+        Toolbox(access, settings), Resources(access, settings), find_call, version
+    )
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-class _LocalCall(Call):
-    """Nobody but whoever started us hears of its faults."""
+class _LocalCall(McpCall):
+    """A call whose errors go only to the process that started docgraph."""
 
     def fail(self, error: Exception) -> None:
-        """Clients show or keep what is written there."""
+        """Write to stderr: clients show or log it."""
         traceback.print_exception(error, file=sys.stderr)
 
 
-async def _imagine(desk: Desk, find_account: FindAccount) -> Exchange:
+async def _build_exchange(settings: Mcp, find_account: FindAccount) -> Exchange:
     account = await find_account()
-    request = Request("POST", desk.settings.uri.encode())
+    request = Request("POST", settings.uri.encode())
     request.account = account
     return Exchange(request, uuid4().hex[:16], service="mcp", account=account)
 

@@ -1,4 +1,4 @@
-"""All tools of a caller: which there are, and what comes of using one, whatever happens."""
+"""MCP toolbox: the tools of a caller, and the outcome of running one."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.report import report_failure
-from docgraph.graphql.http.shape import render_error
-from docgraph.mcp.call import Call
-from docgraph.mcp.desk import Desk
-from docgraph.mcp.tools.operations import OperationTools
-from docgraph.mcp.tools.queries import QueryTools
-from docgraph.mcp.tools.schemas import SchemaTools
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.graphql.http.response_shape import render_error
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.tools.operation_tools import OperationTools
+from docgraph.mcp.tools.query_tools import QueryTools
+from docgraph.mcp.tools.schema_tools import SchemaTools
 from docgraph.mcp.tools.tool import Outcome, Tool, check_arguments
 from docgraph.observe import emit
 from docgraph.observe.events import ToolCalled
 
 __all__ = ["Toolbox"]
 
-_MOST_TOOLS: Final = 40
+_MAX_TOOLS: Final = 40
 _LONGEST_LIST: Final = 32_768  # bytes
-# Refused to callers whom `graphql.operations-only` is about.
+# Rejected for callers whom `graphql.operations-only` restricts.
 _FOR_THE_FREE: Final = frozenset(
     {"get_schema", "search_schema", "validate_query", "explain_query", "run_query"}
 )
@@ -36,33 +37,33 @@ _FAULT: Final = "internal-error"
 class Toolbox:
     """The built-in tools, and those that apps declare."""
 
-    def __init__(self, desk: Desk) -> None:
-        queries = QueryTools(desk)
-        self._operations = OperationTools(desk, queries)
-        always = [*SchemaTools(desk).list_tools(), *queries.list_tools()]
-        self._is_bound = desk.graphql.is_bound
-        self._largest = desk.settings.max_result_bytes
+    def __init__(self, access: AppAccess, settings: Mcp) -> None:
+        queries = QueryTools(access, settings)
+        self._operations = OperationTools(access, queries)
+        always = [*SchemaTools(access, settings).list_tools(), *queries.list_tools()]
+        self._is_bound = access.graphql.is_bound
+        self._largest = settings.max_result_bytes
         self._always = {tool.name: tool for tool in always}
         self._stand_in = {tool.name: tool for tool in self._operations.stand_in()}
 
-    async def list_tools(self, call: Call) -> list[Tool]:
-        """The tools of this caller; search in place of very many operations."""
-        own = (await self._operations.list_tools(call, _MOST_TOOLS)).values()
+    async def list_tools(self, call: McpCall) -> list[Tool]:
+        """Return the tools of this caller; search tools in place of very many operations."""
+        own = (await self._operations.list_tools(call, _MAX_TOOLS)).values()
         always = list(self._always.values())
         if self._is_bound(call.exchange.account):
             always = [tool for tool in always if tool.name not in _FOR_THE_FREE]
         tools = [*always, *own]
-        if len(tools) > _MOST_TOOLS or _measure(tools) > _LONGEST_LIST:
+        if len(tools) > _MAX_TOOLS or _measure(tools) > _LONGEST_LIST:
             return [*always, *self._stand_in.values()]
         return tools
 
-    async def find(self, call: Call, name: str) -> Tool | None:
-        """The tool of that name; one of an operation that the caller may not see never was."""
+    async def find(self, call: McpCall, name: str) -> Tool | None:
+        """Return the tool of that name; None also for an operation hidden from the caller."""
         tool = self._always.get(name) or self._stand_in.get(name)
         return await self._operations.find(call, name) if tool is None else tool
 
-    async def use(self, call: Call, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
-        """What comes of it; a refusal is an outcome too, in the words of GraphQL."""
+    async def use(self, call: McpCall, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
+        """Run the tool; a rejection is an outcome too, in the form of GraphQL errors."""
         started = time.perf_counter()
         code = ""
         try:
@@ -71,7 +72,7 @@ class Toolbox:
             outcome = self._bound(await tool.run(call, arguments))
         except DocgraphError as error:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
-            outcome = _refuse(error, call)
+            outcome = _reject(error, call)
         except Exception as error:
             code = _FAULT
             call.fail(error)
@@ -92,7 +93,7 @@ class Toolbox:
         return outcome
 
     def _bound(self, outcome: Outcome) -> Outcome:
-        """What has no cut of its own is refused when it is too long."""
+        """Reject an outcome that is too long and cannot be cut."""
         if len(outcome.text.encode()) > self._largest:
             raise OperationRefused.because(
                 f"the result is larger than {self._largest} bytes",
@@ -102,7 +103,7 @@ class Toolbox:
         return outcome
 
 
-def _refuse(error: DocgraphError, call: Call) -> Outcome:
+def _reject(error: DocgraphError, call: McpCall) -> Outcome:
     if isinstance(error, StoreError):
         report_failure(error, call.exchange)
     return Outcome(render_error(error).content.decode(), is_error=True)

@@ -1,8 +1,8 @@
-"""Streamable HTTP, as the protocol's library speaks it, inside one exchange of ours.
+"""MCP transport: Streamable HTTP by the protocol's library, inside one exchange.
 
-The library answers as an application of ASGI. It is run in the task of the request and its answer
-collected, so that what holds for every answer holds for this one: interceptors, CORS, compression,
-the deadline, the end when the client leaves. Nothing is kept from one request to the next.
+The library answers as an ASGI application. It runs in the task of the request and its answer is
+collected, so that everything that holds for other responses holds for this one: interceptors, CORS,
+compression, the deadline, the end when the client disconnects. No state is stored between requests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from docgraph.exchange import Body
-from docgraph.mcp.call import Call
+from docgraph.mcp.call import McpCall
 
 __all__ = ["answer", "find_call"]
 
@@ -22,17 +22,17 @@ Message = MutableMapping[str, Any]
 
 _CALL: Final = "docgraph.call"
 _JSON: Final = "application/json"
-_SLACK: Final = 1_024  # bytes beyond the body: it is here already, and was small enough
+_SLACK: Final = 1_024  # bytes beyond the body, which was already read and small enough
 
 
-async def find_call(context: Any) -> Call:
-    """The call behind the library's context of a request."""
-    call: Call = context.request.scope[_CALL]
+async def find_call(context: Any) -> McpCall:
+    """Return the call behind the library's request context."""
+    call: McpCall = context.request.scope[_CALL]
     return call
 
 
-async def answer(server: Any, call: Call, body: bytes) -> Body:
-    """What the library answers to a message."""
+async def answer(server: Any, call: McpCall, body: bytes) -> Body:
+    """Return the library's answer to a message."""
     collected = _Collected(body)
     manager = StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=len(body) + _SLACK
@@ -44,9 +44,9 @@ async def answer(server: Any, call: Call, body: bytes) -> Body:
     return Body(collected.status, bytes(collected.content), _JSON if collected.content else None)
 
 
-def _build_scope(call: Call) -> dict[str, Any]:
+def _build_scope(call: McpCall) -> dict[str, Any]:
     request = call.exchange.request
-    # A body that was sent compressed is plain by now.
+    # A compressed body is already decompressed.
     headers = [one for one in request.headers.raw if one[0] not in _ABOUT_BODY]
     return {
         "type": "http",
@@ -70,7 +70,7 @@ _ABOUT_BODY: Final = frozenset((b"content-length", b"content-encoding", b"transf
 
 
 class _Collected:
-    """The two ends of an application of ASGI: the body goes in, the answer comes out."""
+    """The two ends of an ASGI application: passes the body in, collects the answer."""
 
     def __init__(self, body: bytes) -> None:
         self.status = 500
@@ -78,14 +78,14 @@ class _Collected:
         self._body: bytes | None = body
 
     async def receive(self) -> Message:
-        """The body, then nothing any more: who leaves ends the task."""
+        """Return the body, then block: a disconnect ends the task."""
         if self._body is None:
             await asyncio.Event().wait()
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Message) -> None:
-        """A part of the answer."""
+        """Collect a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:

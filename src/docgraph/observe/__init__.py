@@ -1,8 +1,8 @@
-"""What docgraph says about itself: events, and the log and the metrics that are fed from them.
+"""Observability: events, and the logging, metrics and tracing that receive them.
 
-Everybody calls `emit` with one of `docgraph.observe.events`, and nothing else. `observe.log` and
-`observe.metrics` are imported by the server alone: the first brings structlog with it, and the
-second reads the environment that `prepare_multiprocess` sets when it is imported.
+All code calls `emit` with an event of `docgraph.observe.events`, and nothing else. Only the server
+imports `observe.log` and `observe.prometheus`: the first imports structlog, and the second loads
+prometheus_client after `prepare_multiprocess` has set its environment variable.
 """
 
 from docgraph.observe.bus import Listener, emit, leaving_out, subscribe, unsubscribe

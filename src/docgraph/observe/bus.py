@@ -1,8 +1,8 @@
-"""Passes events from the code that emits them to listeners: `emit`, `subscribe`, `unsubscribe`.
+"""Event bus: passes events from the code that emits them to listeners.
 
-The listeners are the one piece of state that a process has for all of its parts: code that emits
-an event should not need to be handed an object for it. `emit` never raises; it never blocks
-because listeners must not (the log hands its lines to a thread). It may be called from any thread.
+The listeners are the one piece of state that all parts of a process share: code that emits an event
+should not need to be passed an object for it. `emit` never raises. It never blocks because
+listeners must not (the log passes its lines to a thread). It may be called from any thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Wants = Callable[[type[Event]], bool]
 
 
 class _Listeners:
-    """Who listens, in order; and to which kind of event, found out at the first of its kind."""
+    """The listeners in order, and by kind of event; a kind is looked up at its first event."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class _Listeners:
         return found
 
 
-# Replaced as a whole: another thread may just walk through it.
+# Replaced as a whole: another thread may be iterating over it.
 _listeners = _Listeners()
 
 
 def subscribe(listener: Listener, wants: Wants = lambda kind: True) -> None:
-    """Call `listener` with every event of a kind that it wants; it must return at once."""
+    """Call `listener` with every event of a kind that it wants; it must not block."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     _listeners = _Listeners((*_listeners.known, (listener, wants)), _listeners.left_out)
 
 
 def unsubscribe(listener: Listener) -> None:
-    """Undo `subscribe`; a listener that is not there is no error."""
+    """Undo `subscribe`; an unknown listener is no error."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     others = tuple(one for one in _listeners.known if one[0] != listener)
     _listeners = _Listeners(others, _listeners.left_out)
@@ -59,7 +59,7 @@ def unsubscribe(listener: Listener) -> None:
 
 @contextmanager
 def leaving_out(kinds: Collection[type[Event]]) -> Iterator[None]:
-    """Nobody hears of these kinds in this block: they are told by the work that comes after it."""
+    """Suppress these kinds in this block: the work that follows it emits them."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     before = _listeners.left_out
     _listeners = _Listeners(_listeners.known, before.union(kinds))

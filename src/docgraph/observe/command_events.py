@@ -1,11 +1,11 @@
-"""The part of the closed list of events (`events.py`) that is about commands to the database."""
+"""Events about database commands, a part of the closed list in `events.py`."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
-from docgraph.observe.tracing import Place
+from docgraph.observe.tracing import TraceContext
 
 __all__ = ["CommandFinished", "QueryFailed", "SlowOperation"]
 
@@ -25,7 +25,7 @@ class CommandFinished(Event, frozen=True):
     field: str = ""
     error: str = ""  # the stable code of the error, never the database's text
     documents: int | None = None  # that were read, where all of them are here
-    place: Place | None = None  # in the trace of the request
+    place: TraceContext | None = None  # in the trace of the request
 
 
 class QueryFailed(Event, frozen=True):

@@ -1,6 +1,6 @@
-"""A line of the log for people: aligned, coloured on a terminal, still one line per event.
+"""Console log format for people: aligned, colored on a terminal, one line per event.
 
-Only an exception takes more lines, indented; every text in them has been cleaned before.
+Only an exception takes more lines, which are indented; all their texts have been cleaned before.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from structlog.typing import EventDict, WrappedLogger
 
 __all__ = ["build_console"]
 
-# A value with a blank, a quote or an equals sign could pretend to be another field.
+# A value with a blank, a quote or an equals sign could look like another field.
 _needs_quotes = re.compile(r"[\s\"'=\\]|^$").search
 _LEVEL_COLOURS = {"debug": BLUE, "info": GREEN, "warning": YELLOW, "error": RED}
 
 
 def build_console(*, colours: bool) -> Callable[[WrappedLogger, str, EventDict], bytes]:
-    """The last processor of the chain: fields to the bytes of a line."""
+    """Return the last processor of the chain, which renders fields to the bytes of a line."""
     renderer = ConsoleRenderer(columns=_build_columns(colours), sort_keys=False)
 
     def render(logger: WrappedLogger, method: str, fields: EventDict) -> bytes:

@@ -1,4 +1,4 @@
-"""What all events have, and how much each matters; the list of them is in `events.py`."""
+"""Base class of events and their log levels; the list of events is in `events.py`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Event", "Level"]
 
 
 class Level(IntEnum):
-    """How much an event matters; the numbers are those of `logging`."""
+    """The level of an event; the numbers are those of `logging`."""
 
-    SILENT = 0  # for the metrics only, never a line in the log
+    SILENT = 0  # for metrics only, never logged
     DEBUG = 10
     INFO = 20
     WARNING = 30
@@ -22,7 +22,7 @@ class Level(IntEnum):
 
 
 class Event(Struct, frozen=True):
-    """What all events have: a name (`RequestFinished` is `request-finished`) and a level."""
+    """Base of all events: a name (`RequestFinished` is `request-finished`) and a level."""
 
     name: ClassVar[str]
     level: ClassVar[Level] = Level.INFO

@@ -1,8 +1,8 @@
-"""Things worth noticing: the closed list of what docgraph says about itself.
+"""Events: the closed list of everything that docgraph logs, counts and traces.
 
-Code creates one of these and hands it to `docgraph.observe.emit`; log and metrics listen and decide
-what to make of it. An event holds plain facts and never a secret: no header, no body, no query
-string, no token. `docs/reference/logging.md` lists them all, and a test keeps it complete.
+Code creates one of these and passes it to `docgraph.observe.emit`; log and metrics listen and
+decide how to use it. An event has plain facts and never a secret: no header, no body, no query
+string, no token. `docs/reference/logging.md` lists them all, and a test checks that it is complete.
 """
 
 from __future__ import annotations
@@ -234,10 +234,11 @@ class UnreadableValue(Event, frozen=True):
 
 
 class FastPathOff(Event, frozen=True):
-    """Reads go the driver's own, slower way: the fast path was not tried with its version."""
+    """Reads cost more than on the fast path: the driver's version or an option forbids it."""
 
     driver_version: str
     tried: str  # "4.19"
+    reason: str
 
 
 # --- plugins and configuration --------------------------------------------------------------------
@@ -364,7 +365,7 @@ class FilterPassed(Event, frozen=True):
 
 
 class RulesTied(Event, frozen=True):
-    """Rules of equal priority overlap, and differ in effect: `rule` is looked at first."""
+    """Rules of equal priority overlap, and differ in effect: `rule` is evaluated first."""
 
     level: ClassVar[Level] = Level.WARNING
     rule: str

@@ -1,7 +1,7 @@
-"""An exception as text for the log: what it says, and the way it took.
+"""Exceptions as text for the log: message and traceback.
 
-Frames are named, not quoted: the source lines would have to be read from disk, and an event may
-be told in the event loop.
+Frames are named, not quoted: the source lines would have to be read from disk, and events may be
+logged in the event loop.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from docgraph.observe.text import LIMIT, clean_text
 
 __all__ = ["render_cause", "render_error", "render_traceback"]
 
-MAX_FRAMES = 40  # of each exception, the innermost ones
+MAX_FRAMES = 40  # per exception, the innermost ones
 MAX_CAUSES = 5
 
 
-_AGAIN = ", full error: "  # behind it the driver repeats what it said, with what is around it
+_AGAIN = ", full error: "  # after it, the driver repeats its message with details
 
 
 def render_cause(error: BaseException) -> str:
-    """What an error of the database says, once."""
+    """Return the message of a database error without its repetition."""
     text, repeated, _ = str(error).partition(_AGAIN)
     details = getattr(error, "details", None)
     code = details.get("codeName", "") if repeated and isinstance(details, dict) else ""
@@ -30,13 +30,13 @@ def render_cause(error: BaseException) -> str:
 
 
 def render_error(error: BaseException, limit: int = LIMIT) -> str:
-    """`ValueError: the text`, fit for one field."""
+    """Render `ValueError: the text` for one field."""
     name, text = _qualified_name(error), str(error)
     return clean_text(f"{name}: {text}" if text else name, limit)
 
 
 def render_traceback(error: BaseException, limit: int = LIMIT) -> list[str]:
-    """The way of the error and of its causes, outermost first; empty for errors we expect."""
+    """Render the traceback of the error and its causes, outermost first; empty if expected."""
     if isinstance(error, DocgraphError):
         return []
     lines: list[str] = []

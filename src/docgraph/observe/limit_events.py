@@ -1,4 +1,4 @@
-"""The part of the closed list of events (`events.py`) that is about limits for callers."""
+"""Events about rate limits of callers, a part of the closed list in `events.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The log: one line per event, on stderr, as JSON or for people.
+"""Logging: one line per event on stderr, as JSON or in the console format.
 
-Every line takes the same chain, ours and those of libraries that use `logging`: fields are cleaned
-(`text.py`), stamped in UTC, rendered, and handed to a thread (`writer.py`). Libraries are heard
-from warnings up, whatever the level: below that drivers print documents and servers print headers.
+All lines pass the same chain, docgraph's own and those of libraries that use `logging`: fields are
+cleaned (`text.py`), stamped in UTC, rendered, and passed to a thread (`writer.py`). Libraries are
+logged from warnings up, whatever the level: below that, drivers print documents and servers print
+headers.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from time import time
+from time import monotonic, time
 from typing import Any
 
 import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from docgraph.exchange.wildcards import Wildcard
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event, Level
 from docgraph.observe.events import RequestFinished, RequestRefused
-from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
 from docgraph.observe.sections import Logging
 from docgraph.observe.text import are_plain, clean_text
 from docgraph.observe.tracing import current
-from docgraph.observe.writer import Writer
+from docgraph.observe.writer import LineWriter
 
-__all__ = ["Log", "open_log"]
+__all__ = ["EventLogger", "Exclusion", "open_log"]
 
 STDERR = 2
 _OF_TRACES = ("place", "trace")
@@ -43,22 +44,24 @@ _METHODS = {
 }
 
 
-def open_log(options: Logging, *, fd: int = STDERR, besides: Collection[type[Event]] = ()) -> Log:
-    """Start to log the events of this process and what its libraries say; call `close` at the end.
+def open_log(
+    options: Logging, *, fd: int = STDERR, besides: Collection[type[Event]] = ()
+) -> EventLogger:
+    """Start to log the events of this process and of its libraries; call `close` at the end.
 
-    Belongs to the process that calls it: a forked child opens its own. Events of the kinds
+    The log belongs to the process that opens it: a forked child opens its own. Events of the kinds
     `besides` are left out.
     """
-    return Log(options, Writer(fd), _build_renderer(options.format, fd), besides)
+    return EventLogger(options, LineWriter(fd), _build_renderer(options.format, fd), besides)
 
 
-class Log:
-    """Listens to all events until it is closed."""
+class EventLogger:
+    """Logs all events until it is closed."""
 
     def __init__(
         self,
         options: Logging,
-        writer: Writer,
+        writer: LineWriter,
         renderer: Renderer,
         besides: Collection[type[Event]] = (),
     ) -> None:
@@ -84,7 +87,7 @@ class Log:
         atexit.register(self.close)
 
     def write(self, event: Event) -> None:
-        """The line of one event, if it is to have one."""
+        """Write the line of an event, if the options allow it."""
         if type(event) is RequestFinished:
             if self._options.requests and not self._excluded.covers(event.path):
                 self._writer.put(partial(self._render_request, event, time()))
@@ -102,7 +105,7 @@ class Log:
         return self._render(None, "info", _request_fields(event, now, self._options.max_field_size))
 
     def close(self) -> None:
-        """Write what is waiting and stop listening; a second call does nothing."""
+        """Write the queued lines and stop listening; a second call does nothing."""
         unsubscribe(self.write)
         root = logging.getLogger()
         if self._handler in root.handlers:
@@ -116,9 +119,9 @@ class Log:
 
 
 def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str, Any]:
-    """The line of every request, cleaned and stamped by hand: the chain would cost twice as much.
+    """Build the fields of a request line without the chain, which would cost twice as much.
 
-    `service` and `error` are our own words, and names of operations are plain.
+    `service` and `error` are names of docgraph, and names of operations are plain.
     """
     texts = [event.method, event.path, event.client, event.request_id, event.account, event.app]
     if not are_plain(*texts, limit=limit):
@@ -156,16 +159,16 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """The fields of any other event, without the empty ones; seconds become milliseconds."""
+    """Build the fields of any other event, without empty ones; seconds become milliseconds."""
     fields: dict[str, Any] = {}
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if name == "duration":
             fields["duration_ms"] = round(value * 1000, 3)
-        elif name == "event":  # the name of the line itself is called so
+        elif name == "event":  # the name of the line has this key
             fields["about"] = value
         elif name in _OF_TRACES:
-            pass  # every line of a request has the id of its trace
+            pass  # every line of a request has its trace id
         elif value not in ("", None, ()):
             fields[name] = value
     return fields
@@ -222,14 +225,14 @@ def _render_json(logger: WrappedLogger, method: str, fields: EventDict) -> bytes
 
 
 class _Output:
-    """What structlog calls a logger: the place where rendered lines go."""
+    """The logger object for structlog: the destination of rendered lines."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LineWriter) -> None:
         self.debug = self.info = self.warning = self.error = writer.put
 
 
 class _LibraryHandler(logging.Handler):
-    """Records of `logging` as lines of our log."""
+    """Logs records of `logging` as lines of docgraph's log."""
 
     def __init__(self, lines: FilteringBoundLogger) -> None:
         super().__init__(logging.WARNING)
@@ -244,3 +247,36 @@ class _LibraryHandler(logging.Handler):
             write("library", **fields)
         except Exception:
             self.handleError(record)
+
+
+class Exclusion:
+    """Path patterns whose requests are not logged, except the first one in each interval.
+
+    `*` matches any text, including slashes. Without an interval (0 or less) only the very first
+    request is logged.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        seconds: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._seconds = seconds if seconds > 0 else float("inf")
+        self._clock = clock
+        self._patterns = [Wildcard(pattern) for pattern in patterns]
+        self._quiet_until = [0.0] * len(patterns)
+
+    def covers(self, path: str) -> bool:
+        """Return whether this request is not logged; the call counts the request as seen."""
+        for place, pattern in enumerate(self._patterns):
+            if pattern.matches(path):
+                return self._is_quiet(place)
+        return False
+
+    def _is_quiet(self, place: int) -> bool:
+        now = self._clock()
+        if now < self._quiet_until[place]:
+            return True
+        self._quiet_until[place] = now + self._seconds
+        return False

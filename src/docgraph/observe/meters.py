@@ -1,8 +1,8 @@
-"""The metrics themselves: what is counted, under which name and labels, and from which event.
+"""Metric definitions: names, labels and help, and the events that they count.
 
-Labels come from small sets: the name of a service, never a path; a word of ours, never one that a
-caller sent. `_Children` bounds them even so. This module imports prometheus_client, which decides
-at that moment whether several processes share their numbers: only `observe.metrics` imports it.
+Labels have few values: the name of a service, never a path; a name of docgraph, never one from a
+caller. `_Children` bounds them even so. This module imports prometheus_client, which decides on
+import whether several processes share their numbers: only `observe.prometheus` imports it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from docgraph.observe import command_events, events, limit_events, stream_events
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.methods import METHODS
-from docgraph.observe.tallies import Labels, Tallies, Tally
+from docgraph.observe.tallies import Labels, RequestTally, Tallies
 
 __all__ = ["METRICS", "Meters", "mark_process_dead"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-MAX_CHILDREN = 1000  # combinations of labels of one metric
-BULK = 100  # requests that are added up together: many at a time cost less each
-FLUSH_SECONDS = 0.25  # how old the numbers of a busy worker may be that another one shows
+MAX_CHILDREN = 1000  # label combinations of one metric
+BULK = 100  # requests that are added together: each costs less in a batch
+FLUSH_SECONDS = 0.25  # maximum age of a busy worker's numbers in other workers
 
-# name: (kind, labels, help). The mode of a gauge says how several workers become one number.
+# name: (kind, labels, help). The mode of a gauge defines how several workers are combined.
 METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_http_requests_total": (
         "counter",
@@ -206,14 +206,14 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     ),
 }
 
-# Else a gauge beside each counter says when it began: nobody asked for it.
+# Otherwise each counter gets a gauge with its creation time, which is not needed.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Metric = TypeVar("Metric", bound=MetricWrapperBase)
 
 
 class _Children(Generic[Metric]):
-    """The children of a metric, found by one dictionary lookup, and never too many of them."""
+    """The children of a metric: one dictionary lookup each, and a bounded number of them."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -231,7 +231,7 @@ class _Children(Generic[Metric]):
 
 
 class Meters:
-    """Listens to events and counts them until it is closed."""
+    """Counts events until it is closed."""
 
     def __init__(self, version: str, *, shared: bool) -> None:
         self._registry = CollectorRegistry()
@@ -248,8 +248,8 @@ class Meters:
         self._command_durations = _Children[Histogram](
             self._metrics["docgraph_database_command_duration_seconds"]
         )
-        self._requests = Tallies(SECONDS, self._take_requests, MAX_CHILDREN)
-        self._commands = Tallies(SECONDS, self._take_commands, MAX_CHILDREN)
+        self._requests = Tallies(SECONDS, self._count_requests, MAX_CHILDREN)
+        self._commands = Tallies(SECONDS, self._count_commands, MAX_CHILDREN)
         self._answers: list[events.RequestFinished] = []  # not added up yet
         self._in_flight = 0
         self._uploads = 0
@@ -266,16 +266,16 @@ class Meters:
         subscribe(self.count, wants=self._handlers.__contains__)
 
     def count(self, event: Event) -> None:
-        """Count one event of those that are measured."""
+        """Count one event, if it is measured."""
         self._handlers[type(event)](event)
 
     def render(self) -> bytes:
-        """All metrics in the text format. With several processes this reads their files."""
+        """Render all metrics in the text format. With several processes this reads their files."""
         self._flush()
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
-        """All metrics, as families of samples. With several processes this reads their files."""
+        """Collect all metrics as families. With several processes this reads their files."""
         self._flush()
         return iter(self._registry.collect())
 
@@ -322,7 +322,7 @@ class Meters:
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
-        """A handler that counts by fields of the event."""
+        """Return a handler that counts by fields of the event."""
         if not fields:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
@@ -349,12 +349,12 @@ class Meters:
             self._share()
 
     def _tally(self) -> None:
-        """Add up the requests that were answered since the last time."""
+        """Add up the requests that were answered since the last call."""
         taken, self._answers = self._answers, []
         for event in taken:
             method = event.method if event.method in METHODS else "other"
             labels = (method, event.service or "none", str(event.status))
-            # An hour that a client listened is nothing that anybody waited for.
+            # The lifetime of a stream is no response time.
             seconds = None if event.endless else event.duration
             self._requests.add(labels, seconds, event.bytes_out)
             if event.operation:
@@ -373,7 +373,7 @@ class Meters:
             self._share()
 
     def _share(self) -> None:
-        """Let other processes see the numbers: at once with little to do, else now and then."""
+        """Publish the numbers to other processes: immediately if idle, else regularly."""
         if self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS:
             self._flush()
 
@@ -385,13 +385,13 @@ class Meters:
         self._metrics["docgraph_http_requests_in_flight"].set(self._in_flight)
         self._metrics["docgraph_http_uploads"].set(self._uploads)
 
-    def _take_requests(self, labels: Labels, tally: Tally) -> None:
+    def _count_requests(self, labels: Labels, tally: RequestTally) -> None:
         method, service, status = labels
         self._answered.of(method, service, status).inc(tally.count)
         self._bytes.of(service).inc(tally.bytes)
         tally.pour_into(self._durations.of(method, service))
 
-    def _take_commands(self, labels: Labels, tally: Tally) -> None:
+    def _count_commands(self, labels: Labels, tally: RequestTally) -> None:
         command, ok = labels
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))

@@ -1,4 +1,4 @@
-"""The methods that are told apart; any other word that a caller sends in their place is not."""
+"""HTTP methods that metrics and traces distinguish; all other methods are grouped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log is asked for (`logging`), and what is told to a collector (`otel`)."""
+"""Configuration sections of logging (`logging`) and OpenTelemetry (`otel`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CollectorAddress = Annotated[
     ),
 ]
 
-# The library that sends them would refuse others, and show them in its reason.
+# The library that sends them would reject other values, and show them in its error.
 HeaderValue = Annotated[
     str,
     Meta(

@@ -1,4 +1,4 @@
-"""The part of the closed list of events (`events.py`) that is about change streams."""
+"""Events about change streams, a part of the closed list in `events.py`."""
 
 from __future__ import annotations
 

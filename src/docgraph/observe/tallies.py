@@ -1,6 +1,6 @@
-"""What happens thousands of times a second, added up in plain numbers and handed on now and then.
+"""Tallies of frequent events: plain sums that are passed to the metrics now and then.
 
-The counters of prometheus_client cost about ten times as much as an addition, and a request takes
+The counters of prometheus_client cost about ten times as much as an addition, and a request needs
 half a dozen of them.
 """
 
@@ -11,13 +11,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Labels", "Tallies", "Tally"]
+__all__ = ["Labels", "RequestTally", "Tallies"]
 
 Labels = tuple[str, ...]
 
 
-class Tally:
-    """How many of one kind there were, how long they took, and how many bytes they sent."""
+class RequestTally:
+    """Count, durations and bytes sent of one kind of event."""
 
     __slots__ = ("bytes", "count", "in_bucket", "seconds")
 
@@ -28,7 +28,7 @@ class Tally:
         self.in_bucket = [0] * buckets
 
     def pour_into(self, histogram: Any) -> None:
-        """Add the durations to a histogram of the same bounds, which has no call for many."""
+        """Add the durations to a histogram with the same bounds, which has no bulk method."""
         histogram._sum.inc(self.seconds)
         for bucket, number in zip(histogram._buckets, self.in_bucket, strict=True):
             if number:
@@ -36,23 +36,23 @@ class Tally:
 
 
 class Tallies:
-    """The tallies of some kind of event by their labels; more than `most` of them are handed on."""
+    """The tallies of a kind of event by their labels; more than `most` of them are flushed."""
 
     def __init__(
-        self, bounds: Sequence[float], hand_on: Callable[[Labels, Tally], None], most: int
+        self, bounds: Sequence[float], hand_on: Callable[[Labels, RequestTally], None], most: int
     ) -> None:
         self._bounds = bounds
         self._hand_on = hand_on
         self._most = most
         self._lock = threading.Lock()  # events come from any thread
-        self._known: dict[Labels, Tally] = {}
+        self._known: dict[Labels, RequestTally] = {}
 
     def add(self, labels: Labels, seconds: float | None, size: int = 0) -> None:
-        """One more; None for what is counted and has no duration."""
+        """Add an event; `seconds` is None for events without a duration."""
         with self._lock:
             tally = self._known.get(labels)
             if tally is None:
-                tally = self._known[labels] = Tally(len(self._bounds) + 1)
+                tally = self._known[labels] = RequestTally(len(self._bounds) + 1)
             tally.count += 1
             tally.bytes += size
             if seconds is not None:
@@ -62,7 +62,7 @@ class Tallies:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything on, and begin again at nothing."""
+        """Pass all tallies on and start again from zero."""
         with self._lock:
             taken, self._known = self._known, {}
         for labels, tally in taken.items():

@@ -1,9 +1,9 @@
-"""Text that is fit for a log: bounded, on one line, without control characters and secrets.
+"""Log sanitizing: text bounded, on one line, without control characters and secrets.
 
-Much of what is logged was sent by a stranger. Escaping keeps line breaks, terminal sequences and
-text direction marks from forging or hiding lines; the bound keeps one request from filling the
-disk. Masking is the second net: no code of docgraph puts a secret into an event, but the messages
-of libraries may quote a connection string or a header.
+Much of the logged text comes from strangers. Escaping prevents line breaks, terminal sequences and
+text direction marks from forging or hiding lines. The bound prevents one request from filling the
+disk. Masking is a second safety net: no code of docgraph puts a secret into an event, but the
+messages of libraries may quote a connection string or a header.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 __all__ = ["LIMIT", "are_plain", "clean_text"]
 
 LIMIT = 1024  # bytes of a field
-_MOST_BYTES = 4  # of a character
+_MAX_BYTES = 4  # of a character
 
-# Nearly every field of nearly every line: nothing in it to escape, and no room for a secret.
+# Nearly every field of nearly every line: nothing to escape, and no room for a secret.
 _is_plain = re.compile(r"[\w./@%~+,()-]*").fullmatch
 
 _may_hold_secret = re.compile(
@@ -43,16 +43,16 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def are_plain(*texts: str, limit: int = LIMIT) -> bool:
-    """Whether `clean_text` would leave all of them as they are; asked of all at once."""
+    """Return whether `clean_text` would leave all of them unchanged; one check for all."""
     text = "".join(texts)
-    return len(text) * _MOST_BYTES <= limit and bool(_is_plain(text)) and "eyJ" not in text
+    return len(text) * _MAX_BYTES <= limit and bool(_is_plain(text)) and "eyJ" not in text
 
 
 def clean_text(text: str, limit: int = LIMIT) -> str:
-    """The text with secrets masked, control characters escaped, cut to `limit` bytes."""
+    """Return the text with secrets masked, control characters escaped, cut to `limit` bytes."""
     if are_plain(text, limit=limit):
         return text
-    text = text[: 2 * limit]  # the rest is cut anyway, and would cost the patterns time
+    text = text[: 2 * limit]  # the rest is cut anyway, and would slow down the patterns
     if _may_hold_secret(text):
         for pattern, replacement in _MASKS:
             text = pattern.sub(replacement, text)

@@ -1,4 +1,4 @@
-"""The part of the closed list of events (`events.py`) that is about traces and their collector."""
+"""Events about traces and their collector, a part of the closed list in `events.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which trace the work at hand belongs to, after W3C Trace Context: no library, and no span.
+"""Trace context (W3C `traceparent`) of the current request, without a library and without spans.
 
-Spans are made of the events `RequestFinished` and `CommandFinished` (`otel/spans.py`), which say
-where they stand in a trace. A request has a `RequestTrace` while it is worked on, and everything
-done for it finds that in `current`, in whatever task; nothing has one while tracing is off.
+Spans are built from the events `RequestFinished` and `CommandFinished` (`otel/spans.py`), which
+contain their position in a trace. A request has a `RequestTrace` while it is in progress, and all
+of its work finds it in `current`, in whatever task. While tracing is off, there is none.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 __all__ = [
-    "Place",
     "RequestTrace",
     "Sampler",
+    "TraceContext",
     "Tracing",
     "current",
     "find_command_place",
@@ -36,12 +36,12 @@ _SAMPLED: Final = 1
 _MEMBER: Final = re.compile(
     rb"[a-z0-9][a-z0-9_\-*/]{0,255}(?:@[a-z][a-z0-9_\-*/]{0,13})?=[\x21-\x2b\x2d-\x3c\x3e-\x7e]{1,256}"
 )
-_MOST_MEMBERS: Final = 32
+_MAX_MEMBERS: Final = 32
 _LONGEST_STATE: Final = 512
 
 
-class Place(NamedTuple):
-    """Where a span stands: its ids, whether it is recorded, and what other tracers pass on."""
+class TraceContext(NamedTuple):
+    """The position of a span: its ids, whether it is recorded, and the state of other tracers."""
 
     trace_id: int
     span_id: int
@@ -52,26 +52,26 @@ class Place(NamedTuple):
 
     @property
     def traceparent(self) -> str:
-        """What tells the next one down of this span."""
+        """The `traceparent` header for the next service."""
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{self.is_sampled:02x}"
 
-    def below(self) -> Place:
-        """The place of a new span under this one."""
-        return Place(self.trace_id, _new_id(64), self.span_id, self.is_sampled, self.state)
+    def below(self) -> TraceContext:
+        """Return the position of a new span below this one."""
+        return TraceContext(self.trace_id, _new_id(64), self.span_id, self.is_sampled, self.state)
 
 
 @dataclass(slots=True)
 class RequestTrace:
-    """The place of a request, and what only its span tells of it.
+    """The position of a request, and details for its span only.
 
-    Once it `is_over`, what was begun for it and goes on (a change stream) belongs to no trace.
+    After it `is_over`, work that continues (a change stream) belongs to no trace.
     """
 
-    place: Place
+    place: TraceContext
     scheme: str = ""
     http_version: str = ""
-    route: str = ""  # a template: no id and no name of a path is in it
-    is_operation: bool = False  # of GraphQL, and understood
+    route: str = ""  # a template: it contains no id and no name of a path
+    is_operation: bool = False  # a valid GraphQL operation
     operation: str = ""  # its name, as the caller wrote it
     is_over: bool = False
 
@@ -92,28 +92,28 @@ class Tracing:
         self.trusts_callers = True
 
     def begin(self, headers: Iterable[tuple[bytes, bytes]]) -> RequestTrace:
-        """The trace of a request with these headers, from now on that of the task that calls."""
+        """Start the trace of a request with these headers in the current task."""
         place = _read_caller(headers) if self.trusts_callers else None
         if place is None:
             trace_id = _new_id(128)
             is_sampled = self.sampler is not None and self.sampler(trace_id)
-            place = Place(trace_id, _new_id(64), is_sampled=is_sampled)
+            place = TraceContext(trace_id, _new_id(64), is_sampled=is_sampled)
         trace = RequestTrace(place)
         current.set(trace)
         return trace
 
 
-tracing: Final = Tracing()  # of this process, as those who listen to its events are
+tracing: Final = Tracing()  # per process, like the listeners of its events
 
 
-def find_command_place() -> Place | None:
-    """The place of a new command to the database; None where it is for no request in a trace."""
+def find_command_place() -> TraceContext | None:
+    """Return the position of a new database command; None without a traced request."""
     trace = current.get()
     return None if trace is None or trace.is_over else trace.place.below()
 
 
-def _read_caller(headers: Iterable[tuple[bytes, bytes]]) -> Place | None:
-    """A new place under the caller's; one that says nothing, or nothing right, has no say."""
+def _read_caller(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
+    """Return a new position below the caller's; missing or invalid headers are ignored."""
     parents, states = [], []
     for name, value in headers:
         if name == b"traceparent":
@@ -131,22 +131,22 @@ def _read_caller(headers: Iterable[tuple[bytes, bytes]]) -> Place | None:
     if not trace_id or not parent_id:
         return None
     is_sampled = bool(int(found["flags"], 16) & _SAMPLED)
-    return Place(trace_id, _new_id(64), parent_id, is_sampled, _read_state(states), True)
+    return TraceContext(trace_id, _new_id(64), parent_id, is_sampled, _read_state(states), True)
 
 
 def _read_state(values: list[bytes]) -> str:
-    """What other tracers have noted, if it is all well-formed; it is not ours to understand."""
+    """Return the state of other tracers, if it is well-formed; docgraph does not interpret it."""
     if not values:
         return ""
     members = [one.strip(b" \t") for one in b",".join(values).split(b",")]
     members = [one for one in members if one]
     keys = {one.partition(b"=")[0] for one in members}
     text = b",".join(members)
-    if len(members) > _MOST_MEMBERS or len(keys) < len(members) or len(text) > _LONGEST_STATE:
+    if len(members) > _MAX_MEMBERS or len(keys) < len(members) or len(text) > _LONGEST_STATE:
         return ""
     return text.decode("ascii") if all(map(_MEMBER.fullmatch, members)) else ""
 
 
 def _new_id(bits: int) -> int:
-    """A number that is not 0, which would mean that there is none."""
+    """Return a random number other than 0, which would mean that there is no id."""
     return random.getrandbits(bits) or 1

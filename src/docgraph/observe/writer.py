@@ -1,7 +1,7 @@
-"""Lines of the log on their way to a file descriptor, without anybody waiting for it.
+"""Non-blocking log writer: a thread writes lines to a file descriptor.
 
-A slow reader of stderr (a full pipe, a stopped terminal) must not stop the event loop: lines wait
-in a bounded queue for a thread of their own, and are dropped and counted when it is full.
+A slow reader of stderr (a full pipe, a stopped terminal) must not block the event loop. Lines wait
+in a bounded queue for a thread, and are dropped and counted when it is full.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from queue import SimpleQueue
 from docgraph.observe.bus import emit
 from docgraph.observe.events import LinesDropped, ObserverFailed
 
-__all__ = ["Line", "Writer"]
+__all__ = ["Line", "LineWriter"]
 
 QUEUE_LINES = 16_384
-# A short wait lets lines gather: one write for many, and no thread switch for each of them. Every
-# switch takes the interpreter away from the event loop, so that there should be few of them.
+# A short wait collects lines: one write for many, and no thread switch for each of them. Every
+# switch takes the interpreter away from the event loop, so there should be few.
 GATHER_SECONDS = 0.02
 CHUNK_BYTES = 64 << 10
 CLOSE_STEPS = 20
 
 
-# A line, or what makes it: what costs time is done here for many at a time, not while a request
-# is answered.
+# A line, or a function that builds it: expensive work is done here for many lines together, not
+# while a request is answered.
 Line = bytes | Callable[[], bytes]
 
 
-class Writer:
-    """Takes whole lines from any thread, or from a signal handler, and writes them in order."""
+class LineWriter:
+    """Accepts lines from any thread, or from a signal handler, and writes them in order."""
 
     def __init__(self, fd: int, *, queue_lines: int = QUEUE_LINES) -> None:
         self._fd = fd
@@ -43,7 +43,7 @@ class Writer:
         # Writes to a pipe are atomic up to PIPE_BUF (POSIX): lines of several workers do not mix.
         self._chunk_bytes = select.PIPE_BUF if stat.S_ISFIFO(mode) else CHUNK_BYTES
         self._takes_turns = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-        # Its put never takes a lock: a signal handler may interrupt the main thread inside of it.
+        # Its `put` never takes a lock: a signal handler may interrupt the main thread inside it.
         self._lines: SimpleQueue[Line] = SimpleQueue()
         self._dropped = 0
         self._drops = threading.RLock()
@@ -52,7 +52,7 @@ class Writer:
         self._thread.start()
 
     def put(self, line: Line) -> None:
-        """Queue a line that ends in a line break; returns at once, whatever the reader does."""
+        """Queue a line that ends in a line break; never block, whatever the reader does."""
         if self._lines.qsize() < self._limit:
             self._lines.put(line)
         else:
@@ -60,10 +60,10 @@ class Writer:
                 self._dropped += 1
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is queued and stop; a reader that does not read is not waited for longer."""
+        """Write the queued lines and stop; give up after `timeout` if the reader does not read."""
         self._closing.set()
-        self._lines.put(b"")  # wakes the thread, says nothing
-        # In steps: should the whole machine stand still, the time until it goes on is one of them.
+        self._lines.put(b"")  # wakes the thread, writes nothing
+        # In steps: if the whole machine is suspended, the time until it resumes is one of them.
         for _ in range(CLOSE_STEPS):
             self._thread.join(timeout / CLOSE_STEPS)
 
@@ -72,8 +72,8 @@ class Writer:
         while not (self._closing.is_set() and self._lines.empty()):
             lines = [_make(line) for line in self._gather()]
             unwritten = self._write(lines)
-            lost += self._take_dropped() + unwritten
-            if lost and not unwritten:  # told only where it can be read
+            lost += self._pop_dropped() + unwritten
+            if lost and not unwritten:  # reported only where it can be read
                 emit(LinesDropped(count=lost))
                 lost = 0
 
@@ -82,18 +82,18 @@ class Writer:
         self._closing.wait(GATHER_SECONDS)
         return [first, *(self._lines.get() for _ in range(self._lines.qsize()))]
 
-    def _take_dropped(self) -> int:
+    def _pop_dropped(self) -> int:
         with self._drops:
             dropped, self._dropped = self._dropped, 0
         return dropped
 
     def _write(self, lines: list[bytes]) -> int:
-        """Write all lines; the result is how many of them could not be written."""
+        """Write all lines; return how many of them could not be written."""
         written = 0
         for count, chunk in _join(lines, self._chunk_bytes):
             try:
                 self._write_chunk(chunk)
-            except OSError:  # the reader is gone, the disk is full: there is nowhere to say so
+            except OSError:  # no reader or a full disk: there is nowhere to report it
                 return len(lines) - written
             written += count
         return 0
@@ -113,14 +113,14 @@ def _make(line: Line) -> bytes:
         return line
     try:
         return line()
-    except Exception as error:  # one line is missing, and not the thread
+    except Exception as error:  # lose one line, not the thread
         emit(ObserverFailed(event="line", error=error))
         return b""
 
 
 @contextmanager
 def _turn(fd: int, takes_turns: bool) -> Iterator[None]:
-    """While the block runs, no other worker writes: a line may be too long for an atomic write."""
+    """Exclude other workers from writing: a line may be too long for an atomic write."""
     if not takes_turns or sys.platform != "linux":  # elsewhere such files cannot be locked
         yield
         return
@@ -134,7 +134,7 @@ def _turn(fd: int, takes_turns: bool) -> Iterator[None]:
 
 
 def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:
-    """How many lines, and their bytes: at most `limit` unless a single line is longer."""
+    """Yield a number of lines and their bytes: at most `limit`, unless a single line is longer."""
     group: list[bytes] = []
     size = 0
     for line in lines:

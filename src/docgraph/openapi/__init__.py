@@ -1,1 +1,1 @@
-"""The API described: services, apps and cookies as OpenAPI, and as a page for people."""
+"""OpenAPI: description of services, apps and cookies, as a document and as an HTML page."""

@@ -1,6 +1,6 @@
-"""The description as a whole: an OpenAPI 3.1 document from what is configured and what there is.
+"""OpenAPI 3.1 document from the configuration and the existing resources.
 
-Pure: the same facts give the same document.
+Pure: the same input gives the same document.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from docgraph import __version__
 from docgraph.exchange import Document, ResourceType
-from docgraph.graphql.definition.json_schema import build_json_schema
+from docgraph.graphql.definition.definition_schema import build_json_schema
 from docgraph.openapi.components import (
     BODIES,
     ERRORS,
@@ -26,22 +26,22 @@ from docgraph.openapi.components import (
     documents_of,
     refer,
 )
+from docgraph.openapi.described_resources import Survey
 from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
-from docgraph.openapi.operations import OPERATIONS, Operation
+from docgraph.openapi.operations import OPERATIONS, OperationSpec
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import Bound, describe_apps, describe_service
-from docgraph.openapi.survey import Survey
-from docgraph.rest.bodies.streams import StreamDefinition
+from docgraph.rest.bodies.stream_definitions import StreamDefinition
 from docgraph.rest.sections import Mongo
-from docgraph.variables import Source, Template
+from docgraph.variables import Template, ValueOrigin
 
-__all__ = ["Facts", "build_document"]
+__all__ = ["DescribedServices", "build_document"]
 
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
 _SHAPED: Final = frozenset({"Page", "One"})
 _REFUSED: Final = "Refused (501): the documents of this collection are checked as a whole"
-_APP = "AppDefinition"  # no schema of the store: those have a dot in their names
+_APP = "AppDefinition"  # cannot collide with a schema of the store: those have a dot in their names
 _ABOUT: Final = (
     "Databases, collections and documents, the GraphQL apps and the services of this instance. "
     "Which caller may do what is decided by its permissions. Every resource that takes GET takes "
@@ -50,8 +50,8 @@ _ABOUT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Everything that the description says, found out before."""
+class DescribedServices:
+    """The input of the description."""
 
     title: str
     settings: Mongo | None  # None: the REST API is off
@@ -63,8 +63,8 @@ class Facts:
     base_url: str | None = None
 
 
-def build_document(facts: Facts) -> Document:
-    """The OpenAPI document."""
+def build_document(facts: DescribedServices) -> Document:
+    """Build the OpenAPI document."""
     names = _name_schemas(facts.survey)
     paths = _Paths()
     for service in facts.services:
@@ -78,7 +78,7 @@ def build_document(facts: Facts) -> Document:
         "openapi": "3.1.0",
         "info": {"title": facts.title, "version": __version__, "description": _ABOUT},
         "servers": [{"url": facts.base_url or "/"}],
-        # Calls without credentials are possible; permissions decide about them.
+        # Requests without credentials are possible; permissions decide about them.
         "security": [*({name: []} for name in facts.security), {}],
         "tags": paths.tags,
         "paths": paths.items,
@@ -88,7 +88,7 @@ def build_document(facts: Facts) -> Document:
 
 
 class _Paths:
-    """Path items in the order of their coming; of two that mean the same the first counts."""
+    """Path items in insertion order; of two equivalent ones the first counts."""
 
     def __init__(self) -> None:
         self.items: dict[str, Document] = {}
@@ -100,7 +100,7 @@ class _Paths:
             self.add(path, item)
 
     def add(self, path: str, item: Document) -> None:
-        """Add a path; a template with other names of variables is the same path."""
+        """Add a path; a template with other variable names is the same path."""
         shape = _VARIABLE.sub("{}", path)
         if shape in self._shapes:
             return
@@ -135,7 +135,9 @@ class _Paths:
 # --- the data -------------------------------------------------------------------------------------
 
 
-def _describe_mounts(facts: Facts, names: Mapping[SchemaKey, str], paths: _Paths) -> None:
+def _describe_mounts(
+    facts: DescribedServices, names: Mapping[SchemaKey, str], paths: _Paths
+) -> None:
     for mount in facts.mounts:
         for endpoint in find_endpoints(mount, facts.survey.collections):
             if endpoint.type is ResourceType.STREAM and not facts.has_streams:
@@ -162,12 +164,12 @@ def _describe_endpoint(
     return item
 
 
-def _refused(operation: Operation) -> Operation:
+def _refused(operation: OperationSpec) -> OperationSpec:
     return replace(operation, summary=_REFUSED, answers={})
 
 
 def _is_refused(endpoint: Endpoint, method: str) -> bool:
-    """Whether the resource takes the method and the collection refuses each request by it."""
+    """Return whether the resource has the method but the collection rejects every such request."""
     is_bulk_patch = endpoint.type is ResourceType.BULK and method == "PATCH"
     collection = endpoint.collection
     return is_bulk_patch and collection is not None and not collection.takes_bulk_patch
@@ -181,7 +183,7 @@ def _path_parameter(name: str) -> Document:
 
 
 def _describe_operation(
-    endpoint: Endpoint, operation: Operation, shape: Document | None, survey: Survey
+    endpoint: Endpoint, operation: OperationSpec, shape: Document | None, survey: Survey
 ) -> Document:
     described: Document = {
         "tags": [_tag_of(endpoint)],
@@ -195,9 +197,9 @@ def _describe_operation(
 
 
 def _describe_parameters(
-    endpoint: Endpoint, operation: Operation, survey: Survey
+    endpoint: Endpoint, operation: OperationSpec, survey: Survey
 ) -> list[Document]:
-    """Those of the operation; a stored aggregation or stream has variables with names."""
+    """Return the parameters of the operation; stored aggregations and streams have variables."""
     parameters = [refer("parameters", name) for name in operation.parameters]
     collection = endpoint.collection
     if collection is None:
@@ -214,7 +216,7 @@ def _describe_parameters(
 
 
 def _describe_condition(stream: StreamDefinition) -> Document:
-    """The parameter by which a client chooses among the events."""
+    """Return the parameter by which a client selects events."""
     path = ".".join(stream.notify_path)
     return {
         "name": stream.notify_parameter,
@@ -241,7 +243,7 @@ def _tag_of(endpoint: Endpoint) -> str:
     return "any collection"
 
 
-def _summarise(endpoint: Endpoint, operation: Operation) -> str:
+def _summarise(endpoint: Endpoint, operation: OperationSpec) -> str:
     match endpoint.type:
         case ResourceType.SIZE:
             kinds = {"root": "databases", "database": "collections", "schema store": "schemas"}
@@ -266,9 +268,9 @@ def _describe_body(endpoint: Endpoint, name: str, shape: Document | None) -> Doc
 
 
 def _describe_responses(
-    endpoint: Endpoint, operation: Operation, shape: Document | None
+    endpoint: Endpoint, operation: OperationSpec, shape: Document | None
 ) -> Document:
-    # With `keys`, or stored by other means, a document need not follow the schema.
+    # With `keys`, or stored by other means, a document need not match the schema.
     item = {"anyOf": [shape, refer("schemas", "Document")]} if shape else None
     own = build_responses(item) if item else {}
     statuses = operation.statuses
@@ -281,10 +283,10 @@ def _describe_responses(
 
 
 def _describe_variables(stages: Template) -> Document:
-    """The parameter `avars` with the names that the stages use."""
+    """Return the parameter `avars` with the names that the stages use."""
     heads: dict[str, bool] = {}
     for use in stages.uses:
-        if use.reference is not None and use.reference.source is not Source.VARIABLE:
+        if use.reference is not None and use.reference.source is not ValueOrigin.VARIABLE:
             head = use.reference.head
             heads[head] = heads.get(head, False) or use.is_required
     schema: Document = {"type": "object", "properties": {head: {} for head in sorted(heads)}}
@@ -315,7 +317,7 @@ def _shape_of(key: SchemaKey | None, names: Mapping[SchemaKey, str]) -> Document
     return refer("schemas", name) if name is not None else None
 
 
-def _build_components(facts: Facts, names: Mapping[SchemaKey, str]) -> Document:
+def _build_components(facts: DescribedServices, names: Mapping[SchemaKey, str]) -> Document:
     components: dict[str, dict[str, Any]] = {
         "schemas": dict(SCHEMAS),
         "responses": {**ERRORS, **GRAPHQL_RESPONSES},

@@ -1,7 +1,7 @@
-"""Mounts → the paths of the REST API as templates, each with the kind of resource at it.
+"""Mounts to path templates of the REST API, each with its kind of resource.
 
-A database, collection or document that a mount fixes is no parameter any more; the names that a
-path leaves open are. Pure: the caller says which collections there are.
+A database, collection or document that a mount fixes is not a parameter; the names that a path
+leaves open are. Pure: the caller passes the existing collections.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
 from docgraph.store.sections import MongoMount
 
-__all__ = ["Collection", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
+__all__ = ["CollectionPaths", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
 
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _BY_DEPTH = ("root", "database", "collection", "document")
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
-    """A collection that exists, with its stored aggregations and change streams.
+class CollectionPaths:
+    """An existing collection, with its stored aggregations and change streams.
 
-    Where documents are checked as a whole, what an update leaves behind has to be known before:
-    neither pipelines nor, unless metadata allows it, updates of many are taken.
+    If documents are validated as a whole, the result of an update must be known in advance:
+    pipelines are rejected and, unless metadata allows it, updates of many, too.
     """
 
     db: str
@@ -40,9 +40,9 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """A mount: the path it is served at as a template, and the names that it fixes.
+    """A mount: its path as a template, and the names that it fixes.
 
-    `is_open` when `what` depends on the request, so that what is there cannot be listed.
+    `is_open`: `what` depends on the request, so that its resources cannot be listed.
     """
 
     where: str
@@ -52,12 +52,12 @@ class Mounted:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path template and the kind of resource at it; `collection` only where the path fixes it."""
+    """A path template and its kind of resource; `collection` only if the path fixes it."""
 
     path: str
     type: ResourceType
-    of: str = "collection"  # what a size or metadata is of
-    collection: Collection | None = None
+    of: str = "collection"  # what a size or metadata belongs to
+    collection: CollectionPaths | None = None
     aggregation: str | None = None
     stream: str | None = None
 
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...]:
-    """The mounts below the path of the service, the longest first."""
+    """Return the mounts below the path of the service, the longest first."""
     base = tuple(map(_encode, parse_path(prefix.encode())))
     found = []
     for mount in map(split_mount, mounts):
@@ -77,8 +77,8 @@ def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...
     return tuple(sorted(found, key=lambda one: -one.where.count("/")))
 
 
-def find_endpoints(mount: Mounted, collections: Iterable[Collection]) -> Iterator[Endpoint]:
-    """Every path of a mount: of the collections that there are, then of any."""
+def find_endpoints(mount: Mounted, collections: Iterable[CollectionPaths]) -> Iterator[Endpoint]:
+    """Yield every path of a mount: of the existing collections, then of any."""
     match _BY_DEPTH[len(mount.what)]:
         case "root":
             yield Endpoint(mount.where or "/", ResourceType.ROOT)
@@ -97,7 +97,7 @@ def find_endpoints(mount: Mounted, collections: Iterable[Collection]) -> Iterato
             yield Endpoint(mount.where, ResourceType.DOCUMENT)
 
 
-def _in_database(base: str, collections: Iterable[Collection]) -> Iterator[Endpoint]:
+def _in_database(base: str, collections: Iterable[CollectionPaths]) -> Iterator[Endpoint]:
     yield Endpoint(base or "/", ResourceType.DATABASE)
     yield Endpoint(f"{base}/_size", ResourceType.SIZE, "database")
     yield Endpoint(f"{base}/_meta", ResourceType.METADATA, "database")
@@ -111,7 +111,7 @@ def _in_database(base: str, collections: Iterable[Collection]) -> Iterator[Endpo
     yield from _in_collection(f"{base}/{{collection}}", None)
 
 
-def _in_collection(base: str, collection: Collection | None) -> Iterator[Endpoint]:
+def _in_collection(base: str, collection: CollectionPaths | None) -> Iterator[Endpoint]:
     for path, type in (
         (base or "/", ResourceType.COLLECTION),
         (f"{base}/_size", ResourceType.SIZE),
@@ -135,5 +135,5 @@ def _in_collection(base: str, collection: Collection | None) -> Iterator[Endpoin
 
 
 def _encode(segment: str) -> str:
-    """A segment as it stands in a template: braces only around the name of a variable."""
+    """Return a segment for a template: braces only around the name of a variable."""
     return segment if _VARIABLE.fullmatch(segment) else quote(segment, safe="")

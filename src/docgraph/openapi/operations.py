@@ -1,7 +1,7 @@
-"""What each kind of resource does by each method: the sentences and statuses of the description.
+"""OpenAPI operations: the text and statuses of each method of each kind of resource.
 
-Names of parameters, bodies and responses are those of `components.py`. A test holds this
-table against the table of handlers, and another one against what the server answers.
+Names of parameters, bodies and responses are those of `components.py`. Tests compare this table
+with the table of handlers, and with the responses of a server.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 
 from docgraph.exchange import ResourceType
 
-__all__ = ["OPERATIONS", "Operation"]
+__all__ = ["OPERATIONS", "OperationSpec"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one kind of resource; `answers` by status, beside those that all have."""
+class OperationSpec:
+    """One method of one kind of resource; `answers` by status, besides the common ones."""
 
     summary: str
     answers: Mapping[int, str]
@@ -50,134 +50,136 @@ _WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
 _MADE = {200: "Written", 201: "Created"}
 _GONE = {204: "Removed"}
 
-OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
-    (ResourceType.ROOT, "GET"): Operation(
+OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
+    (ResourceType.ROOT, "GET"): OperationSpec(
         "The names of the databases", {200: "Names"}, (*_PAGING, "count"), is_missing_possible=False
     ),
-    (ResourceType.DATABASE, "GET"): Operation(
+    (ResourceType.DATABASE, "GET"): OperationSpec(
         "The names of the collections", {200: "Names"}, (*_PAGING, "count", "nocache")
     ),
-    (ResourceType.DATABASE, "PUT"): Operation(
+    (ResourceType.DATABASE, "PUT"): OperationSpec(
         "Make the database, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
-    (ResourceType.DATABASE, "PATCH"): Operation(
+    (ResourceType.DATABASE, "PATCH"): OperationSpec(
         "Change the metadata of the database",
         {200: "Written"},
         _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
-    (ResourceType.DATABASE, "DELETE"): Operation(
+    (ResourceType.DATABASE, "DELETE"): OperationSpec(
         "Drop the database with all that is in it", _GONE, _WRITING, errors=_CONDITIONAL
     ),
-    (ResourceType.COLLECTION, "GET"): Operation("A page of documents", {200: "Page"}, _LIST),
-    (ResourceType.COLLECTION, "POST"): Operation(
+    (ResourceType.COLLECTION, "GET"): OperationSpec("A page of documents", {200: "Page"}, _LIST),
+    (ResourceType.COLLECTION, "POST"): OperationSpec(
         "Add a document, or many",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
         (*_OF_ONE, "wm", *_WRITING, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),
-    (ResourceType.COLLECTION, "PUT"): Operation(
+    (ResourceType.COLLECTION, "PUT"): OperationSpec(
         "Make the collection, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
-    (ResourceType.COLLECTION, "PATCH"): Operation(
+    (ResourceType.COLLECTION, "PATCH"): OperationSpec(
         "Change the metadata of the collection",
         {200: "Written"},
         _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
-    (ResourceType.COLLECTION, "DELETE"): Operation(
+    (ResourceType.COLLECTION, "DELETE"): OperationSpec(
         "Drop the collection", _GONE, _WRITING, errors=_CONDITIONAL
     ),
-    (ResourceType.DOCUMENT, "GET"): Operation(
+    (ResourceType.DOCUMENT, "GET"): OperationSpec(
         "One document",
         {200: "One", 304: "NotModified"},
         (*_OF_ONE, "keys", "hint", "jsonMode", *_CONSISTENCY, "If-None-Match"),
     ),
-    (ResourceType.DOCUMENT, "PUT"): Operation(
+    (ResourceType.DOCUMENT, "PUT"): OperationSpec(
         "Replace the document", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
     ),
-    (ResourceType.DOCUMENT, "PATCH"): Operation(
+    (ResourceType.DOCUMENT, "PATCH"): OperationSpec(
         "Change the document", _MADE, _WRITE_ONE, "Changes", _CONDITIONAL
     ),
-    (ResourceType.DOCUMENT, "DELETE"): Operation(
+    (ResourceType.DOCUMENT, "DELETE"): OperationSpec(
         "Remove the document", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
     ),
-    (ResourceType.BULK, "PATCH"): Operation(
+    (ResourceType.BULK, "PATCH"): OperationSpec(
         "Change all documents that match",
         {200: "Bulk"},
         ("requiredFilter", "shardkey", *_WRITING),
         "BulkChanges",
         _CONDITIONAL,
     ),
-    (ResourceType.BULK, "DELETE"): Operation(
+    (ResourceType.BULK, "DELETE"): OperationSpec(
         "Remove all documents that match",
         {200: "Bulk"},
         ("requiredFilter", "shardkey", *_WRITING),
         errors=_CONDITIONAL,
     ),
-    (ResourceType.SIZE, "GET"): Operation(
+    (ResourceType.SIZE, "GET"): OperationSpec(
         "How many there are",
         {200: "Size"},
         ("filter", "shardkey", "count", "nocache", *_CONSISTENCY),
     ),
-    (ResourceType.METADATA, "GET"): Operation(
+    (ResourceType.METADATA, "GET"): OperationSpec(
         "The metadata", {200: "Meta"}, ("jsonMode", "nocache")
     ),
-    (ResourceType.INDEXES, "GET"): Operation("The indexes of the collection", {200: "Indexes"}),
-    (ResourceType.INDEX, "PUT"): Operation(
+    (ResourceType.INDEXES, "GET"): OperationSpec("The indexes of the collection", {200: "Indexes"}),
+    (ResourceType.INDEX, "PUT"): OperationSpec(
         "Make an index; it cannot be changed afterwards",
         {201: "IndexMade"},
         ("If-None-Match", "writeConcern"),
         "Index",
         (412,),
     ),
-    (ResourceType.INDEX, "DELETE"): Operation(
+    (ResourceType.INDEX, "DELETE"): OperationSpec(
         "Drop the index", _GONE, ("If-None-Match", "writeConcern"), errors=(412,)
     ),
-    (ResourceType.AGGREGATION, "GET"): Operation(
+    (ResourceType.AGGREGATION, "GET"): OperationSpec(
         "Run the stored aggregation",
         {200: "Results"},
         ("avars", *_PAGING, "jsonMode", "nocache", *_CONSISTENCY),
         errors=(422,),
     ),
-    (ResourceType.STREAM, "GET"): Operation(
+    (ResourceType.STREAM, "GET"): OperationSpec(
         "Follow the change stream, by WebSocket or by server-sent events",
         {101: "Switched", 200: "Events"},
         ("avars", "jsonMode", "nocache", "event-ids", "resume-after", "Last-Event-ID"),
     ),
-    (ResourceType.SCHEMA_STORE, "GET"): Operation("A page of JSON schemas", {200: "Page"}, _LIST),
-    (ResourceType.SCHEMA_STORE, "POST"): Operation(
+    (ResourceType.SCHEMA_STORE, "GET"): OperationSpec(
+        "A page of JSON schemas", {200: "Page"}, _LIST
+    ),
+    (ResourceType.SCHEMA_STORE, "POST"): OperationSpec(
         "Add a JSON schema, or several",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
         ("wm", *_WRITING, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),
-    (ResourceType.SCHEMA_STORE, "PUT"): Operation(
+    (ResourceType.SCHEMA_STORE, "PUT"): OperationSpec(
         "Make the schema store, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
-    (ResourceType.SCHEMA_STORE, "PATCH"): Operation(
+    (ResourceType.SCHEMA_STORE, "PATCH"): OperationSpec(
         "Change the metadata of the schema store",
         {200: "Written"},
         _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
-    (ResourceType.SCHEMA_STORE, "DELETE"): Operation(
+    (ResourceType.SCHEMA_STORE, "DELETE"): OperationSpec(
         "Drop the schema store", _GONE, _WRITING, errors=_CONDITIONAL
     ),
-    (ResourceType.SCHEMA, "GET"): Operation(
+    (ResourceType.SCHEMA, "GET"): OperationSpec(
         "One JSON schema",
         {200: "One", 304: "NotModified"},
         (*_OF_ONE, "keys", "jsonMode", *_CONSISTENCY, "If-None-Match"),
     ),
-    (ResourceType.SCHEMA, "PUT"): Operation(
+    (ResourceType.SCHEMA, "PUT"): OperationSpec(
         "Replace the JSON schema", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
     ),
-    (ResourceType.SCHEMA, "DELETE"): Operation(
+    (ResourceType.SCHEMA, "DELETE"): OperationSpec(
         "Remove the JSON schema", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
     ),
 }

@@ -1,8 +1,8 @@
-"""JSON schemas of the store → schemas of OpenAPI 3.1, which is JSON Schema 2020-12.
+"""JSON schemas of the store converted to OpenAPI 3.1 (JSON Schema 2020-12).
 
 Older drafts are rewritten where a keyword has changed its name or shape. References lead from one
-component to another; what they cannot lead to admits everything, since a description may say too
-little but nothing wrong.
+component to another. A reference without a target accepts everything, since a description may be
+incomplete but not wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Document
 
 __all__ = ["SchemaKey", "convert_schema", "find_references", "name_component"]
@@ -24,7 +24,7 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]{24}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LEFT_OUT: Final = frozenset({"_id", "_etag", "id", "$id", "$schema", "$anchor", "$vocabulary"})
 _BOUNDS: Final = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
-# What holds schemas by name, so that its keys are no keywords.
+# They contain schemas by name, so that their keys are no keywords.
 _NAMED: Final = frozenset(
     {"properties", "patternProperties", "definitions", "$defs", "dependentSchemas"}
 )
@@ -34,7 +34,7 @@ _VALUES: Final = frozenset(
 
 
 def name_component(key: SchemaKey, taken: Mapping[str, Any]) -> str:
-    """The name of the component, which is none that is taken."""
+    """Return a free name for the component."""
     name = wanted = _UNSAFE.sub("_", f"{key[0]}.{key[1]}")
     number = 2
     while name in taken:
@@ -43,7 +43,7 @@ def name_component(key: SchemaKey, taken: Mapping[str, Any]) -> str:
 
 
 def find_references(schema: Any) -> Iterator[SchemaKey]:
-    """The schemas of the store that this one refers to."""
+    """Yield the schemas of the store that this one refers to."""
     if isinstance(schema, list):
         for element in schema:
             yield from find_references(element)
@@ -56,20 +56,20 @@ def find_references(schema: Any) -> Iterator[SchemaKey]:
 
 
 def convert_schema(schema: Document, name: str, names: Mapping[SchemaKey, str]) -> Document:
-    """The schema as the component of that name; `names` are those of all components."""
+    """Return the schema as the component of that name; `names` are those of all components."""
     converted: Document = _Conversion(name, names).convert(schema)
     return converted
 
 
 class _Conversion:
-    """One schema on its way into the description."""
+    """The conversion of one schema."""
 
     def __init__(self, name: str, names: Mapping[SchemaKey, str]) -> None:
         self._base = f"#/components/schemas/{name}"
         self._names = names
 
     def convert(self, schema: Any) -> Any:
-        """A schema, or a list of schemas."""
+        """Convert a schema, or a list of schemas."""
         if isinstance(schema, list):
             return [self.convert(one) for one in schema]
         if not isinstance(schema, dict):
@@ -92,7 +92,7 @@ class _Conversion:
         if keyword == "items" and isinstance(value, list):
             return {"prefixItems": self.convert(value)}
         if keyword == "additionalItems":
-            return {}  # means something beside a list of items only, and can be left open
+            return {}  # only meaningful with a list of items, and can be left open
         if keyword == "dependencies" and isinstance(value, dict):
             return self._convert_dependencies(value)
         return {keyword: self.convert(value)}
@@ -121,7 +121,7 @@ class _Conversion:
 
 
 def _convert_bounds(schema: Document) -> None:
-    """`exclusiveMinimum: true` beside `minimum: 1` is `exclusiveMinimum: 1` now."""
+    """Convert `exclusiveMinimum: true` with `minimum: 1` to `exclusiveMinimum: 1`."""
     for bound, exclusive in _BOUNDS:
         if isinstance(schema.get(exclusive), bool):
             is_exclusive = schema.pop(exclusive)

@@ -1,4 +1,4 @@
-"""The description of this instance: `openapi` for programs, `openapiPage` for people."""
+"""Sections of the description: `openapi` for programs, `openapiPage` for people."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""`GET /openapi.json`: this instance described in OpenAPI 3.1; `GET /openapi`: the same for people.
+"""OpenAPI service: `GET /openapi.json` describes this instance; `GET /openapi` is the page.
 
-Both are secured: only callers with the permission see what is mounted. What is described is what is
-configured and what there is at that moment; nothing is kept.
+Both are secured: only callers with the permission see what is mounted. They describe the
+configuration and the current resources; nothing is cached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -16,13 +16,13 @@ from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
-from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.components import SECURITY_SCHEMES
+from docgraph.openapi.described_resources import Survey, Surveyor
+from docgraph.openapi.document import DescribedServices, build_document
 from docgraph.openapi.endpoints import read_mounts
-from docgraph.openapi.page import HEADERS, render_page
+from docgraph.openapi.openapi_page import HEADERS, render_page
 from docgraph.openapi.sections import OpenApi, OpenApiPage
-from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
-from docgraph.openapi.survey import Survey, Surveyor
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -33,13 +33,13 @@ from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 
-__all__ = ["OpenApiPageService", "OpenApiService"]
+__all__ = ["OpenApiPageService", "OpenApiService", "describe_security"]
 
 _LONGEST_MS = 10_000
 
 
 class _Describing(Service):
-    """Finds out the facts of a description, within the bounds of `openapi`."""
+    """Collects the input of a description, within the bounds of `openapi`."""
 
     exact: ClassVar[bool] = True
 
@@ -74,11 +74,11 @@ class _Describing(Service):
         )
 
     async def describe(self) -> Document:
-        """What is served at this moment."""
+        """Describe what is currently served."""
         services = tuple(map(self._bind, self._registry.of_kind(Kind.SERVICE)))
         bound = {service.name for service in services}
         return build_document(
-            Facts(
+            DescribedServices(
                 title=self._core.name,
                 settings=self._mongo if "mongo" in bound else None,
                 mounts=self._mounts,
@@ -112,7 +112,7 @@ class _Describing(Service):
 
 
 class OpenApiService(_Describing):
-    """Describes the instance to programs."""
+    """Serves the description to programs."""
 
     name: ClassVar[str] = "openapi"
     description: ClassVar[str] = "describes what is served, in OpenAPI 3.1"
@@ -120,7 +120,7 @@ class OpenApiService(_Describing):
     Config = OpenApi
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The document, or 304 for a client that has it already."""
+        """Return the document, or 304 for a client that has it already."""
         content = encode(await self.describe(), JsonMode.STANDARD)
         etag = blake2b(content, digest_size=12).hexdigest()
         headers = [("ETag", f'"{etag}"')]
@@ -131,7 +131,7 @@ class OpenApiService(_Describing):
 
 
 class OpenApiPageService(_Describing):
-    """Describes the instance to people."""
+    """Serves the description to people."""
 
     name: ClassVar[str] = "openapiPage"
     description: ClassVar[str] = "describes what is served, as a page for people"
@@ -139,6 +139,15 @@ class OpenApiPageService(_Describing):
     Config = OpenApiPage
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """One page, without scripts and without anything from elsewhere."""
+        """Return one page, without scripts and without external resources."""
         page = render_page(await self.describe())
         return Body(200, page, "text/html", list(HEADERS))
+
+
+def describe_security(mechanisms: Iterable[str], cookie: str | None) -> dict[str, Document]:
+    """Return enabled mechanisms as security schemes; `cookie` is the name of one that is read."""
+    known = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
+    schemes = {str(scheme["scheme"]): scheme for scheme in known}
+    if cookie is not None:
+        schemes["cookie"] = {"type": "apiKey", "in": "cookie", "name": cookie}
+    return schemes

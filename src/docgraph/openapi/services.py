@@ -1,7 +1,7 @@
-"""The other services in the description: GraphQL, the services of the server, and plugins'.
+"""Other services in the description: GraphQL, the server's own services, and plugins'.
 
-Services of ours are known by their names (`services.yaml`); one of a plugin is described by its
-path and methods, which is all that is known of it.
+docgraph's services are known by their names (`services.yaml`). A plugin's service is described by
+its path and methods, which is all that is known of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.yaml import decode
 
 from docgraph.exchange import Document
 from docgraph.openapi.components import GRAPHQL_BODIES, JSON, refer
-from docgraph.openapi.survey import App
+from docgraph.openapi.described_resources import ServedApp
 
 __all__ = ["Bound", "describe_apps", "describe_service"]
 
@@ -26,7 +26,7 @@ _OFTEN: Final = (400, 401, 403, 408, 414, 429, 431, 500, 503)
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A service and the path it is bound to."""
+    """A service and its path."""
 
     name: str
     path: str  # without a slash at the end
@@ -45,11 +45,11 @@ _KNOWN: Final = decode(
 
 
 def describe_service(service: Bound) -> dict[str, PathItem]:
-    """The paths of a service."""
+    """Return the paths of a service."""
     known = _KNOWN.get(service.name)
     if known is None:
         return _describe_unknown(service)
-    has_user = _USER in known  # the service itself checks who is calling
+    has_user = _USER in known  # the service itself authenticates the caller
     return {
         f"{service.path}{below}": {
             key: value
@@ -62,7 +62,7 @@ def describe_service(service: Bound) -> dict[str, PathItem]:
 
 
 def _complete(service: Bound, operation: Document, *, own: bool = False) -> Document:
-    """With the errors that all have, and whether the caller needs a rule or only a name."""
+    """Return the operation with common errors, and whether it needs a rule or only a login."""
     errors = (*_OFTEN, 404, 405) if own else _OFTEN
     responses = {one: refer("responses", f"Error{one}") for one in errors} | operation["responses"]
     return {
@@ -89,8 +89,8 @@ def _describe_unknown(service: Bound) -> dict[str, PathItem]:
 # --- GraphQL --------------------------------------------------------------------------------------
 
 
-def describe_apps(service: Bound, apps: Iterable[App]) -> dict[str, PathItem]:
-    """One path for each app."""
+def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathItem]:
+    """Return one path for each app."""
     return {
         f"{service.path}/{'/'.join(quote(one, safe='') for one in app.uri)}": {
             "post": _describe_app(service, app)
@@ -99,7 +99,7 @@ def describe_apps(service: Bound, apps: Iterable[App]) -> dict[str, PathItem]:
     }
 
 
-def _describe_app(service: Bound, app: App) -> Document:
+def _describe_app(service: Bound, app: ServedApp) -> Document:
     answers = {one: refer("responses", "GraphqlError") for one in (400, 404, 405, 408, 413, 500)}
     answers |= {200: refer("responses", "GraphqlResult"), 503: refer("responses", "GraphqlError")}
     operation = _complete(service, {"summary": f"Query the app {app.name}", "responses": answers})
@@ -111,8 +111,8 @@ def _describe_app(service: Bound, app: App) -> Document:
     }
 
 
-def _describe_body(app: App) -> Document:
-    """What every app takes, with the operations that are stored with this one as examples."""
+def _describe_body(app: ServedApp) -> Document:
+    """Return the common body of apps, with the app's stored operations as examples."""
     if not app.operations:
         return refer("requestBodies", "Graphql")
     examples = {

@@ -1,6 +1,6 @@
-"""Plugins: their kinds, where they are found, how they are put together."""
+"""Plugins: kinds, discovery, construction and lifecycle."""
 
 from docgraph.plugins.assemble import PluginSet, assemble, is_enabled
-from docgraph.plugins.discover import Found, discover
+from docgraph.plugins.discover import FoundPlugin, discover
 
-__all__ = ["Found", "PluginSet", "assemble", "discover", "is_enabled"]
+__all__ = ["FoundPlugin", "PluginSet", "assemble", "discover", "is_enabled"]

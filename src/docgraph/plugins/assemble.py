@@ -1,7 +1,7 @@
-"""From classes to a working set of plugins: who is enabled, who needs whom, who lives how long.
+"""Plugin construction and lifecycle: which are enabled, their dependencies, start and close.
 
-Construction has no side effects and follows the order of the providers; then everything is
-provisioned and validated. What was provisioned is closed in the opposite order, whatever happens.
+Construction has no side effects and follows the order of the providers. Then all plugins are
+provisioned and validated. Provisioned plugins are closed in the opposite order, whatever happens.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.check import check_plugin
-from docgraph.plugins.discover import Found
+from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import Kind, Plugin, Provider
-from docgraph.plugins.options import find_struct
+from docgraph.plugins.plugin_section import find_struct
 from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["PluginSet", "assemble", "is_enabled"]
 
 
-def is_enabled(found: Found, sections: Mapping[str, Section]) -> bool:
-    """The option `enabled` of the plugin's section, else the plugin's own default."""
+def is_enabled(found: FoundPlugin, sections: Mapping[str, Section]) -> bool:
+    """Return the option `enabled` of the plugin's section, else the plugin's default."""
     own, whole = _read_enabled(found.name, sections), None
     part_of = getattr(found.plugin, "part_of", "")
     if part_of:
@@ -45,29 +45,29 @@ def _read_enabled(name: str, sections: Mapping[str, Section]) -> bool | None:
 
 @dataclass(slots=True)
 class PluginSet:
-    """The enabled plugins, constructed; `start` and `close` walk them through their life."""
+    """The enabled, constructed plugins; `start` and `close` control their lifecycle."""
 
     plugins: list[Plugin]
     values: dict[str, Any] = field(default_factory=dict)
     _started: list[Plugin] = field(default_factory=list)
 
     def find(self, name: str) -> Any:
-        """The plugin of that name; raises `StartupError` when it is not enabled."""
+        """Return the plugin of that name; raise `StartupError` if it is not enabled."""
         for plugin in self.plugins:
             if plugin.name == name:
                 return plugin
         raise StartupError(f"the plugin {name!r} is not enabled")
 
     def of_kind(self, kind: Kind) -> list[Any]:
-        """The plugins of one kind, by their `priority` where they have one."""
+        """Return the plugins of one kind, by their `priority` if they have one."""
         chosen = [plugin for plugin in self.plugins if plugin.kind is kind]
         return sorted(chosen, key=lambda plugin: getattr(plugin, "priority", 0))
 
     async def start(self) -> None:
-        """Provision and validate everything.
+        """Provision and validate all plugins.
 
-        `StartupError` always stops the start, any other failure does so for a security plugin
-        (fail closed); another plugin that fails is reported and taken out.
+        `StartupError` always stops the start; any other failure does so for a security plugin (fail
+        closed). Another plugin that fails is reported and removed.
         """
         for plugin in list(self.plugins):
             self._started.append(plugin)  # closed even when `provision` fails
@@ -86,7 +86,7 @@ class PluginSet:
                 self.plugins.remove(plugin)
 
     async def close(self) -> None:
-        """Close what was started, last first; one failing does not keep the others open."""
+        """Close the started plugins, last first; continue after a failure."""
         while self._started:
             plugin = self._started.pop()
             try:
@@ -96,11 +96,11 @@ class PluginSet:
 
 
 def assemble(
-    found: Iterable[Found], sections: Mapping[str, Section], values: Mapping[str, Any]
+    found: Iterable[FoundPlugin], sections: Mapping[str, Section], values: Mapping[str, Any]
 ) -> PluginSet:
     """Construct every enabled plugin with its section and the providers it names.
 
-    `values` are ready-made providers (`store`, `instance`, …) beside those of provider plugins.
+    `values` are existing providers (`store`, `instance`, …) in addition to provider plugins.
     """
     registry = PluginRegistry()
     assembled = _Assembly(tuple(found), sections, {**values, "registry": registry}).build()
@@ -109,10 +109,10 @@ def assemble(
 
 
 class _Assembly:
-    """The state of one construction: what is made, what is being made."""
+    """The state of one construction: constructed plugins, and those in progress."""
 
     def __init__(
-        self, found: Sequence[Found], sections: Mapping[str, Section], values: dict[str, Any]
+        self, found: Sequence[FoundPlugin], sections: Mapping[str, Section], values: dict[str, Any]
     ) -> None:
         self.enabled = [one for one in found if is_enabled(one, sections)]
         self.sections = sections
@@ -136,7 +136,7 @@ class _Assembly:
             self._construct(one, ())
         return PluginSet(list(self.built.values()), self.values)
 
-    def _construct(self, one: Found, chain: tuple[str, ...]) -> Plugin:
+    def _construct(self, one: FoundPlugin, chain: tuple[str, ...]) -> Plugin:
         if one.name in self.built:
             return self.built[one.name]
         if one.name in chain:
@@ -167,18 +167,18 @@ class _Assembly:
             return bool(self._sections_of(need.section))
         return need.provider in self.values or need.provider in self.providers
 
-    def _satisfy(self, user: Found, need: _Need, chain: tuple[str, ...]) -> Any:
+    def _satisfy(self, user: FoundPlugin, need: _Need, chain: tuple[str, ...]) -> Any:
         if need.section is not None:
             return self._find_section(user, need.section)
         return self._provide(user, need.provider, chain)
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
-        """Sections of that struct; docgraph's own go before those of plugins that reuse it."""
+        """Return the sections of that struct; built-in ones precede plugins that reuse it."""
         found = self._by_struct.get(struct, {})
         own = {name: one for name, one in found.items() if name not in self.outside}
         return own or found
 
-    def _find_section(self, user: Found, struct: type[Section]) -> Section:
+    def _find_section(self, user: FoundPlugin, struct: type[Section]) -> Section:
         found = self._sections_of(struct)
         if len(found) == 1:
             (section,) = found.values()
@@ -190,7 +190,7 @@ class _Assembly:
             hint="the parameter `configuration` gives all sections by name",
         )
 
-    def _provide(self, user: Found, provider: str, chain: tuple[str, ...]) -> Any:
+    def _provide(self, user: FoundPlugin, provider: str, chain: tuple[str, ...]) -> Any:
         if provider not in self.values:
             source = self.providers.get(provider)
             if source is None:
@@ -198,7 +198,7 @@ class _Assembly:
             self.values[provider] = cast("Provider", self._construct(source, chain)).get()
         return self.values[provider]
 
-    def _missing(self, user: Found, provider: str) -> StartupError:
+    def _missing(self, user: FoundPlugin, provider: str) -> StartupError:
         if provider in self.disabled_providers:
             hint = f"the plugin {self.disabled_providers[provider]!r} gives it, and is disabled"
         else:
@@ -210,8 +210,8 @@ class _Assembly:
         )
 
 
-def _providers(enabled: Sequence[Found], values: Mapping[str, Any]) -> dict[str, Found]:
-    providers: dict[str, Found] = {}
+def _providers(enabled: Sequence[FoundPlugin], values: Mapping[str, Any]) -> dict[str, FoundPlugin]:
+    providers: dict[str, FoundPlugin] = {}
     for one in enabled:
         if one.plugin.kind is not Kind.PROVIDER:
             continue
@@ -233,7 +233,7 @@ def _providers(enabled: Sequence[Found], values: Mapping[str, Any]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """A parameter of a constructor: a section, by its struct, or else a provider, by its name."""
+    """A constructor parameter: a section, by its struct, or else a provider, by its name."""
 
     parameter: str
     section: type[Section] | None
@@ -246,7 +246,7 @@ class _Need:
 
 @lru_cache(maxsize=512)
 def _needs(plugin: type[Plugin]) -> Sequence[_Need]:
-    """What the constructor takes after the plugin's own section."""
+    """Return the constructor parameters after the plugin's own section."""
     constructor = plugin.__init__
     names = getattr(constructor, "__globals__", {})
     return [
@@ -261,7 +261,7 @@ def _needs(plugin: type[Plugin]) -> Sequence[_Need]:
 
 
 def _section_type(annotation: Any, names: Mapping[str, Any]) -> type[Section] | None:
-    """The struct of `Struct` or `Struct | None`, also where annotations are text."""
+    """Return the struct of `Struct` or `Struct | None`, also for annotations that are text."""
     if isinstance(annotation, str):
         annotation = names.get(annotation.removesuffix(" | None"))
     elif get_origin(annotation) in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""Where a service is bound, and whether it needs an allower: its section says, or else itself."""
+"""Service binding: its path, and whether it needs authorization, from its section or class."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["bound_path", "is_secured"]
 
 
 def bound_path(service: Service, section: object) -> tuple[str, ...]:
-    """The path at and below which a service answers, as decoded segments."""
+    """Return the path at and below which a service answers, as decoded segments."""
     uri: str | None = getattr(section, "uri", None)
     return parse_path((uri or service.uri).encode())
 
 
 def is_secured(service: Service, section: object) -> bool:
-    """Whether requests to a service have to pass an authorizer."""
+    """Return whether requests to a service must pass an authorizer."""
     secured: bool | None = getattr(section, "secured", None)
     return service.secured if secured is None else secured

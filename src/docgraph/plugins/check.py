@@ -1,7 +1,7 @@
-"""What can be known to be wrong with a plugin when it is constructed: one clear line, no start.
+"""Plugin validation at startup: one clear message per mistake in a plugin class.
 
-Without it such a plugin would fail in the middle of a request, or in the hands of another plugin
-that gets the blame, or would never be called at all.
+Otherwise such a plugin would fail in the middle of a request, or inside another plugin that gets
+the blame, or would never be called at all.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from docgraph.exchange import StartupError
 from docgraph.plugins import kinds
-from docgraph.plugins.discover import Found
+from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin, Point
 
 __all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
 
-# Those of `docgraph.cli`, which would be run in place of one of a plugin.
+# The commands of `docgraph.cli`, which would run instead of a plugin's.
 BUILT_IN_COMMANDS: Final = frozenset(
     (
         "serve demo apps explain top mcp streams users acl access export import config doctor "
@@ -42,7 +42,7 @@ _PROTOCOLS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
         Kind.COMMAND: kinds.Command,
     }
 )
-# What a kind says nothing about by itself.
+# Attributes that the protocol of a kind does not enforce.
 _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
     {
         Kind.SERVICE: ("handle",),
@@ -58,18 +58,18 @@ _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
         Kind.COMMAND: ("run",),
     }
 )
-_Flaw = tuple[str, str]  # what is wrong, and the way out
+_Flaw = tuple[str, str]  # the mistake and the hint
 
 
-def check_plugin(found: Found, plugin: Plugin, section: object) -> None:
-    """Raise `StartupError` for the first thing that cannot work."""
+def check_plugin(found: FoundPlugin, plugin: Plugin, section: object) -> None:
+    """Raise `StartupError` for the first mistake."""
     for message, hint in _find_flaws(found, plugin, section):
         raise StartupError(f"{found.title} {message}", hint=hint)
 
 
 @cache
 def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
-    """The methods that a plugin of that kind is called by, as the kind declares them."""
+    """Return the methods that are called on a plugin of that kind, as the kind declares them."""
     protocol = _PROTOCOLS[kind]
     return {
         name: method
@@ -80,14 +80,14 @@ def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
 
 
 def is_async(method: Callable[..., Any]) -> bool:
-    """Whether a call of the method has to be awaited, also when it is decorated."""
+    """Return whether a call of the method must be awaited, also when it is decorated."""
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(
         inspect.unwrap(method)
     )
 
 
-def _find_flaws(found: Found, plugin: Plugin, section: object) -> Iterator[_Flaw]:
-    # The methods of our own are checked before they are shipped; a start need not wait for it.
+def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator[_Flaw]:
+    # Methods of built-in plugins are checked by tests; startup need not wait for it.
     for name, declared in () if found.is_builtin else methods_of(plugin.kind).items():
         yield from _check_method(plugin, name, declared)
     if plugin.kind is Kind.SERVICE:
@@ -124,10 +124,10 @@ def _parameters(function: Callable[..., Any]) -> str:
 
 
 def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
-    """Whether the method can be called as the kind declares it."""
+    """Return whether the method can be called as the kind declares it."""
     try:
         signature = inspect.signature(method)
-    except (TypeError, ValueError):  # one that is not written in Python
+    except (TypeError, ValueError):  # not written in Python
         return True
     positional, by_name = _arguments_of(declared)
     try:
@@ -139,7 +139,7 @@ def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
 
 @cache
 def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[str, None]]:
-    """What stands for the arguments of a call, without the plugin itself."""
+    """Return placeholders for the arguments of a call, without the plugin itself."""
     parameters = list(inspect.signature(declared).parameters.values())[1:]
     by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
     return (None,) * (len(parameters) - len(by_name)), by_name

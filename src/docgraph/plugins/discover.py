@@ -1,6 +1,6 @@
-"""Where plugins come from: the built-in list, entry points, and a directory of Python files.
+"""Plugin discovery: the built-in list, entry points, and a directory of Python files.
 
-All three end in the same list of `Found`; nothing after this step knows the difference.
+All three end in the same list of `FoundPlugin`; later steps do not distinguish them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Kind, Plugin
-from docgraph.plugins.options import find_flaw_of_config, section_struct
+from docgraph.plugins.plugin_section import find_flaw_of_config, section_struct
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "discover", "is_plugin"]
+__all__ = ["ENTRY_POINT_GROUP", "FoundPlugin", "discover", "is_plugin"]
 
 ENTRY_POINT_GROUP = "docgraph.plugins"
 _BUILTIN = "built-in"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPlugin:
     """A plugin class and where it was found."""
 
     plugin: type[Plugin]
@@ -51,17 +51,17 @@ class Found:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether the plugin is docgraph's own."""
+        """Whether the plugin is built in."""
         return self.origin == _BUILTIN
 
 
-def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[Found, ...]:
-    """Every plugin there is; a name that two of them claim stops the start."""
-    found = [Found(plugin, _BUILTIN) for plugin in builtin]
+def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[FoundPlugin, ...]:
+    """Return all plugins; raise an error if two of them have the same name."""
+    found = [FoundPlugin(plugin, _BUILTIN) for plugin in builtin]
     found += _from_entry_points()
     if directory is not None:
         found += _from_directory(directory)
-    by_name: dict[str, Found] = {}
+    by_name: dict[str, FoundPlugin] = {}
     for one in found:
         flaw = find_flaw_of_config(one.plugin)
         if flaw is not None:
@@ -77,7 +77,7 @@ def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[F
 
 
 def is_plugin(value: Any) -> bool:
-    """A concrete class with a kind and a name of its own."""
+    """Return whether the value is a concrete class with its own kind and name."""
     return (
         inspect.isclass(value)
         and isinstance(getattr(value, "kind", None), Kind)
@@ -87,7 +87,7 @@ def is_plugin(value: Any) -> bool:
 
 
 def _find_flaw(value: Any, origin: str) -> StartupError | None:
-    """Why a class that is meant to be a plugin is none."""
+    """Return why a class that is meant to be a plugin is none."""
     if not inspect.isclass(value):
         return None
     kind = getattr(value, "kind", None)
@@ -108,11 +108,11 @@ def _find_flaw(value: Any, origin: str) -> StartupError | None:
 
 @lru_cache(maxsize=1)
 def _find_entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """Those of the packages on that path: every package is opened, which takes a while."""
+    """Return the entry points of packages on that path; slow, as it opens every package."""
     return entry_points(group=ENTRY_POINT_GROUP)
 
 
-def _from_entry_points() -> Iterator[Found]:
+def _from_entry_points() -> Iterator[FoundPlugin]:
     for point in _find_entry_points(tuple(sys.path)):
         origin = f"the entry point {point.name!r}"
         try:
@@ -124,11 +124,11 @@ def _from_entry_points() -> Iterator[Found]:
                 f"{origin} does not name a plugin class",
                 hint="a plugin subclasses one of the kinds in `docgraph` and has a `name`",
             )
-        yield Found(loaded, origin)
+        yield FoundPlugin(loaded, origin)
 
 
-def _from_directory(directory: Path) -> Iterator[Found]:
-    """`*.py` files and packages of the directory; names starting with `_` are left alone."""
+def _from_directory(directory: Path) -> Iterator[FoundPlugin]:
+    """Load `*.py` files and packages of the directory; names that begin with `_` are skipped."""
     if not directory.is_dir():
         return
     for path in sorted(directory.iterdir()):
@@ -143,13 +143,13 @@ def _from_directory(directory: Path) -> Iterator[Found]:
         ]
         for value in own:
             if is_plugin(value):
-                yield Found(value, str(file))
+                yield FoundPlugin(value, str(file))
             elif not _is_base(value, own) and (flaw := _find_flaw(value, str(file))):
                 raise flaw
 
 
 def _is_base(value: type[Any], others: Iterable[type[Any]]) -> bool:
-    """Whether a class is there for others to build on, and need not be complete."""
+    """Return whether a class is a base of others, and need not be complete."""
     return (
         value.__name__.startswith("_")
         or inspect.isabstract(value)

@@ -1,14 +1,15 @@
-"""The kinds of plugins: small protocols, one file.
+"""Plugin kinds as protocols: service, interceptor, authenticator, provider and others.
 
 A plugin is a class with a `name` (its section in the configuration), a `Config` struct and a
-constructor that takes that struct first and then, by keyword, the providers it names: the
-parameter `acl_registry` receives the provider `acl-registry`. A parameter that is annotated with
-the struct of another section receives that section.
+constructor. The constructor takes that struct first and then, by keyword, the providers it names:
+the parameter `acl_registry` receives the provider `acl-registry`. A parameter that is annotated
+with the struct of another section receives that section.
 
-Life: construct (no side effects) → `provision` (may do I/O) → `validate` (raises `StartupError`)
-→ use → `close`. Subclassing the protocols below gives the defaults; it is not required.
+Lifecycle: construct (no side effects) → `provision` (may do I/O) → `validate` (raises
+`StartupError`) → use → `close`. Subclassing the protocols below gives the defaults; it is not
+required.
 
-What is `async` below may be a plain function in a plugin: it runs in a thread then.
+A method that is `async` below may be a plain function in a plugin: then it runs in a thread.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What a plugin is good for."""
+    """The kinds of plugins."""
 
     SERVICE = "service"
     INTERCEPTOR = "interceptor"
@@ -76,7 +77,7 @@ class Kind(StrEnum):
 
 
 class Point(StrEnum):
-    """Where an interceptor can stand on the way of a request."""
+    """The points of a request where an interceptor can run."""
 
     BEFORE_AUTH = "before-auth"
     AFTER_AUTH = "after-auth"
@@ -85,13 +86,13 @@ class Point(StrEnum):
 
 
 class Plugin(Protocol):
-    """What all plugins have in common."""
+    """The attributes and methods of all plugins."""
 
     kind: ClassVar[Kind]
     name: ClassVar[str]
     description: ClassVar[str] = ""
     enabled_by_default: ClassVar[bool] = True
-    part_of: ClassVar[str] = ""  # the plugin that this one is on and off with
+    part_of: ClassVar[str] = ""  # the plugin that enables and disables this one
     security: ClassVar[bool] = (
         False  # an enabled security plugin that cannot start stops the server
     )
@@ -101,14 +102,19 @@ class Plugin(Protocol):
     def __init__(self, config: Any) -> None:
         self.config = config
 
+    # The body makes these three defaults: type checkers treat a protocol's empty method as
+    # abstract.
     async def provision(self) -> None:
-        """Make ready what needs I/O; everything is constructed by now."""
+        """Prepare what needs I/O; all plugins are constructed by now."""
+        return
 
     def validate(self) -> None:
-        """Raise `StartupError` when the plugin cannot work as configured."""
+        """Raise `StartupError` if the plugin cannot work as configured."""
+        return
 
     async def close(self) -> None:
-        """Give back what `provision` took; called even when `provision` failed."""
+        """Release what `provision` acquired; called even when `provision` failed."""
+        return
 
 
 class Service(Plugin, Protocol):
@@ -119,69 +125,69 @@ class Service(Plugin, Protocol):
     uri: ClassVar[str]
     exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
-    accepted_headers: ClassVar[tuple[str, ...]] = ()  # that pages may send beside the usual ones
+    accepted_headers: ClassVar[tuple[str, ...]] = ()  # that pages may send in addition
     secured: ClassVar[bool] = True
-    is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
-    is_same_for_all: ClassVar[bool] = False  # who asks does not matter, unless it is secured
+    is_probe: ClassVar[bool] = False  # answered immediately, not queued
+    is_same_for_all: ClassVar[bool] = False  # independent of the caller, unless secured
     max_body_size: int = 1 << 20
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """How long a request may take, from its arrival on; 0 means as long as it needs."""
+        """Return the time limit of a request from its arrival; 0 means no limit."""
         return 0
 
     def parse(self, exchange: Exchange) -> Parsed | None:
-        """The request as `handle` will carry it out, for rules to judge; it is `exchange.parsed`.
+        """Parse the request as `handle` will execute it, for rules; it is `exchange.parsed`.
 
-        Runs for every caller, before authorization: no I/O, nothing of the body. What is raised
-        here is answered after authorization, in place of `handle`.
+        It runs for every caller, before authorization: no I/O, nothing of the body. An error raised
+        here is the response after authorization, instead of `handle`.
         """
         return None
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Answer; raise a `DocgraphError` for what cannot be answered."""
+        """Return the response; raise a `DocgraphError` for a request that cannot be answered."""
         ...
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """The methods that this resource takes; HEAD and OPTIONS come by themselves."""
+        """Return the methods of this resource; HEAD and OPTIONS are added automatically."""
         return self.methods
 
     def render_error(self, error: DocgraphError) -> Body | None:
-        """The error in this service's own shape; None: the general one."""
+        """Render the error in the format of this service; None: the general format."""
         return None
 
 
 class Interceptor(Plugin, Protocol):
-    """Sees requests at a named point; lower `priority` first."""
+    """Intercepts requests at a named point; lower `priority` first."""
 
     kind: ClassVar[Kind] = Kind.INTERCEPTOR
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 10
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Whether this request concerns the interceptor."""
+        """Return whether this request concerns the interceptor."""
         return True
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """An answer ends the walk down (at `response`: replaces the answer); None goes on."""
+        """Return a response to end the request (at `response`: to replace it), or None."""
         ...
 
 
 class DataInterceptor(Plugin, Protocol):
-    """Sees reads and writes of documents, whoever makes them; lower `priority` first.
+    """Intercepts reads and writes of documents from any source; lower `priority` first.
 
-    It stands at the points whose methods it overrides (before-write, after-write, before-read,
-    after-read), one at least; a method raises to refuse, and what it returns takes the place of
-    what it was given. `exchange` is None for commands of the command line.
+    It runs at the points whose methods it overrides (before-write, after-write, before-read,
+    after-read), at least one. A method raises an error to reject, and its result replaces its
+    argument. `exchange` is None for commands of the command line.
 
-    One at before-write with `wants_whole_documents` sees updates of a single document as
-    replacements: the REST API applies them to what is stored and guards the write by its etag.
+    An interceptor at before-write with `wants_whole_documents` sees updates of a single document as
+    replacements: the REST API applies them to the stored document and guards the write by its ETag.
 
-    One at after-read with `takes_portions` treats each document alone, and may be given the
-    documents of a large answer in several portions; others are given all of them at once.
+    An interceptor at after-read with `takes_portions` treats each document alone, and may receive
+    the documents of a large response in several portions. Others receive all of them at once.
 
-    Those at after-write run all of them, also when the client is gone by then or one of them
-    raises. One with `hears_uncertain` is also called after a write that failed and may be done
-    nevertheless (a lost connection, time that was up): its `WriteResult` is `uncertain`.
+    Interceptors at after-write all run, also when the client has disconnected or one of them
+    raises. One with `hears_uncertain` is also called after a write that failed and may have been
+    applied nevertheless (a lost connection, a timeout): its `WriteResult` is `uncertain`.
     """
 
     kind: ClassVar[Kind] = Kind.DATA_INTERCEPTOR
@@ -191,47 +197,47 @@ class DataInterceptor(Plugin, Protocol):
     takes_portions: ClassVar[bool] = False
 
     def resolve(self, resource: Resource) -> bool:
-        """Whether this resource concerns the interceptor."""
+        """Return whether this resource concerns the interceptor."""
         ...
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
-        """The read that is made, or whose documents are counted."""
+        """Return the read to run, or to count the documents of."""
         return read
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """The documents that the caller gets."""
+        """Return the documents for the caller."""
         return documents
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write that is made."""
+        """Return the write to run."""
         return write
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result that the caller gets of the write, which has been made."""
+        """Return the result for the caller; the write has been applied."""
         return result
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The request carries nothing for this mechanism."""
+    """The request has no credentials for this mechanism."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The request carries credentials for this mechanism and they are not accepted."""
+    """The request has credentials for this mechanism, and they are not accepted."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The caller is known."""
+    """The caller is authenticated."""
 
     account: Account
 
@@ -241,48 +247,48 @@ ABSENT = Absent()
 
 
 class AuthMechanism(Plugin, Protocol):
-    """Finds out who is calling; lower `priority` is tried first. Never writes to the response."""
+    """Authenticates callers; lower `priority` is tried first. Never writes to the response."""
 
     kind: ClassVar[Kind] = Kind.AUTH_MECHANISM
     security: ClassVar[bool] = True
     priority: ClassVar[int] = 10
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """What this mechanism makes of the request."""
+        """Return the result of this mechanism for the request."""
         ...
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """The values of `WWW-Authenticate` that this mechanism offers."""
+        """Return the values of `WWW-Authenticate` that this mechanism offers."""
         return ()
 
 
 class Authenticator(Plugin, Protocol):
-    """Knows users and their passwords."""
+    """Looks up users and checks passwords."""
 
     kind: ClassVar[Kind] = Kind.AUTHENTICATOR
     security: ClassVar[bool] = True
 
     async def verify(self, user: str, password: str) -> Account | None:
-        """The account, or None; both take the same time."""
+        """Return the account, or None; both take the same time."""
         ...
 
 
 class TokenManager(Plugin, Protocol):
-    """Makes, knows and revokes tokens."""
+    """Issues, verifies and revokes tokens."""
 
     kind: ClassVar[Kind] = Kind.TOKEN_MANAGER
     security: ClassVar[bool] = True
 
     async def issue(self, account: Account, *, renew: bool = False) -> tuple[str, float]:
-        """A token for the account and the time (seconds since the epoch) it ends."""
+        """Return a token for the account and its expiry (seconds since the epoch)."""
         ...
 
     async def verify(self, user: str, token: str) -> Account | None:
-        """The account that the token was made for."""
+        """Return the account that the token was issued for."""
         ...
 
     async def revoke(self, account: Account) -> None:
-        """End the account's token."""
+        """Revoke the account's token."""
         ...
 
 
@@ -295,16 +301,16 @@ class AuthorizerRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer of an authorizer, with its reason."""
+    """The decision of an authorizer, with its reason."""
 
     allowed: bool
     reason: str
     authorizer: str = ""
-    permission: Permission | None = None  # the conditions that an approval comes with
+    permission: Permission | None = None  # the conditions of an approval
 
 
 class Authorizer(Plugin, Protocol):
-    """Says whether a request may proceed."""
+    """Decides whether a request may proceed."""
 
     kind: ClassVar[Kind] = Kind.AUTHORIZER
     security: ClassVar[bool] = True
@@ -312,44 +318,44 @@ class Authorizer(Plugin, Protocol):
     priority: ClassVar[int] = 10
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """For a vetoer `allowed=False` is a veto; for an allower `allowed=True` an approval."""
+        """Return `allowed=False` as the veto of a vetoer, `allowed=True` to approve."""
         ...
 
     def requires_authentication(self, exchange: Exchange) -> bool:
-        """Whether an anonymous caller has to log in before this allower could say yes."""
+        """Return whether an anonymous caller must log in before this allower could approve."""
         return True
 
 
 class Initializer(Plugin, Protocol):
-    """Does something once, when the database first answers."""
+    """Runs once, when the database is first available."""
 
     kind: ClassVar[Kind] = Kind.INITIALIZER
     priority: ClassVar[int] = 10
 
     async def initialize(self) -> None:
-        """Called once per process; raising is logged and tried again later."""
+        """Run once per process; an error is logged, and the call is retried later."""
         ...
 
 
 class Provider(Plugin, Protocol):
-    """Gives a named value to the constructors of other plugins."""
+    """Provides a named value to the constructors of other plugins."""
 
     kind: ClassVar[Kind] = Kind.PROVIDER
     provides: ClassVar[str]
 
     def get(self) -> Any:
-        """The value; called once, after construction of this provider."""
+        """Return the value; called once, after construction of this provider."""
         ...
 
 
 class VariableResolver(Plugin, Protocol):
-    """Gives the value of `@<variable>…` in mappings, filters and predicates."""
+    """Resolves `@<variable>…` in mappings, filters and predicates."""
 
     kind: ClassVar[Kind] = Kind.VARIABLE_RESOLVER
     variable: ClassVar[str]  # without the @
 
     async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
-        """The value of the whole expression; None counts as unbound."""
+        """Return the value of the whole expression; None counts as unbound."""
         ...
 
 
@@ -360,5 +366,5 @@ class Command(Plugin, Protocol):
     kind: ClassVar[Kind] = Kind.COMMAND
 
     async def run(self, arguments: Sequence[str]) -> int:
-        """Do it; the result is the exit code."""
+        """Run the command; return the exit code."""
         ...

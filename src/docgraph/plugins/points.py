@@ -1,6 +1,6 @@
-"""Where a data interceptor stands: at the points whose methods it has.
+"""Data interception points: an interceptor runs at the points whose methods it has.
 
-One that stands nowhere would never be called, so it is refused before it is constructed.
+An interceptor without any would never be called, so it is rejected before it is constructed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from docgraph.exchange import DataPoint, StartupError
-from docgraph.plugins.discover import Found
+from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import DataInterceptor, Kind
 
 __all__ = ["check_points", "stands_at"]
@@ -27,13 +27,13 @@ _METHODS: Final[Mapping[DataPoint, str]] = MappingProxyType(
 
 
 def stands_at(interceptor: type[object], point: DataPoint) -> bool:
-    """Whether the class has a method of its own for that point."""
+    """Return whether the class has its own method for that point."""
     method = getattr(interceptor, _METHODS[point], None)
     return method is not None and method is not getattr(DataInterceptor, _METHODS[point])
 
 
-def check_points(found: Found) -> None:
-    """Raise `StartupError` for a data interceptor that nothing would ever call."""
+def check_points(found: FoundPlugin) -> None:
+    """Raise `StartupError` for a data interceptor that would never be called."""
     plugin = found.plugin
     if plugin.kind is not Kind.DATA_INTERCEPTOR:
         return

@@ -1,6 +1,6 @@
-"""The provider `registry`: plugins that find each other by name, such as a mechanism its realm.
+"""Provider `registry`: finds plugins by name, such as the authenticator of a mechanism.
 
-It is filled when everything is constructed, so it is of use from `provision` on.
+It is filled after all plugins are constructed, so use it from `provision` on.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class PluginRegistry:
         self._plugins: list[Plugin] = []
 
     def fill(self, plugins: Sequence[Plugin]) -> None:
-        """Called once, after construction."""
+        """Store the plugins; called once, after construction."""
         self._plugins = list(plugins)
 
     def find(self, name: str) -> Any | None:
-        """The enabled plugin of that name."""
+        """Return the enabled plugin of that name."""
         return next((one for one in self._plugins if one.name == name), None)
 
     def of_kind(self, kind: Kind) -> list[Any]:
-        """The enabled plugins of a kind, by their `priority` where they have one."""
+        """Return the enabled plugins of a kind, by their `priority` if they have one."""
         chosen = [plugin for plugin in self._plugins if plugin.kind is kind]
         return sorted(chosen, key=lambda plugin: getattr(plugin, "priority", 0))

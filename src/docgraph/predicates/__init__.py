@@ -1,12 +1,12 @@
-"""The predicate language; whoever uses it brings the vocabulary."""
+"""The predicate language; each user of it supplies the vocabulary."""
 
 from docgraph.predicates.compile import (
     Arguments,
     Parameter,
     Predicate,
+    PredicateWord,
     Truth,
     Vocabulary,
-    Word,
     bind_arguments,
     compile_predicate,
     compile_tree,
@@ -20,10 +20,10 @@ __all__ = [
     "Parameter",
     "Predicate",
     "PredicateError",
+    "PredicateWord",
     "Quoted",
     "Truth",
     "Vocabulary",
-    "Word",
     "bind_arguments",
     "compile_predicate",
     "compile_tree",

@@ -1,10 +1,10 @@
-"""From the tree of a predicate to a function, with the vocabulary that its user brings.
+"""Compile the tree of a predicate to a function, with the vocabulary of the user.
 
-`compile_tree` and `bind_arguments` are what all users share. A user with words of its own kind
-brings a function that compiles one condition; for plain words `compile_predicate` is enough.
+All users share `compile_tree` and `bind_arguments`. A user with special functions supplies a
+function that compiles one condition; for plain functions `compile_predicate` suffices.
 
-A condition is true, false or unknown (None), and so is what is made of it: `not unknown` is
-unknown, `false and unknown` is false, `true or unknown` is true.
+A condition is true, false or unknown (None), and so is a combination: `not unknown` is unknown,
+`false and unknown` is false, `true or unknown` is true.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not, parse_predicate
+from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall, parse_predicate
 from docgraph.predicates.tokens import PredicateError
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
     "Parameter",
     "Place",
     "Predicate",
+    "PredicateWord",
     "Truth",
     "Vocabulary",
-    "Word",
     "bind_arguments",
     "compile_predicate",
     "compile_tree",
@@ -39,9 +39,10 @@ Arguments = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a word; where values without names go is up to the user of the language.
+    """A parameter of a function; the user of the language decides how unnamed values are assigned.
 
-    A `is_fixed` one is a text of the predicate itself, never a value that the text stands for.
+    An `is_fixed` parameter is a text of the predicate itself, never a value that the text refers
+    to.
     """
 
     name: str
@@ -51,29 +52,28 @@ class Parameter:
     is_fixed: bool = False
 
 
-Place = Callable[[Call, Sequence[Parameter]], Arguments]
+Place = Callable[[PredicateCall, Sequence[Parameter]], Arguments]
 """Which parameters the values without names are for; raises `PredicateError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A predicate: its parameters, and how the arguments become a function.
+class PredicateWord:
+    """A function of the language: its parameters, and how arguments become a test.
 
-    `build` gets a tuple of texts for each parameter that was given; it raises ValueError for one
-    that does not fit.
+    `build` gets a tuple of texts for each given parameter; it raises ValueError for an invalid one.
     """
 
     parameters: Sequence[Parameter]
     build: Callable[[Arguments], Predicate]
 
 
-Vocabulary = Mapping[str, Word]
+Vocabulary = Mapping[str, PredicateWord]
 
 
 def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
-    """A function of the subject; raises `PredicateError` with the column of what is wrong."""
+    """Compile to a function of the subject; raises `PredicateError` with the column."""
 
-    def compile_call(call: Call) -> Predicate:
+    def compile_call(call: PredicateCall) -> Predicate:
         word = vocabulary.get(call.name)
         if word is None:
             known = ", ".join(sorted(vocabulary))
@@ -89,14 +89,14 @@ def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
 
 def compile_tree(
     node: Node,
-    compile_call: Callable[[Call], Callable[[S], Truth]],
+    compile_call: Callable[[PredicateCall], Callable[[S], Truth]],
     *,
     is_negated: bool = False,
 ) -> Callable[[S], Truth]:
-    """The function of a tree.
+    """Compile a tree to a function.
 
-    Only whether the whole is true matters: what can no longer make it so is not looked at, and for
-    that each part has to know whether `not`s turn it round.
+    Only whether the whole is true matters: parts that can no longer affect that are not evaluated,
+    and for that each part has to know whether `not`s invert it.
     """
 
     def compile_all(nodes: Sequence[Node]) -> tuple[Callable[[S], Truth], ...]:
@@ -112,7 +112,7 @@ def compile_tree(
             return _join(compile_all(parts), deciding=False, is_unknown_enough=not is_negated)
         case AnyOf(parts):
             return _join(compile_all(parts), deciding=True, is_unknown_enough=is_negated)
-        case Call():
+        case PredicateCall():
             return compile_call(node)
 
 
@@ -127,7 +127,7 @@ def _negate(test: Callable[[S], Truth]) -> Callable[[S], Truth]:
 def _join(
     tests: Sequence[Callable[[S], Truth]], *, deciding: bool, is_unknown_enough: bool
 ) -> Callable[[S], Truth]:
-    """`and` (a false part decides) or `or` (a true part decides)."""
+    """Combine parts by `and` (a false part decides) or `or` (a true part decides)."""
 
     def joined(subject: S) -> Truth:
         outcome: Truth = not deciding
@@ -142,8 +142,8 @@ def _join(
     return joined
 
 
-def bind_arguments(call: Call, parameters: Sequence[Parameter], place: Place) -> Arguments:
-    """The texts of each parameter that was given; raises `PredicateError` for what does not fit."""
+def bind_arguments(call: PredicateCall, parameters: Sequence[Parameter], place: Place) -> Arguments:
+    """Return the texts of each given parameter; raises `PredicateError` for invalid ones."""
     known = {one.name: one for one in parameters}
     given = {name: values for name, values in call.named if values}
     given.update(place(call, parameters))
@@ -158,8 +158,8 @@ def bind_arguments(call: Call, parameters: Sequence[Parameter], place: Place) ->
     return given
 
 
-def place_in_order(call: Call, parameters: Sequence[Parameter]) -> Arguments:
-    """Values without names, in the order of the parameters; a list takes what is left."""
+def place_in_order(call: PredicateCall, parameters: Sequence[Parameter]) -> Arguments:
+    """Assign unnamed values in the order of the parameters; a list gets the rest."""
     left = list(call.values)
     placed: dict[str, tuple[str, ...]] = {}
     for parameter in parameters:
@@ -173,8 +173,8 @@ def place_in_order(call: Call, parameters: Sequence[Parameter]) -> Arguments:
     return placed
 
 
-def _place_at_default(call: Call, parameters: Sequence[Parameter]) -> Arguments:
-    """All values without names, at the parameter that is made for them."""
+def _place_at_default(call: PredicateCall, parameters: Sequence[Parameter]) -> Arguments:
+    """Assign all unnamed values to the default parameter."""
     if not call.values:
         return {}
     default = next((one for one in parameters if one.is_default), None)

@@ -1,4 +1,4 @@
-"""The grammar of predicates.
+"""Parse predicates to a tree: the grammar.
 
     expr   := expr "or" expr | expr "and" expr | "not" expr | "(" expr ")" | atom
     atom   := "true" | "false" | NAME [ "(" args ")" | "[" args "]" ]
@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from docgraph.predicates.tokens import Kind, PredicateError, Token, tokenize
+from docgraph.predicates.tokens import PredicateError, PredicateToken, TokenKind, tokenize
 
-__all__ = ["All", "AnyOf", "Call", "Literal", "Node", "Not", "parse_predicate"]
+__all__ = ["All", "AnyOf", "Literal", "Node", "Not", "PredicateCall", "parse_predicate"]
 
 MAX_NESTING = 50
 
@@ -33,10 +33,10 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A predicate with its arguments: by position, or by name (one value or several).
+class PredicateCall:
+    """A function call with its arguments: by position, or by name (one value or several).
 
-    It stands in the text from `column` to `end`, both counted from 1 and inclusive.
+    Its text extends from `column` to `end`, both counted from 1 and inclusive.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary."""
+    """A negation."""
 
     part: Node
 
@@ -67,26 +67,26 @@ class AnyOf:
     parts: tuple[Node, ...]
 
 
-Node = Literal | Call | Not | All | AnyOf
+Node = Literal | PredicateCall | Not | All | AnyOf
 
 
 def parse_predicate(text: str, words: re.Pattern[str] | None = None) -> Node:
-    """The tree of a predicate; raises `PredicateError`. `words` as in `tokenize`."""
-    parser = _Parser(tokenize(text, words))
+    """Parse a predicate to a tree; raises `PredicateError`. `words` as in `tokenize`."""
+    parser = _PredicateParser(tokenize(text, words))
     node = parser.parse_any(0)
     parser.expect_end()
     return node
 
 
-class _Parser:
-    """Recursive descent over the tokens, as deep as `MAX_NESTING`."""
+class _PredicateParser:
+    """Recursive descent over the tokens, at most `MAX_NESTING` deep."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[PredicateToken]) -> None:
         self._tokens = tokens
         self._position = 0
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> PredicateToken:
         return self._tokens[self._position]
 
     def parse_any(self, depth: int) -> Node:
@@ -97,7 +97,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def expect_end(self) -> None:
-        if self._token.kind is not Kind.END:
+        if self._token.kind is not TokenKind.END:
             raise self._unexpected("'and', 'or' or the end")
 
     def _parse_all(self, depth: int) -> Node:
@@ -122,16 +122,16 @@ class _Parser:
             node = self.parse_any(depth + 1)
             self._expect(")")
             return node
-        if token.kind is not Kind.WORD or token.value in ("and", "or", "not"):
+        if token.kind is not TokenKind.WORD or token.value in ("and", "or", "not"):
             raise self._unexpected("a predicate")
         self._advance()
         if token.value in ("true", "false"):
             return Literal(token.value == "true")
         return self._parse_call(token)
 
-    def _parse_call(self, name: Token) -> Call:
+    def _parse_call(self, name: PredicateToken) -> PredicateCall:
         if not self._token.is_mark("(", "["):
-            return Call(name.value, (), (), name.column, name.column + len(name.value) - 1)
+            return PredicateCall(name.value, (), (), name.column, name.column + len(name.value) - 1)
         closing = _CLOSING[self._advance().value]
         values: list[str] = []
         named: list[tuple[str, tuple[str, ...]]] = []
@@ -140,7 +140,7 @@ class _Parser:
                 self._expect(",")
             self._parse_argument(values, named)
         end = self._advance().column
-        return Call(name.value, tuple(values), tuple(named), name.column, end)
+        return PredicateCall(name.value, tuple(values), tuple(named), name.column, end)
 
     def _parse_argument(self, values: list[str], named: list[tuple[str, tuple[str, ...]]]) -> None:
         start = self._token
@@ -152,7 +152,7 @@ class _Parser:
                 raise PredicateError(start.column, "a value without name after one with a name")
             values.extend(found)
             return
-        if start.kind is not Kind.WORD or values:
+        if start.kind is not TokenKind.WORD or values:
             raise PredicateError(start.column, "a name is expected before '='")
         self._advance()
         if any(name == start.value for name, _ in named):
@@ -160,7 +160,7 @@ class _Parser:
         named.append((start.value, self._parse_value()))
 
     def _parse_value(self) -> tuple[str, ...]:
-        """One value, or those of `{a, b}`."""
+        """Parse one value, or those of `{a, b}`."""
         if not self._token.is_mark("{"):
             return (self._parse_text(),)
         self._advance()
@@ -175,7 +175,7 @@ class _Parser:
         return tuple(values)
 
     def _parse_text(self) -> str:
-        if self._token.kind not in (Kind.WORD, Kind.TEXT):
+        if self._token.kind not in (TokenKind.WORD, TokenKind.TEXT):
             raise self._unexpected("a value")
         return self._advance().value
 
@@ -184,7 +184,7 @@ class _Parser:
             raise self._unexpected(f"'{mark}'")
         self._advance()
 
-    def _advance(self) -> Token:
+    def _advance(self) -> PredicateToken:
         token = self._token
         self._position += 1
         return token

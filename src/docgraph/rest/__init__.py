@@ -1,1 +1,1 @@
-"""The REST API: databases, collections and documents over HTTP."""
+"""REST API: databases, collections and documents over HTTP."""

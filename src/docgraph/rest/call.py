@@ -1,4 +1,4 @@
-"""One request to the data, as its handler sees it: where, with which parameters, on what."""
+"""REST call: one request with its resource, parameters, permission and store."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import DataInterceptor, Decision
-from docgraph.rest.lists import JsonList, check_size
-from docgraph.rest.parameters.concerns import FROM_PRIMARY
+from docgraph.rest.parameters.consistency import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Turns
+from docgraph.rest.streamed_lists import JsonList, check_size, encode_found
+from docgraph.runtime import KeyedLock
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
-from docgraph.store.driver.pinned import FoundCollection
+from docgraph.store.driver.collection_uuid import FoundCollection
 from docgraph.store.driver.portions import Take
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
-__all__ = ["JSON", "Call", "Context", "Foresight", "Handler", "Handlers"]
+__all__ = ["JSON", "Context", "Foresight", "Handler", "Handlers", "RestCall"]
 
 JSON = "application/json"
-MOST_BYTES: Final = 32 * 1024 * 1024  # of the documents in an answer
+MAX_BYTES: Final = 32 * 1024 * 1024  # of the documents in a response
 
 
 class Foresight(Protocol):
-    """Knows what would become of another request of the same caller."""
+    """Predicts how another request of the same caller would be authorized."""
 
     async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
-        """The service of a plain GET, and its decision; None: denied."""
+        """Return the service of a plain GET and its decision; None: denied."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is the same for all requests of this process.
+    """Shared objects of all requests of this process.
 
-    `services` are the paths that other services are bound to: they win over collections.
+    `services` has the paths of other services: they take precedence over collections.
     """
 
     settings: Mongo
@@ -71,13 +71,13 @@ class Context:
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
-    turns: Turns = field(default_factory=Turns)
-    streams: EventStreams | None = None  # None: change streams are switched off
+    turns: KeyedLock = field(default_factory=KeyedLock)
+    streams: EventStreams | None = None  # None: change streams are disabled
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request, its resource and its parameters; handed to every handler."""
+class RestCall:
+    """A request, its resource and its parameters; every handler receives it."""
 
     exchange: Exchange
     resource: Resource
@@ -87,7 +87,7 @@ class Call:
 
     @property
     def request(self) -> Request:
-        """The request itself."""
+        """The HTTP request."""
         return self.exchange.request
 
     @property
@@ -110,13 +110,13 @@ class Call:
 
     @property
     def write_filter(self) -> Mapping[str, Any] | None:
-        """What a document of the collection has to match for this caller to change it."""
+        """The filter that a document of the collection must match for this caller to change it."""
         permission = self._own_permission
         return None if permission is None else permission.write_filter
 
     @property
     def _own_permission(self) -> Permission | None:
-        """The permission, where it is about this collection."""
+        """The caller's permission, if it is about this collection."""
         permission = self.exchange.permission
         if permission is None or permission.namespace != namespace_of(self.db, self.collection):
             return None
@@ -124,20 +124,20 @@ class Call:
 
     @property
     def mode(self) -> WriteMode:
-        """The write mode that was asked for, or the one of the method."""
+        """The requested write mode, or the default mode of the method."""
         return self.parameters.mode or default_mode(self.request.method)
 
     @property
     def consistency(self) -> Consistency | None:
-        """How the request wants to read; what belongs to a write is read where that was made."""
+        """The requested read consistency; reads that belong to a write go to the primary."""
         if self.request.method in ("GET", "HEAD"):
             return self.parameters.consistency
         return FROM_PRIMARY
 
     def identify(self, body: Document) -> Document:
-        """The body with the `_id` that the permission puts into whatever the caller writes, if any.
+        """Return the body with the `_id` that the permission adds to the caller's writes, if any.
 
-        Told here already, so that the answer is about the document that is written.
+        The `_id` is added this early so that the response is about the document that is written.
         """
         permission = self._own_permission
         merged = (permission.merge_request if permission is not None else None) or {}
@@ -146,11 +146,11 @@ class Call:
         return {"_id": merged["_id"], **{key: one for key, one in body.items() if key != "_id"}}
 
     async def read(self, read: Read, take: Take | None = None) -> list[Document]:
-        """Documents of the resource, as this caller may see them; none where `take` gets them."""
+        """Return documents of the resource that this caller can see; none if `take` gets them."""
         consistency = self.consistency
         if consistency is not None:
             read = replace(read, consistency=consistency)
-        return await self.context.store.read(
+        return await self.context.store.reads.read(
             self.resource,
             read,
             deadline=self.exchange.deadline,
@@ -164,17 +164,17 @@ class Call:
         return await self.write_at(self.resource, write)
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
-        """Write elsewhere.
+        """Write to another resource.
 
-        A write has no time limit of its own, as half of one would be useless; of a transaction
-        nothing is left when its time is up.
+        A write has no time limit of its own, because half of a write would be useless. A
+        transaction that exceeds its time is rolled back.
         """
         write = replace(write, collection_id=self.find_id(resource))
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)
         deadline = self.exchange.deadline
-        return await self.context.store.write(
+        return await self.context.store.writes.write(
             resource,
             write,
             deadline=deadline if self.exchange.transaction else deadline.without_end(),
@@ -182,17 +182,17 @@ class Call:
         )
 
     def turn(self, collection: str, id: Any) -> AbstractAsyncContextManager[None]:
-        """Inside, no other request of this worker is about to replace that document.
+        """Lock the document against replacement by other requests of this worker.
 
-        A transaction takes none: who has the turn may be waiting for the transaction itself.
+        A transaction does not lock: the holder of the lock may be waiting for that transaction.
         """
         if self.exchange.transaction is not None:
             return nullcontext()
-        return self.context.turns.take((self.db, collection, encode(id, JsonMode.EXTENDED)))
+        return self.context.turns.hold((self.db, collection, encode(id, JsonMode.EXTENDED)))
 
     async def count(self, filter: Mapping[str, Any]) -> int:
-        """How many documents of the collection match, of those that this caller may see."""
-        return await self.context.store.count_at(
+        """Return the number of matching documents that this caller can see."""
+        return await self.context.store.reads.count_at(
             self.resource,
             Read(filter=filter, limit=_UNLIMITED, consistency=self.consistency),
             deadline=self.exchange.deadline,
@@ -201,18 +201,18 @@ class Call:
         )
 
     async def rehearse_read(self, read: Read) -> None:
-        """Raise what refuses such a read, before something is done that cannot be undone."""
-        await self.context.store.rehearse_read(self.resource, read, exchange=self.exchange)
+        """Reject a forbidden read before an action that cannot be undone."""
+        await self.context.store.reads.rehearse_read(self.resource, read, exchange=self.exchange)
 
     async def find_metadata(self, collection: str | None) -> Document | None:
-        """The metadata of a collection of the database, or of the database itself."""
+        """Return the metadata of a collection of the database, or of the database itself."""
         found = None if collection is None else self.checked.get((self.db, collection))
         id = None if found is None else found.id
         fresh = self.parameters.no_cache
         return await self.context.metadata.find(self.db, collection, id=id, fresh=fresh)
 
     async def require_collection(self, *, fresh: bool = False) -> None:
-        """404 unless the collection exists; collections are never made by writing into them."""
+        """Reject with 404 if the collection is missing; writes never create a collection."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
         found = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
         if found is not None:
@@ -227,33 +227,46 @@ class Call:
         )
 
     def find_id(self, resource: Resource) -> bytes | None:
-        """The collection of a resource, if `require_collection` has found it: no other is meant."""
+        """Return the UUID of the collection that `require_collection` found: only it is meant."""
         found = self.checked.get((resource.db or "", resource.collection or ""))
         return None if found is None else found.id
 
     async def require_database(self) -> None:
-        """404 unless the database exists."""
+        """Reject with 404 if the database does not exist."""
         if not await self.context.catalog.has_database(self.db, self.exchange.deadline):
             raise NotFound(f"Db '{self.db}' does not exist")
 
     def answer(
         self, content: Any, headers: list[tuple[str, str]] | None = None, status: int = 200
     ) -> Body:
-        """A JSON body in the mode that was asked for; what a write has done is told in any size."""
-        text = encode(content, self.parameters.json_mode)
+        """Return a JSON body in the requested mode; the result of a write has no size limit."""
+        return self._build_answer(encode(content, self.parameters.json_mode), headers, status)
+
+    async def answer_found(
+        self, content: Document, found: list[Document], headers: list[tuple[str, str]]
+    ) -> Body:
+        """Return a JSON body that contains one of the found documents."""
+        mode = self.parameters.json_mode
+        text = await encode_found(content, found, mode, self.request.offload)
+        return self._build_answer(text, headers)
+
+    def _build_answer(
+        self, text: bytes, headers: list[tuple[str, str]] | None, status: int = 200
+    ) -> Body:
         if self.request.method in ("GET", "HEAD"):
-            check_size(len(text), MOST_BYTES)
+            check_size(len(text), MAX_BYTES)
         return Body(status, text, JSON, headers or [])
 
-    def open_list(self) -> JsonList:
-        """The list of documents that an answer is made of."""
-        return JsonList(self.parameters.json_mode, MOST_BYTES)
+    def open_list(self, max_bytes: int | None = None) -> JsonList:
+        """Return an empty list for the documents of a response."""
+        limit = MAX_BYTES if max_bytes is None else max_bytes
+        return JsonList(self.parameters.json_mode, limit, self.request.offload)
 
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[RestCall], Awaitable[Answer]]
 Handlers = dict[tuple[ResourceType, str], Handler]
 
-# Where other systems of this kind have services: a request to one is not about a collection.
+# Paths of services in similar systems: a request to one is not about a collection.
 _FOREIGN = {
     "csv": "CSV is not supported: POST documents as JSON to the path of a collection",
     "ic": "there is no cache to clear: ?nocache reads metadata anew",

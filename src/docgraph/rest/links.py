@@ -1,4 +1,4 @@
-"""Addresses in answers: `Location`, the links of a bulk write, the next page."""
+"""URLs in responses: `Location`, the links of a bulk write, the next page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["build_location", "document_path", "next_page"]
 
 
 def document_path(collection: tuple[str, ...], id: Any) -> str | None:
-    """The path of a document of the collection at that path; None when there is none."""
+    """Return the path of a document below the path of its collection; None if it has none."""
     segment = render_id(id)
     return None if segment is None else f"{encode_path(collection)}/{segment}"
 
 
 def build_location(request: Request, path: str, base_url: str | None) -> str:
-    """The absolute address: below the configured one, or where the client found us."""
+    """Return the absolute URL: below the configured base URL, or the one that the client used."""
     if base_url is not None:
         return f"{base_url.rstrip('/')}{path}"
     host = request.headers.get("host")
@@ -30,9 +30,9 @@ def build_location(request: Request, path: str, base_url: str | None) -> str:
 
 
 def next_page(request: Request, **changed: str) -> tuple[str, str]:
-    """The header that leads to the next page: this request with one parameter changed.
+    """Return the header with the link to the next page: this request with one parameter changed.
 
-    What is changed (a number, a token) needs no encoding.
+    The changed value (a number, a token) needs no encoding.
     """
     parts = [f"{name}={value}" for name, value in changed.items()]
     if request.query_string:

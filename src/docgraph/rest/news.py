@@ -1,7 +1,7 @@
-"""What is remembered of collections and JSON schemas, kept up to date on all workers and instances.
+"""Cache invalidation for collections and JSON schemas, on all workers and instances.
 
-Metadata and schemas lie in every database, and one version stands for all of them: it is kept where
-the apps are, so that nobody needs rights in one database more for it.
+Metadata and schemas exist in every database, and one version covers all of them. It is stored next
+to the apps, so that it needs no privileges in a further database.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["CollectionNews", "CollectionsUpdater"]
 
 
 class CollectionNews:
-    """Tells everybody that collections or JSON schemas were made, dropped or changed."""
+    """Announces that collections or JSON schemas were created, dropped or changed."""
 
     def __init__(self, store: Store, generations: Generations, graphql: Graphql) -> None:
         self._generations = generations
         self._versions = Versions(store, graphql.db, METADATA_STORE)
 
-    async def tell(self) -> None:
-        """Every worker at once, other instances within two seconds."""
+    async def announce(self) -> None:
+        """Notify every worker immediately, other instances within two seconds."""
         self._generations.bump("collections")
         await self._versions.announce()
 
 
 class CollectionsUpdater(Initializer):
-    """Notices what other instances tell."""
+    """Receives the announcements of other instances."""
 
     name: ClassVar[str] = "collectionsUpdater"
     description: ClassVar[str] = "keeps what is known of collections up to date"
@@ -58,7 +58,7 @@ class CollectionsUpdater(Initializer):
         )
 
     async def initialize(self) -> None:
-        """Start to look, where there is a REST API."""
+        """Start to watch the version, if the REST API is enabled."""
         if self._is_needed:
             self._tasks.start(self.name, self.versions.run)
 

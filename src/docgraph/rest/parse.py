@@ -1,7 +1,7 @@
-"""The one reading of a request to the REST API: which resource, by which id, which parameters.
+"""Request parsing of the REST API: resource, id and parameters, parsed once.
 
-It needs nothing but the request and the configuration, and comes before authorization: what it
-gives is what rules judge and what handlers carry out.
+It needs only the request and the configuration, and runs before authorization. Rules and handlers
+use the same parsed value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SESSIONS = "_sessions"
 
 
 class RequestParser:
-    """Reads requests by the mounts and bounds of the configuration."""
+    """Parses requests by the mounts and bounds of the configuration."""
 
     def __init__(self, config: Mongo) -> None:
         self._config = config
@@ -27,10 +27,10 @@ class RequestParser:
         self._defaults = Parameters(pagesize=min(config.default_pagesize, config.max_pagesize))
 
     def parse(self, request: Request) -> DataRequest:
-        """The request as it will be carried out, or what is wrong with it."""
+        """Return the request as it will be executed, or what is wrong with it."""
         segments, resource = request.segments, self.locate(request)
         try:
-            if segments[:1] == (_SESSIONS,):  # known whatever the mounts are
+            if segments[:1] == (_SESSIONS,):  # known regardless of the mounts
                 raise NotSupported("sessions and transactions are not supported")
             if resource is None:
                 raise NotFound(f"No MongoDB resource bound for {request.path}")
@@ -47,7 +47,7 @@ class RequestParser:
     def _identify(
         self, resource: Resource, segments: tuple[str, ...], parameters: Parameters
     ) -> DataRequest:
-        """The document with its typed id; one that a mount names is not the caller's to retype."""
+        """Return the document with its typed id; callers cannot change the type of a mounted id."""
         text = resource.id
         usual = id = parse_id(text)
         if not self._mounts.names_document(segments):
@@ -59,7 +59,7 @@ class RequestParser:
         return DataRequest(None, resource, segments, is_retyped, parameters)
 
     def locate(self, request: Request) -> Resource | None:
-        """The resource of the path, its id as it is written; None: nothing is mounted there."""
+        """Return the resource of the path, with the raw id; None: nothing is mounted there."""
         if request.segments[:1] == (_SESSIONS,):
             return None
         return self._mounts.resolve(request.segments, request.headers.get("host") or "")

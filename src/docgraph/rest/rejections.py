@@ -1,10 +1,10 @@
-"""Whose mistake it is when the database refuses a request.
+"""Database errors that the caller caused: which error codes are 400.
 
-Filters, projections, sorts and updates come from the caller here, so that what the database finds
-wrong with them is the caller's to correct: 400. The store cannot know that, and has words for the
-common cases only; the database has thousands of codes for the others, all above 10 000. Below are
-those that mean something else for a query than for what else the store does. What is not about the
-request stays the 500 that it is.
+Filters, projections, sorts and updates come from the caller here, so an error of the database about
+them is the caller's to correct: 400. The store cannot know that, and names only the common cases.
+The database has thousands of codes for the others, all above 10 000. The table below has the codes
+that mean something else for a query than for other operations of the store. Errors that are not
+about the request stay 500.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 
 __all__ = ["find_rejection", "name_operator", "reject"]
 
-_FIRST_LOCATION = (
-    10_000  # from here on codes are places in the server that check what they are given
-)
+_FIRST_LOCATION = 10_000  # codes from here on are locations of checks in the server
 
 # The names of the codes are the server's own.
 _NAMED: Final = {
@@ -37,9 +35,9 @@ _OPERATOR: Final = re.compile(
 def name_operator(
     error: StoreError | NotFound, query_string: bytes, keys: Collection[str]
 ) -> StoreRejected | None:
-    """The same error with the operator that is unknown, if it is one that the caller has written.
+    """Return the error with the unknown operator, if the caller wrote that operator.
 
-    Others stand in filters of rules, of which callers are told nothing.
+    Other operators are in the filters of rules, which callers must not learn.
     """
     found = _OPERATOR.search(str(error.__cause__)) if type(error) is StoreRejected else None
     if found is None or not (
@@ -50,14 +48,14 @@ def name_operator(
 
 
 def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:
-    """The same error as a mistake of the caller, if it is one."""
+    """Return the error as a mistake of the caller, if it is one."""
     if type(error) not in (StoreError, NotFound):
-        return None  # the store knows what it is
+        return None  # the store already classified it
     return reject(getattr(error.__cause__, "code", None))
 
 
 def reject(code: object) -> StoreRejected | None:
-    """What a code of the database that the store does not know means for the caller."""
+    """Return what an unclassified code of the database means for the caller."""
     if not isinstance(code, int):
         return None
     if code in _NAMED:

@@ -1,4 +1,4 @@
-"""The REST API: `mongo`."""
+"""Configuration section of the REST API: `mongo`."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ class Mongo(ServiceConfig, frozen=True):
     )
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """The pages of requests that say nothing are such as they may ask for."""
+        """Report a default page size above the maximum page size."""
         yield from view.compare(self, "default-pagesize", "max-pagesize")

@@ -1,7 +1,7 @@
-"""The REST API: request → resource → handler → answer.
+"""REST service: from request to resource, handler and response.
 
-Which methods a resource takes follows from the table of handlers; each module of the package brings
-its own rows. Whether a collection exists is asked by the handlers, after the caller was admitted.
+The table of handlers defines the methods of each resource; each module of the package contributes
+its own rows. The handlers check if a collection exists, after the caller was authorized.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.call import Call, Context, Foresight, Handler, Handlers
+from docgraph.rest.call import Context, Foresight, Handler, Handlers, RestCall
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -42,7 +42,7 @@ from docgraph.rest.handlers import (
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.parse import RequestParser
 from docgraph.rest.rejections import find_rejection, name_operator
-from docgraph.rest.schemas import schemas
+from docgraph.rest.schemas import handlers
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
@@ -65,7 +65,7 @@ HANDLERS: Handlers = {
     **metadata.HANDLERS,
     **indexes.HANDLERS,
     **aggregations.HANDLERS,
-    **schemas.HANDLERS,
+    **handlers.HANDLERS,
     **streams.HANDLERS,
 }
 
@@ -76,12 +76,12 @@ _TAKEN: dict[ResourceType, tuple[str, ...]] = {
     type: tuple(method for method in _METHODS if (type, method) in HANDLERS)
     for type in ResourceType
 }
-# Of these there is no list: without a name they take no method.
+# These resources have no list: without a name they allow no method.
 _NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
 
 
 class MongoService(Service):
-    """Databases, collections and documents, at the paths where they are mounted."""
+    """Serves databases, collections and documents at the paths where they are mounted."""
 
     name: ClassVar[str] = "mongo"
     description: ClassVar[str] = "the REST API for databases, collections and documents"
@@ -119,7 +119,7 @@ class MongoService(Service):
         )
 
     async def provision(self) -> None:
-        """Know the other plugins: who looks at writes, and which paths are taken."""
+        """Find the other plugins: interceptors of writes, and paths of other services."""
         writers = self._registry.of_kind(Kind.DATA_INTERCEPTOR)
         others = [one for one in self._registry.of_kind(Kind.SERVICE) if one is not self]
         self._context = replace(
@@ -130,15 +130,15 @@ class MongoService(Service):
         )
 
     async def close(self) -> None:
-        """Give up what is being read for callers."""
+        """Stop the reads that are in progress for callers."""
         await self._context.metadata.close()
 
     def parse(self, exchange: Exchange) -> DataRequest:
-        """Which resource, by which id, with which parameters."""
+        """Return the resource, its id and the parameters."""
         return self._parser.parse(exchange.request)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """Those of the resource; a path without one takes any, and then there is nothing."""
+        """Return the methods of the resource; a path without one allows any, and is then 404."""
         parsed = exchange.parsed
         if isinstance(parsed, DataRequest):
             resource = parsed.resource
@@ -153,11 +153,11 @@ class MongoService(Service):
         return _TAKEN[resource.type]
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries, for what only reads."""
+        """Return the time limit of queries, for requests that only read."""
         return self._config.query_time_limit if exchange.request.method in _READING else 0
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Answer by the handler of the resource and the method."""
+        """Call the handler of the resource and the method."""
         request, parsed = exchange.request, exchange.parsed
         assert isinstance(parsed, DataRequest)  # noqa: S101 - `parse` made it
         resource, parameters = parsed.resource, parsed.parameters
@@ -166,7 +166,7 @@ class MongoService(Service):
         method = "GET" if request.method == "HEAD" else request.method
         handler = HANDLERS[resource.type, method]
         try:
-            return await self._run(handler, Call(exchange, resource, parameters, self._context))
+            return await self._run(handler, RestCall(exchange, resource, parameters, self._context))
         except (StoreError, NotFound) as error:
             has_body = isinstance(error, StoreRejected) and method not in _WITHOUT_BODY
             content = await request.get_content() if has_body else None
@@ -176,10 +176,10 @@ class MongoService(Service):
                 raise
             raise rejection from error.__cause__
 
-    async def _run(self, handler: Handler, call: Call) -> Answer:
-        """The answer; where a collection was dropped meanwhile, it begins anew.
+    async def _run(self, handler: Handler, call: RestCall) -> Answer:
+        """Run the handler; run it again if a collection was dropped in the meantime.
 
-        Then the collection is missing, or another one, with metadata that was not looked at yet.
+        Then the collection is missing, or a new one exists whose metadata was not read yet.
         """
         try:
             return await handler(call)
@@ -187,7 +187,7 @@ class MongoService(Service):
             gone = call.find_id(call.resource)
             self._context.catalog.forget(call.db, call.collection, gone)
             if call.exchange.transaction is not None:
-                raise  # nothing of it can go on; all of it begins anew
+                raise  # a transaction cannot continue; it is retried as a whole
         return await handler(replace(call, checked={}))
 
     def _find_path(self, service: Service) -> tuple[str, ...]:

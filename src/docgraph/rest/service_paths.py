@@ -1,10 +1,10 @@
-"""Databases and collections whose path belongs to another service are refused (decision 41)."""
+"""Reserved paths: reject databases and collections at the path of a service (decision 41)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from docgraph.rest.call import Call
+from docgraph.rest.call import RestCall
 from docgraph.store.mounts import ReservedResource, find_paths
 
 __all__ = ["check_reachable"]
@@ -12,11 +12,11 @@ __all__ = ["check_reachable"]
 Segments = tuple[str, ...]
 
 
-def check_reachable(call: Call) -> None:
-    """403 when a path of the database or collection belongs to another service."""
+def check_reachable(call: RestCall) -> None:
+    """Reject with 403 if a path of the database or collection belongs to another service."""
     settings, resource = call.context.settings, call.resource
     name = resource.db if resource.collection is None else resource.collection
-    # Where mounts are templates, only the path of the request itself is known.
+    # If mounts are templates, only the path of the request itself is known.
     known = find_paths(resource, settings.mongo_mounts, settings.uri)
     for path in (call.request.segments, *known):
         service = _find_service(path, name, call.context.services)
@@ -30,9 +30,9 @@ def check_reachable(call: Call) -> None:
 def _find_service(
     path: Segments, name: str | None, services: Sequence[Segments]
 ) -> Segments | None:
-    """The service at the path or above it; below it, where the path is that of a new name.
+    """Return the service at the path or above it; for a new name, also one below it.
 
-    A service below a database is no reason not to make that: it hides one of the collections.
+    A service below a database does not prevent its creation: it hides one of the collections.
     """
     is_of_name = path[-1:] == (name,)
     for service in services:

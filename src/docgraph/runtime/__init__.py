@@ -1,7 +1,7 @@
-"""What a process runs on: blocking work, background tasks, caches, and what workers share."""
+"""Process runtime: blocking work in threads, background tasks, caches, shared memory of workers."""
 
+from docgraph.runtime.admission_queue import AdmissionQueue
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
-from docgraph.runtime.buckets import Buckets, Claim, Quota, Share
 from docgraph.runtime.cache import (
     AFTER_READ,
     AFTER_WRITE,
@@ -10,31 +10,31 @@ from docgraph.runtime.cache import (
     close_all,
 )
 from docgraph.runtime.counters import WindowCounters
-from docgraph.runtime.gate import Gate
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
+from docgraph.runtime.keyed_lock import KeyedLock
 from docgraph.runtime.lru import LruDict
+from docgraph.runtime.rate_buckets import Buckets, Quota, RateRequest, RateResult
 from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
-from docgraph.runtime.turns import Turns
 
 __all__ = [
     "AFTER_READ",
     "AFTER_WRITE",
+    "AdmissionQueue",
     "Blocking",
     "Buckets",
-    "Claim",
     "Expiry",
-    "Gate",
     "Generation",
     "Generations",
     "Instance",
+    "KeyedLock",
     "Lane",
     "LoadingCache",
     "LruDict",
     "Quota",
-    "Share",
+    "RateRequest",
+    "RateResult",
     "Tasks",
-    "Turns",
     "WindowCounters",
     "cancel_until_over",
     "close_all",

@@ -1,10 +1,10 @@
-"""Blocking and CPU-heavy work off the event loop: `run_blocking` is the one way to do it.
+"""Blocking and CPU-heavy work in threads, off the event loop: use `run_blocking` for all of it.
 
-Work of one kind shares a lane: so many at a time, so many waiting, and one more is rejected.
-A flood in one lane (logins) leaves the threads of the others alone.
+Work of one kind shares a lane, which bounds concurrent and waiting work and rejects the rest. A
+flood in one lane (logins) does not use the threads of the others.
 
-Lanes for work that computes are as wide as `core.workers-scheduler-parallelism` at most. A blocking
-lane, for methods of plugins that wait for something, has threads of its own and grows to
+Lanes for CPU-heavy work run at most `core.workers-scheduler-parallelism` functions at a time. A
+blocking lane is for plugin methods that wait for something. It has its own threads and grows to
 `core.workers-scheduler-max-pool-size`.
 """
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from docgraph.runtime.gate import Gate
+from docgraph.runtime.admission_queue import AdmissionQueue
 from docgraph.runtime.threads import ThreadPool
 
 __all__ = ["Blocking", "Lane", "count_cores", "count_threads", "run_blocking"]
@@ -32,12 +32,12 @@ _NAME = "docgraph-blocking"
 
 
 def count_threads(parallelism: int) -> int:
-    """`core.workers-scheduler-parallelism`: 0 or less means 1.5 times the cores, rounded up."""
+    """Return `core.workers-scheduler-parallelism`; 0 or less: 1.5 times the cores, rounded up."""
     return parallelism if parallelism > 0 else math.ceil(1.5 * count_cores())
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
@@ -47,11 +47,11 @@ def count_cores() -> int:
 async def run_blocking(
     lane: Lane, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """The result of `function(*args, **kwargs)`, run in a thread of the lane.
+    """Return the result of `function(*args, **kwargs)`, run in a thread of the lane.
 
-    Raises `Overloaded` when the lane is full. The function sees the context variables of the
-    caller. Cancelling gives up a place in the queue; a function that has begun runs to its end and
-    keeps its place so long, as a thread cannot be stopped.
+    Raise `Overloaded` when the lane is full. The function sees the context variables of the caller.
+    Cancelling removes waiting work from the queue. A function that has begun runs to its end and
+    occupies its slot until then, because a thread cannot be stopped.
     """
     await lane.enter()
     loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ async def run_blocking(
 
 
 class Lane:
-    """Work of one kind: `concurrency` at once, `queue` more waiting. Made by `Blocking.lane`."""
+    """Work of one kind: `concurrency` at a time, `queue` waiting. Created by `Blocking.lane`."""
 
     def __init__(
         self,
@@ -81,37 +81,37 @@ class Lane:
         self.queue = queue
         self.pool = pool
         refusal = f"too much work of the kind {name!r} is waiting"
-        self._gate = Gate(concurrency, queue, refusal, longest, foresees=True)
+        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=True)
 
     @property
     def waiting(self) -> int:
-        """How many stand in the queue."""
+        """The number of callers in the queue."""
         return self._gate.waiting
 
     @property
     def running(self) -> int:
-        """How many are being worked on."""
+        """The number of functions that are running."""
         return self._gate.inside
 
     async def enter(self) -> None:
-        """Take a place, after those who came before; raises `Overloaded` if there is no room."""
+        """Acquire a slot after earlier callers; raise `Overloaded` if there is no room."""
         await self._gate.enter()
 
     def leave(self) -> None:
-        """Hand the place to the next who still waits."""
+        """Pass the slot to the next waiting caller."""
         self._gate.leave()
 
     async def drain(self) -> None:
-        """Wait until nothing of the lane runs."""
+        """Wait until no work of the lane is running."""
         await self._gate.drain()
 
 
 class Blocking:
-    """The worker threads of a process, with the lanes in them.
+    """The worker threads of a process and their lanes.
 
-    `parallelism` is how many a lane runs at a time unless it says otherwise; `max_pool_size` bounds
-    the threads of each blocking lane, and those of all other lanes together. `longest` is how many
-    seconds work waits for a thread of a blocking lane.
+    `parallelism` is the default concurrency of a lane. `max_pool_size` bounds the threads of each
+    blocking lane, and those of all other lanes together. `longest` is how many seconds work may
+    wait for a thread of a blocking lane.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class Blocking:
         queue: int = QUEUE,
         longest: float | None = None,
     ) -> Lane:
-        """The lane of that name, made with these bounds at the first call.
+        """Return the lane of that name; the first call creates it with these bounds.
 
-        Who has waited for `longest` seconds is refused as if the queue were full, and so is at once
-        who would wait for more than half of that.
+        Callers that have waited for `longest` seconds are rejected as if the queue were full.
+        Callers that would wait for more than half of that are rejected immediately.
         """
         if name not in self._lanes:
             width = self.parallelism if concurrency is None else concurrency
@@ -141,9 +141,9 @@ class Blocking:
         return self._lanes[name]
 
     def blocking_lane(self, name: str) -> Lane:
-        """The lane of that name, for work that blocks: as many at a time as there may be threads.
+        """Return the lane of that name for blocking work: as many at a time as it may have threads.
 
-        Its threads are its own: however many of them block, other lanes are not held up.
+        It has its own threads: blocked ones do not delay other lanes.
         """
         if name not in self._lanes:
             pool = ThreadPool(f"{_NAME}-{name}", self._max_pool_size)
@@ -151,7 +151,7 @@ class Blocking:
         return self._lanes[name]
 
     async def close(self, grace: float = 5.0) -> None:
-        """Let running functions finish, but do not wait longer than `grace` seconds for them."""
+        """Let running functions finish, but wait at most `grace` seconds for them."""
         for pool in {self._pool, *(lane.pool for lane in self._lanes.values())}:
             pool.close()
         with suppress(TimeoutError):
@@ -165,13 +165,13 @@ def _work(
     done: asyncio.Future[Any],
     post: Callable[[Any, BaseException | None], None],
 ) -> None:
-    """In the thread: call, unless the caller is gone, and post the outcome."""
+    """Call the function, unless the caller has left, and post the result; runs in the thread."""
     if done.cancelled():
         post(None, None)
         return
     try:
         result = call()
-    except BaseException as error:  # not ours to judge: it is raised again where it is awaited
+    except BaseException as error:  # any error is raised again where the result is awaited
         post(None, error)
     else:
         post(result, None)
@@ -184,15 +184,15 @@ def _post(
     result: Any,
     error: BaseException | None,
 ) -> None:
-    """In the thread: bring the outcome to the loop."""
-    with suppress(RuntimeError):  # the loop is closed, and with it the caller
-        loop.call_soon_threadsafe(_settle, lane, done, result, error)
+    """Send the result from the thread to the event loop."""
+    with suppress(RuntimeError):  # the loop is closed, and the caller with it
+        loop.call_soon_threadsafe(_complete, lane, done, result, error)
 
 
-def _settle(
+def _complete(
     lane: Lane, done: asyncio.Future[Any], result: Any, error: BaseException | None
 ) -> None:
-    """In the loop: give back the place and tell the caller, if he still waits."""
+    """Release the slot and notify the caller if it still waits; runs in the event loop."""
     lane.leave()
     if done.done():
         return

@@ -1,19 +1,19 @@
-"""A bounded cache that loads what it does not have, once, however many ask for it at a time.
+"""Bounded cache with single flight: concurrent requests for a missing value load it once.
 
-For one event loop. Between its awaits nothing else runs, so it needs no lock; what needs care is
-what happens while a loader waits: see `invalidate`.
+It belongs to one event loop. No other code runs between its awaits, so it needs no lock. Changes
+while a loader waits need care: see `invalidate`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.clock import elapsed
+from docgraph.runtime.lru import LruDict
 from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
 
 __all__ = ["AFTER_READ", "AFTER_WRITE", "Expiry", "LoadingCache", "close_all"]
@@ -23,10 +23,10 @@ V = TypeVar("V")
 
 
 class Expiry(Enum):
-    """From when on the `ttl` of an entry counts."""
+    """The start of an entry's `ttl`."""
 
     AFTER_WRITE = "after-write"
-    AFTER_READ = "after-read"  # each use is a new beginning
+    AFTER_READ = "after-read"  # each use starts it again
 
 
 AFTER_WRITE = Expiry.AFTER_WRITE
@@ -35,10 +35,10 @@ STOPPING = "the server is stopping"
 
 
 class LoadingCache(Generic[K, V]):
-    """At most `size` values, the least recently used goes first; `ttl` in seconds, None: for ever.
+    """At most `size` values (LRU); `ttl` in seconds, None: entries do not expire.
 
-    `size` 0 keeps nothing and still loads once for all who ask at the same time. Whoever makes one
-    and lets it load closes it, before what the loaders use is gone.
+    `size` 0 stores nothing, and concurrent requests still share one load. The owner closes a cache
+    that loads before closing the resources of its loaders.
     """
 
     def __init__(
@@ -49,21 +49,20 @@ class LoadingCache(Generic[K, V]):
         *,
         clock: Callable[[], float] = elapsed,
     ) -> None:
-        self._limit = size
         self._ttl = ttl
         self._renew = policy is AFTER_READ
         self._clock = clock
-        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
-        self._loads: dict[K, asyncio.Task[V]] = {}  # those whose result may be kept
+        self._entries: LruDict[K, tuple[V, float]] = LruDict(size)
+        self._loads: dict[K, asyncio.Task[V]] = {}  # loads whose result may be stored
         self._running: set[asyncio.Task[V]] = set()  # all: the loop alone would not keep them alive
         self._is_closed = False
 
     async def get(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
-        """The value of `key`, from `loader(key)` if it is not there.
+        """Return the value of `key`, from `loader(key)` if it is not stored.
 
-        When the loader fails, all who wait for it fail alike and nothing is kept. Cancelling one
-        of them does not disturb the others: the load belongs to the cache. After `close`, what
-        would have to be loaded is `Overloaded`.
+        When the loader fails, all waiting callers get the error and nothing is stored. Cancelling
+        one caller does not disturb the others: the load belongs to the cache. After `close`, a
+        value that would have to be loaded raises `Overloaded`.
         """
         entry = self._find(key)
         if entry is not None:
@@ -79,36 +78,36 @@ class LoadingCache(Generic[K, V]):
             return await asyncio.shield(load)
         except asyncio.CancelledError:
             if self._is_closed and load.cancelled() and not is_being_cancelled():
-                raise Overloaded(STOPPING) from None  # the load was cancelled, not who waits
+                raise Overloaded(STOPPING) from None  # the load was cancelled, not its caller
             raise
 
     def find(self, key: K) -> V | None:
-        """What `get` would give at once; None: it would have to be loaded, or is being loaded."""
+        """Return the value that `get` would return without waiting for a load, or None."""
         entry = self._find(key)
         return None if entry is None else entry[0]
 
     def peek(self, key: K) -> V | None:
-        """The value if it is there; nothing is loaded or renewed."""
-        entry = self._entries.get(key)
+        """Return the stored value or None; load and renew nothing."""
+        entry = self._entries.peek(key)
         return None if entry is None or entry[1] <= self._clock() else entry[0]
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value that came another way; a load under way for it is not kept."""
+        """Store a value from another source; the result of a running load for it is dropped."""
         self._loads.pop(key, None)
         self._store(key, value)
 
     def invalidate(self, key: K) -> None:
-        """Forget a value. A load that began before is not kept: it may have read the old state."""
-        self._entries.pop(key, None)
+        """Drop a value. The result of a running load is dropped, too: it may be outdated."""
+        self._entries.pop(key)
         self._loads.pop(key, None)
 
     def clear(self) -> None:
-        """`invalidate` every key."""
+        """Drop every value, as `invalidate` does."""
         self._entries.clear()
         self._loads.clear()
 
     async def close(self) -> None:
-        """Cancel the loads that are under way, and wait until they are over."""
+        """Cancel the running loads and wait until they end."""
         self._is_closed = True
         await cancel_until_over(self._running)
 
@@ -125,34 +124,26 @@ class LoadingCache(Generic[K, V]):
 
     def _find(self, key: K) -> tuple[V, float] | None:
         entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if self._ttl is not None:
+        if entry is not None and self._ttl is not None:
             now = self._clock()
             if entry[1] <= now:
-                del self._entries[key]
+                self._entries.pop(key)
                 return None
             if self._renew:
-                self._entries[key] = (entry[0], now + self._ttl)
-        self._entries.move_to_end(key)
+                self._entries.put(key, (entry[0], now + self._ttl))
         return entry
 
     def _store(self, key: K, value: V) -> None:
-        if self._limit <= 0:
-            return
         expires = float("inf") if self._ttl is None else self._clock() + self._ttl
-        self._entries[key] = (value, expires)
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._limit:
-            self._entries.popitem(last=False)
+        self._entries.put(key, (value, expires))
 
     def _forget(self, load: asyncio.Task[V]) -> None:
         self._running.discard(load)
-        # All callers may be gone by now; asyncio would complain of an error that was not retrieved.
+        # All callers may have left by now; asyncio would log an error that was not retrieved.
         if not load.cancelled():
             load.exception()
 
 
 async def close_all(*caches: LoadingCache[Any, Any]) -> None:
-    """`close` several at once."""
+    """Close several caches at the same time."""
     await asyncio.gather(*(cache.close() for cache in caches))

@@ -1,7 +1,7 @@
-"""The clock that lifetimes are measured with; for what one instance keeps, never for a date.
+"""Monotonic clock for lifetimes within one instance, never for dates.
 
-Nobody can set it, and it goes on while the machine sleeps, where the system has such a clock. All
-processes of a machine read the same one, until its next start.
+It cannot be set, and it includes the time when the machine sleeps, where the system has such a
+clock. All processes of a machine share it until the next reboot.
 """
 
 from __future__ import annotations

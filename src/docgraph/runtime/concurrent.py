@@ -1,4 +1,4 @@
-"""Several calls side by side, none of which is left to itself when another one fails."""
+"""Concurrent calls: an error of one cancels the others, so that none is left running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def concurrently(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run side by side; the first error cancels the others and comes out as itself."""
+    """Run the calls concurrently; the first error cancels the others and is raised unchanged."""
     pending = list(calls)
     if len(pending) == 1:
         return [await pending[0]]
@@ -20,7 +20,8 @@ async def concurrently(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in pending]
     except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+        first = _first(errors)
+        raise first from first.__cause__  # the cause identifies the origin of the error
     return [task.result() for task in tasks]
 
 

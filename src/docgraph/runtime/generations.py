@@ -1,10 +1,12 @@
-"""Counters that all processes of an instance share: how a worker learns what another one changed.
+"""Generation counters in shared memory, by which workers notice changes (cache invalidation).
 
-Decision 44: after a committed write the worker bumps the counter of what it changed; each request
-compares an integer, and reads again what is behind it only when it has moved. `disk` is moved by
-the parent: it is odd while the disk of the embedded MongoDB is full. `ready` is, too: it is no
-longer 0 when it was said that the instance is. So is `stopping`, when it was asked to stop.
-`password-cost` is the highest cost of a stored password hash that any worker has seen.
+Decision 44: after a committed write, the worker increments the counter of what it changed. Each
+request compares an integer, and reloads the data behind it only when the integer has changed.
+
+The parent changes three of them. `disk` is odd while the disk of the embedded MongoDB is full.
+`ready` is not 0 after the instance has reported that it is ready. `stopping` changes when the
+instance is asked to stop. `password-cost` is the highest cost of a stored password hash that any
+worker has seen.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ _COUNTER_BYTES = 8
 
 
 def create_generations(path: Path) -> None:
-    """Make the file, all counters at 0; once per instance."""
+    """Create the file with all counters at 0; once per instance."""
     create_shared(path, len(NAMES) * _COUNTER_BYTES)
 
 
 class Generations:
-    """The counters as one process sees them; `close` when done."""
+    """The counters as one process sees them; `close` after use."""
 
     def __init__(self, path: Path) -> None:
         self._file = SharedFile(path)
@@ -47,18 +49,18 @@ class Generations:
         self._positions = {name: position for position, name in enumerate(NAMES)}
 
     def read(self, name: Generation) -> int:
-        """The present number: an aligned load of eight bytes, no lock."""
+        """Return the current number: an aligned load of eight bytes, without a lock."""
         return self._counters[self._positions[name]]
 
     def bump(self, name: Generation) -> int:
-        """Add one for all processes; the result is the new number."""
+        """Add one for all processes; return the new number."""
         position = self._positions[name]
         with self._file.locked():
             self._counters[position] += 1
             return self._counters[position]
 
     def raise_to(self, name: Generation, number: int) -> None:
-        """Make it at least this number for all processes."""
+        """Raise the counter to at least this number for all processes."""
         if self.read(name) >= number:
             return
         position = self._positions[name]
@@ -66,6 +68,6 @@ class Generations:
             self._counters[position] = max(self._counters[position], number)
 
     def close(self) -> None:
-        """Give back the memory; the counters stay for the others."""
+        """Unmap the memory; the counters remain for other processes."""
         self._counters.release()
         self._file.close()

@@ -1,8 +1,8 @@
-"""What the processes of one instance have in common: a directory, counters, secrets.
+"""Instance directory, shared counters and secrets of the worker processes.
 
-The parent makes it once and hands it to each worker, by pickling or by fork. The directory is
-private to the user and removed at the end; what a killed instance left behind is removed by the
-next one that starts.
+The parent creates the instance once and passes it to each worker, by pickling or by fork. The
+directory is private to the user and removed at the end. The next instance that starts removes the
+directory of an instance that was killed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from docgraph.runtime.buckets import Buckets, Quota
 from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
+from docgraph.runtime.rate_buckets import Buckets, Quota
 from docgraph.runtime.shared import explain_no_room
 
 __all__ = ["CALLS", "LOGINS", "SLOW_LOGINS", "Instance", "create_instance"]
@@ -43,42 +43,42 @@ class Instance:
     worker: int = PARENT
 
     def secret(self, purpose: str) -> bytes:
-        """32 bytes for one purpose (`"tokens"`), the same in all workers and in no other instance.
+        """Return 32 bytes for a purpose (`"tokens"`), equal in all workers of this instance only.
 
-        Knowing the secret of one purpose tells nothing of another's.
+        The secret of one purpose reveals nothing about another's.
         """
         return hmac.digest(self.master, purpose.encode(), hashlib.sha256)
 
     def for_worker(self, number: int) -> Instance:
-        """The handle for a worker; numbers begin at 1."""
+        """Return the handle of a worker; numbers begin at 1."""
         return replace(self, worker=number)
 
     def open_generations(self) -> Generations:
-        """The shared generations, opened for this process."""
+        """Open the shared generations for this process."""
         return Generations(self.directory / "generations")
 
     def open_counters(self, seconds: float, table: str = LOGINS) -> WindowCounters:
-        """The shared counters of hits within the last `seconds`, opened for this process.
+        """Open the shared counters of hits within the last `seconds` for this process.
 
-        A table is for counters of the same `seconds`: others would push its counts out.
+        All counters of a table must have the same `seconds`: others would push its counts out.
         """
         return WindowCounters(self.directory / table, seconds, self.secret(table))
 
     def open_buckets(self, quotas: Sequence[Quota], workers: int) -> Buckets:
-        """The shared buckets of callers, opened for this process; made by the first that asks."""
+        """Open the shared rate limit buckets for this process; the first caller creates them."""
         return Buckets(self.directory, self.secret("limits"), quotas, workers, self.worker)
 
     @property
     def metrics_directory(self) -> Path:
-        """Where the workers count together."""
+        """The directory of the metrics that the workers share."""
         return self.directory / "metrics"
 
 
 @contextmanager
 def create_instance(parent: Path | None = None) -> Iterator[Instance]:
-    """Make an instance below `parent`, else among the temporary files; remove it at the end.
+    """Create an instance below `parent`, else in the temporary directory; remove it at the end.
 
-    Only the process that made it removes it: a forked child that leaves here removes nothing.
+    Only the process that created it removes it: a forked child that leaves here removes nothing.
     """
     parent = parent or Path(tempfile.gettempdir())
     _sweep(parent)
@@ -100,7 +100,7 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
 
 
 def _make(parent: Path) -> tuple[Path, int]:
-    """A directory of its own, and the lock that shows that it is in use."""
+    """Create a new directory, and the lock that marks it as in use."""
     try:
         directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         return directory, _lock(directory)
@@ -109,11 +109,11 @@ def _make(parent: Path) -> tuple[Path, int]:
 
 
 def _lock(directory: Path) -> int:
-    """Show that the instance lives: a lock that ends with this process, however it ends."""
+    """Mark the instance as alive by a lock that ends with this process, however it ends."""
     fresh = directory / "lock.new"
     fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    fresh.rename(directory / "lock")  # there is never a `lock` that a living instance does not hold
+    fresh.rename(directory / "lock")  # a living instance always holds its `lock`
     return fd
 
 
@@ -124,14 +124,14 @@ def _sweep(parent: Path) -> None:
 
 
 def _is_abandoned(directory: Path) -> bool:
-    """Whether it is ours, complete, and nobody holds its lock."""
+    """Return whether the directory is ours and complete, and no process holds its lock."""
     try:
         status = directory.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             return False
         fd = os.open(directory / "lock", os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
-        return False  # gone in the meantime, or just being made
+        return False  # removed in the meantime, or being created
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""A bounded dictionary that forgets what was not used for longest.
+"""LRU cache: a bounded dictionary that drops the least recently used entry.
 
-For values that are found at every request: a look-up is two operations of C, which no other
-thread can come between.
+Threads may share one: each method consists of a few operations on a dictionary, and none of them
+fails when another thread removes the entry in between.
 """
 
 from __future__ import annotations
@@ -19,28 +19,43 @@ V = TypeVar("V")
 class LruDict(Generic[K, V]):
     """At most `size` values, none of which is None."""
 
-    __slots__ = ("_entries", "_size")
+    __slots__ = ("_entries", "size")
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self.size = size
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, which is the youngest again, or None."""
+        """Return the value, which becomes the most recently used one, or None."""
         value = self._entries.get(key)
         if value is not None:
             try:
                 self._entries.move_to_end(key)
-            except KeyError:  # another thread has put a value, and this one had to go
+            except KeyError:  # another thread dropped it
                 return value
         return value
 
-    def put(self, key: K, value: V) -> None:
-        """Keep a value; the oldest one goes when there is no room."""
+    def peek(self, key: K) -> V | None:
+        """Return the value or None, without marking it as used."""
+        return self._entries.get(key)
+
+    def put(self, key: K, value: V) -> tuple[K, V] | None:
+        """Store a value, and return the entry that was dropped for it."""
+        self._entries.pop(key, None)
         self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+        return self.pop_oldest() if len(self._entries) > self.size else None
+
+    def pop(self, key: K) -> None:
+        """Remove a value if it is stored."""
+        self._entries.pop(key, None)
+
+    def pop_oldest(self) -> tuple[K, V]:
+        """Remove and return the least recently used entry."""
+        return self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._entries.clear()
 
     def __len__(self) -> int:
         return len(self._entries)

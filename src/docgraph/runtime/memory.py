@@ -1,8 +1,8 @@
-"""Memory that is free goes back to the system when a process has little to do.
+"""Memory release: returns freed memory to the operating system when a process is idle.
 
-After much work at once (large answers, thousands of refusals) the C library keeps what was freed,
-for the next time: it may never come. Where that library is glibc it is asked to give it back, when
-the process has become larger and few requests come; elsewhere nothing is done.
+After a burst of work (large responses, thousands of rejections) the C library keeps freed memory
+for a later use that may never come. With glibc, the memory is returned when the process has grown
+and few requests come. With other libraries nothing is done.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class MemoryKeeper:
-    """Looks now and then whether memory should be given back.
+    """Checks regularly whether memory should be returned to the system.
 
-    `count_requests` tells how many requests there have been so far.
+    `count_requests` returns the number of requests so far.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class MemoryKeeper:
         self._trim = trim or find_trim()
         self._measure = measure or read_resident
         self._requests = 0
-        self._size: int | None = None  # of the process, after memory was last given back
+        self._size: int | None = None  # of the process, after the last release
 
     async def run(self) -> None:
-        """Look for ever, or not at all where nothing can be given back."""
+        """Check in an endless loop; return immediately where memory cannot be released."""
         while self._trim is not None:
-            await self.look()
+            await self.release()
             await asyncio.sleep(_INTERVAL)
 
-    async def look(self) -> None:
-        """Give memory back if it is quiet, and there is more of it than after the last time."""
+    async def release(self) -> None:
+        """Release memory if the process is quiet and has grown since the last release."""
         before, self._requests = self._requests, self._count_requests()
         if self._trim is None or self._requests - before > _QUIET * _INTERVAL:
             return
@@ -67,7 +67,7 @@ class MemoryKeeper:
 
 
 def find_trim() -> Callable[[], None] | None:
-    """What gives free memory of the C library back; None unless it is glibc."""
+    """Return the function that releases free memory of the C library; None unless it is glibc."""
     try:
         if not os.confstr("CS_GNU_LIBC_VERSION") or not _STATM.exists():
             return None
@@ -79,5 +79,5 @@ def find_trim() -> Callable[[], None] | None:
 
 
 def read_resident() -> int:
-    """How many bytes of memory this process has."""
+    """Return the resident memory of this process in bytes."""
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -1,4 +1,4 @@
-"""The instance itself, `core`, and the pages it trusts, `cors`."""
+"""Configuration sections of the instance, `core`, and of cross-origin requests, `cors`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Core(Section, frozen=True):
     ] = False
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """A proxy is an address: a name could be resolved to somebody else."""
+        """Reject proxies given as names: a name could resolve to an address of another party."""
         for number, proxy in enumerate(self.trusted_proxies, 1):
             try:
                 ip_network(proxy, strict=False)

@@ -1,7 +1,7 @@
-"""A mapped file that several processes read and write, with a lock around what must not mix.
+"""Shared memory of worker processes: numbers across forks, and memory-mapped files with a lock.
 
-A file that workers open by its path works with spawned processes, has no resource tracker that
-would remove it under the others when one of them ends, and vanishes with its directory.
+Workers open a file by its path, which also works with spawned processes. It has no resource tracker
+that would remove it while other processes use it, and it is removed with its directory.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from struct import calcsize
+from typing import Literal
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["SharedFile", "create_shared", "explain_no_room", "make_once"]
+__all__ = ["SharedFile", "create_shared", "explain_no_room", "make_once", "share_numbers"]
 
-# What a C library says of a file system that cannot reserve room.
+# Errors of a file system that cannot reserve space.
 _UNABLE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 
+def share_numbers(kind: Literal["i", "L"], count: int) -> memoryview:
+    """Return numbers that forked processes share; anonymous memory needs no /dev/shm."""
+    return memoryview(mmap.mmap(-1, count * calcsize(kind))).cast(kind)
+
+
 def explain_no_room(directory: Path, error: OSError) -> StartupError:
-    """The error of a start that cannot keep what its processes share."""
+    """Return the startup error for a directory without space for shared files."""
     reason = (error.strerror or "unknown error").lower()
     return StartupError(
         f"cannot make a file in {directory}: {reason}",
@@ -34,7 +41,7 @@ def explain_no_room(directory: Path, error: OSError) -> StartupError:
 
 
 def make_once(path: Path, make: Callable[[Path], None]) -> None:
-    """Make the file unless another worker has done so; it appears whole or not at all."""
+    """Create the file unless another worker has done so; it appears complete or not at all."""
     if path.exists():
         return
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -42,13 +49,13 @@ def make_once(path: Path, make: Callable[[Path], None]) -> None:
         make(fresh)
         os.link(fresh, path)
     except FileExistsError:
-        pass  # the other worker was faster, and its file is as good
+        pass  # the other worker was faster, and its file is equivalent
     finally:
         fresh.unlink(missing_ok=True)
 
 
 def create_shared(path: Path, size: int) -> None:
-    """Make the file, all bytes 0; once per instance, before any worker opens it."""
+    """Create the file with all bytes 0; once per instance, before any worker opens it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -62,7 +69,7 @@ def create_shared(path: Path, size: int) -> None:
 
 
 def _reserve(fd: int, size: int) -> None:
-    """Give the file its size, and its room: writing to a page without any kills the process."""
+    """Reserve the space of the file: writing to a page without space kills the process."""
     os.ftruncate(fd, size)
     if not hasattr(os, "posix_fallocate"):  # macOS
         return
@@ -74,7 +81,7 @@ def _reserve(fd: int, size: int) -> None:
 
 
 class SharedFile:
-    """The file as one process sees it; `close` when done."""
+    """The file as one process sees it; `close` after use."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR)
@@ -82,19 +89,19 @@ class SharedFile:
         self.memory = mmap.mmap(self._fd, 0)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep all others out, for as short a time as possible: somebody's event loop waits."""
+        """Lock out other processes as briefly as possible: their event loops wait."""
         return self._lock
 
     def close(self) -> None:
-        """Unmap and close; the file stays for the others."""
+        """Unmap and close the file; it remains for other processes."""
         self.memory.close()
         os.close(self._fd)
 
 
 class _Lock(AbstractContextManager[None]):
-    """Made once for each file: a request may take it several times, and a generator costs more.
+    """Created once per file: a request may lock it several times, and a generator costs more.
 
-    The file lock excludes other processes and ends with its holder, even by kill -9; it does not
+    The file lock excludes other processes and ends with its holder, even by kill -9. It does not
     exclude other threads of this process.
     """
 

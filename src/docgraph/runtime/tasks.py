@@ -1,9 +1,9 @@
-"""Background work for the life of the server: watchers, polling, revalidation.
+"""Background tasks for the lifetime of the server: watchers, polling, revalidation.
 
-A task that raises is reported (`BackgroundFailed`) and started again, after a pause that grows with
-each failure in a row and is never the same for two workers. A failure that comes of an outage which
-is told elsewhere is not reported; the task is started again when there are news of that. A task
-that is being stopped is not started again, whatever it raises.
+A task that raises is reported (`BackgroundFailed`) and started again after a pause. The pause grows
+with each consecutive failure and differs between workers. A failure caused by an outage that is
+reported elsewhere is not reported; the task starts again when that outage may be over. A task that
+is being stopped is not started again, whatever it raises.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["Outage", "Tasks", "cancel_until_over", "is_being_cancelled", "watch_
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 GRACE = 5.0
-_CANCEL_AGAIN = 0.1  # seconds; doubled each time, so that a slow clean-up comes to its end
+_CANCEL_AGAIN = 0.1  # seconds; doubled each time, so that a slow cleanup can finish
 
 
 async def cancel_until_over(
     tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE
 ) -> set[asyncio.Task[Any]]:
-    """Cancel the tasks until they are over; those that still live after `grace` seconds.
+    """Cancel the tasks until they end; return the ones that are alive after `grace` seconds.
 
-    Once is not enough: a cancellation can be lost, as in `asyncio.wait_for` before Python 3.12 when
-    what it waits for ends in the same tick, and the task goes on as if nothing had been asked.
-    What the tasks raise is not reported.
+    Once is not enough: a cancellation can be lost. `asyncio.wait_for` before Python 3.12 loses it
+    when the awaited task ends in the same tick, and the cancelled task continues. Errors of the
+    tasks are not reported.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + grace
@@ -45,7 +45,7 @@ async def cancel_until_over(
         over, living = await asyncio.wait(living, timeout=min(pause, max(left, 0)))
         for task in over:
             if not task.cancelled():
-                task.exception()  # or asyncio would complain that it was not retrieved
+                task.exception()  # or asyncio would log that it was not retrieved
         if left <= pause:
             break
         pause *= 2
@@ -53,20 +53,20 @@ async def cancel_until_over(
 
 
 def is_being_cancelled() -> bool:
-    """Whether the task that calls this was asked to stop."""
+    """Return whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class Outage(Protocol):
-    """Something that many tasks need, and that tells itself when it is not there."""
+    """A resource that many tasks need, and that reports its own outages."""
 
     async def explains(self, error: BaseException) -> bool:
-        """Whether that failure comes of it, and has been told."""
+        """Return whether the outage caused that failure and has been reported."""
         ...
 
     async def over(self) -> None:
-        """Return when it is worth another try."""
+        """Return when another attempt is worthwhile."""
 
 
 class Tasks:
@@ -86,9 +86,9 @@ class Tasks:
         self._is_closed = False
 
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work()`, and again whenever it raises; it is over when it returns.
+        """Run `work()`, and again whenever it raises; the task ends when it returns.
 
-        After `close` it does nothing: code that starts something then is being stopped, too.
+        After `close` it does nothing: code that starts a task then is being stopped, too.
         """
         if self._is_closed:
             return
@@ -98,20 +98,21 @@ class Tasks:
         self._tasks[name] = asyncio.create_task(self._supervise(name, work), name=name)
 
     def is_running(self, name: str) -> bool:
-        """Whether that task was started and is not over; a pause between two attempts counts."""
+        """Return whether the task was started and has not ended; pauses between attempts count."""
         task = self._tasks.get(name)
         return task is not None and not task.done()
 
     async def stop(self, name: str) -> None:
-        """Cancel one task and wait until it is over."""
+        """Cancel one task and wait until it ends."""
         task = self._tasks.pop(name, None)
         if task is not None:
             await _stop([task], GRACE)
 
     async def close(self, grace: float = GRACE) -> None:
-        """Cancel all tasks, and start none any more.
+        """Cancel all tasks and accept no new ones.
 
-        One that does not end within `grace` seconds is left behind and told (`BackgroundLeft`).
+        A task that does not end within `grace` seconds is abandoned and reported
+        (`BackgroundLeft`).
         """
         self._is_closed = True
         tasks = list(self._tasks.values())
@@ -137,7 +138,8 @@ class Tasks:
                 await work()
                 return
             except (Exception, asyncio.CancelledError) as error:
-                # Else a cancellation comes from inside the work, and must not end it unnoticed.
+                # Otherwise a cancellation comes from inside the work, and must not end it
+                # unnoticed.
                 if is_being_cancelled():
                     if isinstance(error, Exception):
                         emit(BackgroundFailed(name, error, failures + 1))
@@ -146,7 +148,7 @@ class Tasks:
                     await self._outage.over()
                     continue
                 if time.monotonic() - started > self._longest_pause:
-                    failures = 0  # it worked for a good while: a new trouble, not the old one
+                    failures = 0  # it worked for a good while: this failure is a new one
                 failures += 1
                 pause = self._find_pause(failures)
                 emit(BackgroundFailed(name, error, failures, round(pause, 3)))
@@ -163,7 +165,7 @@ async def _stop(tasks: Iterable[asyncio.Task[None]], grace: float) -> None:
 
 
 async def watch_loop(threshold: float = 0.25, interval: float = 0.5) -> None:
-    """Notice when something holds the event loop longer than `threshold` seconds."""
+    """Report when something blocks the event loop longer than `threshold` seconds."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + interval

@@ -1,8 +1,8 @@
-"""A pool of threads that never holds up the end of the process.
+"""Thread pool of daemon threads that never delays the end of the process.
 
-The pool of `concurrent.futures` waits at exit for whatever still runs: one plugin that hangs would
-keep a stopped server alive. These are daemon threads, started when needed, reused, and ended when
-they have been idle for a while.
+The pool of `concurrent.futures` waits at exit for running jobs: one plugin that hangs would keep a
+stopped server alive. These threads are daemons. They are started when needed, reused, and ended
+after an idle time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ThreadPool:
         self._limit = limit
         self._idle = idle
         self._jobs: deque[Job] = deque()
-        # Not a `SimpleQueue`: its `get` with a timeout may wait for ever (Python 3.11).
+        # Not a `SimpleQueue`: its `get` with a timeout may wait forever (Python 3.11).
         self._changed = threading.Condition(threading.Lock())
         self._threads = 0
         self._unfinished = 0
@@ -37,11 +37,11 @@ class ThreadPool:
 
     @property
     def size(self) -> int:
-        """How many threads there are."""
+        """The number of threads."""
         return self._threads
 
     def submit(self, job: Job) -> None:
-        """Run the job in a thread, as soon as one is free."""
+        """Run the job in a thread as soon as one is free."""
         with self._changed:
             if self._closed:
                 raise Overloaded("the server is stopping")
@@ -53,7 +53,7 @@ class ThreadPool:
                 self._changed.notify()
 
     def _start(self) -> None:
-        """Start a thread; where the system allows no more, those that exist do the work."""
+        """Start a thread; if the system allows no more, the existing ones do the work."""
         try:
             threading.Thread(target=self._run, name=next(self._names), daemon=True).start()
         except RuntimeError:
@@ -65,7 +65,7 @@ class ThreadPool:
             self._threads += 1
 
     def close(self) -> None:
-        """Take no more jobs; threads end when those that were taken are done."""
+        """Accept no more jobs; threads end after the accepted ones are done."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -75,12 +75,12 @@ class ThreadPool:
             try:
                 job()
             finally:
-                del job  # or an idle thread would keep alive what its last job was about
+                del job  # or an idle thread would keep the objects of its last job alive
                 with self._changed:
                     self._unfinished -= 1
 
     def _find_job(self) -> Job | None:
-        """The next job; None: this thread is no longer needed."""
+        """Return the next job; None if this thread is no longer needed."""
         with self._changed:
             while not self._jobs:
                 if self._closed or not (self._changed.wait(self._idle) or self._jobs):

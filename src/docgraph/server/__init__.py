@@ -1,1 +1,1 @@
-
+"""The server: request pipeline, routing, HTTP connections, worker processes."""

@@ -1,6 +1,6 @@
-"""Whether what a plugin gave back can be sent: what cannot is blamed on the plugin, by name.
+"""Validate the answers of plugins: an invalid one is an error of the plugin, by name.
 
-It is found before the head of the response goes out, so the caller still gets a 500.
+It is detected before the head of the response is sent, so the caller still gets a 500.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STATUS: Final = range(100, 600)
 
 
 def check_answer(answer: object, giver: Plugin) -> Answer:
-    """The answer; raises `TypeError` with the name of its giver for what is none."""
+    """Return the answer; raises `TypeError` with the name of the plugin for an invalid one."""
     if isinstance(answer, Body) and _is_usual(answer):
         return answer
     flaw = _find_flaw(answer)
@@ -30,7 +30,7 @@ def check_answer(answer: object, giver: Plugin) -> Answer:
 
 
 def _is_usual(body: Body) -> bool:
-    """Nearly every answer: there is nothing to look for, and a request has no time to lose."""
+    """Return whether the answer is of the common kind, which needs no further check."""
     return (
         type(body.content) is bytes
         and type(body.media_type) is str
@@ -40,7 +40,7 @@ def _is_usual(body: Body) -> bool:
 
 
 async def pass_bytes(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The chunks of a stream; raises `TypeError` at the first that is not bytes."""
+    """Yield the chunks of a stream; raises `TypeError` at the first that is not bytes."""
     async for chunk in chunks:
         if not isinstance(chunk, _BYTES):
             raise TypeError(f"a chunk of a Stream is {type(chunk).__name__}, not bytes: encode it")

@@ -1,9 +1,9 @@
-"""Builds everything from a configuration, and the order of start-up and shutdown.
+"""Application: build everything from a configuration; startup and shutdown order.
 
     store → plugins constructed → provisioned and validated → routes → pipeline → initializers
 
-The server is ready when the initializers are done, or when the database is known not to let them.
-What is opened is closed in the opposite order, also when the start fails half-way.
+The server is ready when the initializers are done, or when the database prevents them. Everything
+is closed in the opposite order, also when the start fails half-way.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any, Final
 
 from docgraph import __version__
 from docgraph.access.authorize import Authorization
-from docgraph.auth.authenticate import Authenticator
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticate import AuthenticateStage
+from docgraph.codec import decode
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.pages import Pages
-from docgraph.mcp.sections import Mcp
-from docgraph.mcp.service import build_desk
+from docgraph.exchange.errors import BodyError
+from docgraph.exchange.origin import OriginPolicy
+from docgraph.mcp.service import build_access
 from docgraph.observe import emit, otel
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.observe.sections import Otel
@@ -29,16 +31,15 @@ from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking, watch_loop
 from docgraph.runtime.sections import Core, Cors
-from docgraph.server.bounds import Bounds
-from docgraph.server.content import parse_content
+from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
-from docgraph.server.limits.limiter import Limiter
-from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.needed_rights import find_needed_rights
 from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
+from docgraph.server.rate_limits.limiter import Limiter
+from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.routes import Route, Routes, bind_all
 from docgraph.server.serve import render
 from docgraph.store import Store, open_store
@@ -46,14 +47,14 @@ from docgraph.store.sections import AggregationSecurity, MClient
 
 __all__ = ["Docgraph"]
 
-_LONGEST_START: Final = 60.0  # seconds that being ready waits for initializers
+_LONGEST_START: Final = 60.0  # seconds that readiness waits for initializers
 _UNFINISHED: Final = "not everything is prepared yet"
 
 
 class Docgraph:
     """One process of an instance: `startup`, `answer` many times, `shutdown`."""
 
-    def __init__(self, prepared: Prepared, instance: Instance, address: str) -> None:
+    def __init__(self, prepared: LoadedConfiguration, instance: Instance, address: str) -> None:
         self._prepared = prepared
         self._instance = instance
         self._address = address
@@ -61,12 +62,12 @@ class Docgraph:
         self._tried: list[asyncio.Event] = []  # initializers that were called
         self._pipeline: Pipeline
         self._routes: Routes
-        self._authenticator: Authenticator
+        self._authenticator: AuthenticateStage
         self.store: Store
         self.plugins: PluginSet
 
     async def startup(self) -> None:
-        """Make ready to answer; a database that is away does not keep us from it."""
+        """Prepare to answer requests; an unavailable database does not prevent it."""
         try:
             await self._open_traces()
             await self.open()
@@ -82,17 +83,17 @@ class Docgraph:
         self._tasks.start("event-loop", watch_loop)
 
     async def _open_traces(self) -> None:
-        """Last to be closed: the spans of all that happens before are sent."""
+        """Open tracing first, so that it is closed last and sends all spans."""
         options, instance = self._prepared.config.get(Otel), self._instance.secret("otel")
         if otel.is_wanted(options) and options.traces:
-            # Its libraries are many files, and wait for threads of their own.
+            # Its libraries are many files, and start their own threads.
             traces = await asyncio.to_thread(_build_traces, options, instance)
             self._stack.push_async_callback(traces.close)
 
     async def contact_database(self) -> str:
-        """Return when the first request will find everything there, or it is known why not.
+        """Wait until the first request can succeed, or the reason why not is known.
 
-        What is missing then is told, without names; empty if nothing is.
+        Returns what is missing, without names; empty if nothing is.
         """
         try:
             async with asyncio.timeout(_LONGEST_START):
@@ -105,28 +106,28 @@ class Docgraph:
         return "" if fault is None else fault.summary
 
     async def shutdown(self) -> None:
-        """Give everything back, last first."""
+        """Close everything, in reverse order."""
         await self._stack.aclose()
 
     def is_probe(self, exchange: Exchange) -> bool:
-        """Whether this request asks how the server is: it is answered however many wait."""
+        """Return whether this is a health check: it is answered regardless of the queue."""
         route = self._routes.find(exchange.request)
         return route is not None and route.is_probe
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
-        """The answer to a request that is rejected before it is its turn."""
+        """Return the response to a request that is rejected before its turn."""
         route = self._routes.find(exchange.request)
         try:
             return render(error, exchange, route, self._authenticator)
-        except Exception as fault:  # of a plugin that renders its errors itself
+        except Exception as fault:  # of a plugin that renders its own errors
             return render(fault, exchange, None, self._authenticator)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
-        """One request."""
+        """Answer one request."""
         return self._pipeline.answer(exchange)
 
     async def open(self) -> None:
-        """The store and the plugins, without the part that answers requests."""
+        """Open the store and the plugins, without the part that answers requests."""
         config = self._prepared.config
         core = config.get(Core)
         blocking = self._blocking = Blocking(
@@ -159,12 +160,13 @@ class Docgraph:
                 "tasks": self._tasks,
                 "configuration": config.sections,
                 "configuration-directory": config.directory,
+                "root-role": config.get(DbAclAuthorizer).root_role,
             },
         )
         self._stack.push_async_callback(self.plugins.close)
         run_plain_methods_in_threads(self.plugins.plugins, blocking)
-        # Writes that outlive their requests need the plugins for what follows them.
-        self._stack.push_async_callback(self.store.settle)
+        # Writes that outlive their requests need the plugins afterwards.
+        self._stack.push_async_callback(self.store.drain)
         self._stack.push_async_callback(self._tasks.close)
         self.store.interceptors.install(self.plugins.of_kind(Kind.DATA_INTERCEPTOR))
         await self.plugins.start()
@@ -174,10 +176,12 @@ class Docgraph:
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
         for one in self.plugins.of_kind(Kind.INTERCEPTOR):
             interceptors[one.point].append(one)
-        bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
+        bounds = RequestDeadlines(
+            self._prepared.config.get(Core).wait_timeout_ms, lambda: self.store.is_pool_busy
+        )
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
-        self._authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._authenticator = AuthenticateStage(self.plugins.of_kind(Kind.AUTH_MECHANISM))
         self._routes = Routes(routes, self._build_front(routes, self._authenticator))
         return Pipeline(
             self._routes,
@@ -186,13 +190,13 @@ class Docgraph:
             Interception(interceptors),
             parse_content,
             partial(run_blocking, self._blocking.lane("bodies")),
-            Pages(self._prepared.config.get(Cors).allow_origins),
+            OriginPolicy(self._prepared.config.get(Cors).allow_origins),
             bounds,
             limiter,
         )
 
     async def _open_limiter(self) -> Limiter | None:
-        """The limits for callers, where there are any."""
+        """Return the rate limits for callers, if there are any."""
         config = self._prepared.config
         options = config.get(CallerLimits)
         if not options.enabled:
@@ -202,22 +206,24 @@ class Docgraph:
         self._stack.callback(limiter.close)
         return limiter
 
-    def _build_front(self, routes: Sequence[Route], authenticator: Authenticator) -> Route | None:
-        """The front page, unless a plugin has one of its own."""
+    def _build_front(
+        self, routes: Sequence[Route], authenticator: AuthenticateStage
+    ) -> Route | None:
+        """Return the front page, unless a plugin provides one."""
         if any(not one.prefix and one.service.name != Mongo.section_name for one in routes):
             return None
         paths = {one.service.name: one.prefix for one in routes}
-        desk = None
+        access = None
         if "graphql" in paths:
             values = self.plugins.values
             apps, imagination = values["gql-app-definition-cache"], values["imagined-requests"]
-            desk = build_desk(values["registry"], apps, imagination, Mcp())
+            access = build_access(values["registry"], apps, imagination)
         title = self._prepared.config.get(Core).name
-        page = FrontPage(title, paths, desk, authenticator)  # type: ignore[abstract]
+        page = FrontPage(title, paths, access, authenticator)
         return Route(page, (), secured=False)
 
     async def _initialize(self, initializer: Initializer, tried: asyncio.Event) -> None:
-        """Once, when the database first answers; `Tasks` emits a failure and tries again."""
+        """Run an initializer once, when the database first responds; `Tasks` retries failures."""
         await self.store.available()
         try:
             await initializer.initialize()
@@ -225,7 +231,7 @@ class Docgraph:
             tried.set()
 
     def _find_origin(self) -> str:
-        """Where the address of the database was set."""
+        """Return the option that sets the address of the database."""
         config = self._prepared.config
         if config.get(MClient).connection_string is None:
             return f"{config.get(Core).data_directory} (embedded)"
@@ -242,3 +248,17 @@ class Docgraph:
 
 def _build_traces(options: Otel, instance: bytes) -> Any:
     return otel.load("traces").Traces(options, instance, __version__)
+
+
+def parse_content(body: bytes, content_type: str) -> Any:
+    """Parse a body: JSON to values, text to `str`, others stay bytes; no body is None."""
+    if not body:
+        return None
+    if content_type in ("", "application/json") or content_type.endswith("+json"):
+        return decode(body)
+    if content_type.startswith("text/"):
+        try:
+            return body.decode("utf-8")
+        except UnicodeDecodeError:
+            raise BodyError("the body is not valid UTF-8") from None
+    return body

@@ -1,10 +1,11 @@
-"""The built-in plugins: delete a line, lose a feature."""
+"""Built-in plugins, by feature: removing a line removes the feature."""
 
 from __future__ import annotations
 
-from docgraph.access.database import AclCollection, AclWatcher, DbAclAuthorizer
-from docgraph.access.definitions.imagined import ImaginationProvider
-from docgraph.access.definitions.limits import DefinitionLimits
+from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
+from docgraph.access.db_rules import AclCollection, AclWatcher, DbAclAuthorizer
+from docgraph.access.definitions.author_limits import DefinitionLimits
+from docgraph.access.dry_run import DryRunProvider
 from docgraph.access.enforcing.enforce import (
     HiddenReads,
     HiddenWrites,
@@ -12,17 +13,16 @@ from docgraph.access.enforcing.enforce import (
     ResponseProjector,
     WriteFilter,
 )
-from docgraph.access.file import FileAclAuthorizer
+from docgraph.access.file_rules import FileAclAuthorizer
 from docgraph.access.full import FullAuthorizer
 from docgraph.access.order_check import RulesCheck
-from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
 from docgraph.access.root import RootRoleGuard
+from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
 from docgraph.access.rulebook import RuleBookProvider
 from docgraph.access.service import AccessExplain
 from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
-from docgraph.access.writes import PermissionChecker, PermissionNotifier
-from docgraph.auth.authenticators.database import DatabaseRealm
-from docgraph.auth.authenticators.file import FileRealm
+from docgraph.auth.authenticators.db_users import DatabaseRealm
+from docgraph.auth.authenticators.file_users import FileRealm
 from docgraph.auth.bindings import AccountBindings
 from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
 from docgraph.auth.cookies.remove import CookieRemover
@@ -34,9 +34,8 @@ from docgraph.auth.mechanisms.identity import IdentityMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.auth.roles import RolesService
-from docgraph.auth.tokens.advice import ClaimsAdvisor
-from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
-from docgraph.auth.tokens.jwt import JwtTokens
+from docgraph.auth.tokens.claim_warnings import ClaimsAdvisor
+from docgraph.auth.tokens.jwt_manager import JwtTokens
 from docgraph.auth.tokens.random import RandomTokens
 from docgraph.auth.tokens.revocation_watch import (
     RevocationsGate,
@@ -44,16 +43,17 @@ from docgraph.auth.tokens.revocation_watch import (
     RevocationsWatcher,
 )
 from docgraph.auth.tokens.service import TokenService
-from docgraph.auth.users.changes import (
+from docgraph.auth.tokens.token_headers import TokenHeaders, TokenHeadersOnRefusal
+from docgraph.auth.users.costs import PasswordCosts
+from docgraph.auth.users.first import FirstUser
+from docgraph.auth.users.user_writes import (
     AffectedUsers,
     PasswordHasher,
     PasswordStripper,
     UserChangeNotifier,
 )
-from docgraph.auth.users.costs import PasswordCosts
-from docgraph.auth.users.first import FirstUser
 from docgraph.console.service import ConsoleService
-from docgraph.events.streams import EventStreamsProvider
+from docgraph.events.service import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
     AppsInitializer,
@@ -61,10 +61,14 @@ from docgraph.graphql.apps.cache_plugins import (
     AppsUpdater,
 )
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
+from docgraph.graphql.apps.definition_writes import (
+    DefinitionChecker,
+    DefinitionNotifier,
+    DefinitionReader,
+)
 from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
-from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
-from docgraph.mcp.metadata import McpChallenge, McpMetadata
+from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
@@ -83,20 +87,20 @@ from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
 from docgraph.store import ClientProvider
-from docgraph.tools.service import ToolsService
+from docgraph.workbench.service import ToolsService
 
 __all__ = ["BUILTIN"]
 
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins
     ClientProvider,
-    # who is calling: mechanisms
+    # authentication: mechanisms
     TokenBasicMechanism,
     BasicMechanism,
     DigestMechanism,
     JwtMechanism,
     IdentityMechanism,
-    # who is calling: realms, and what guards them
+    # authentication: realms, and what guards them
     DatabaseRealm,
     FileRealm,
     FirstUser,
@@ -108,7 +112,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     LoginGuard,
     FailedLogins,
     SuccessfulLogins,
-    # who is calling: tokens and cookies
+    # authentication: tokens and cookies
     RandomTokens,
     JwtTokens,
     TokenService,
@@ -125,7 +129,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     CookieSetter,
     CookieRemover,
     RolesService,
-    # may they
+    # authorization
     ACLRegistryProvider,
     ACLRegistryVetoer,
     ACLRegistryAllower,
@@ -146,7 +150,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     WriteFilter,
     RequestMerger,
     ResponseProjector,
-    ImaginationProvider,
+    DryRunProvider,
     DefinitionLimits,
     AccessExplain,
     # GraphQL apps
@@ -161,7 +165,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DefinitionHistorian,
     DefinitionReader,
     HistoryKeeper,
-    # agents
+    # MCP, for agents
     McpService,
     McpMetadata,
     McpChallenge,

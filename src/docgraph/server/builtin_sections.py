@@ -1,4 +1,4 @@
-"""The sections of the configuration that are ours: each package declares its own, all stand here.
+"""Built-in sections of the configuration; each package declares its own.
 
 Their order is the order of the template, of `docgraph config show` and of the reference page.
 """
@@ -37,11 +37,11 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.batch.sections import Batch
-from docgraph.server.limits.sections import CallerLimits
+from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
-from docgraph.tools.sections import Tools
+from docgraph.workbench.sections import Tools
 
 __all__ = ["SECTIONS"]
 

@@ -1,7 +1,7 @@
-"""Content coding of answers: gzip, or deflate, as the caller accepts it.
+"""Compression of responses (content coding): gzip or deflate, as the caller accepts it.
 
-The level is a cheap one: JSON shrinks five times at it, and more effort costs requests. What would
-hold the event loop for longer than a millisecond or two is compressed in a thread.
+The level is a cheap one: JSON shrinks to a fifth, and more effort would slow requests. Content that
+would block the event loop for longer than a millisecond or two is compressed in a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     "is_compressible",
 ]
 
-SMALLEST = 1024  # below it the answer fits a packet anyway
+SMALLEST = 1024  # smaller responses fit in a packet anyway
 LARGE = 128 * 1024  # about two milliseconds of compression
 
 _LEVEL = 1
@@ -34,7 +34,7 @@ _COMPRESSIBLE = frozenset(
 
 @lru_cache(maxsize=256)
 def choose_encoding(accept_encoding: str) -> str | None:
-    """The best coding that `Accept-Encoding` admits and we have (RFC 9110 12.5.3)."""
+    """Return the best supported coding that `Accept-Encoding` permits (RFC 9110 12.5.3)."""
     weights = dict(parse_weight(item) for item in accept_encoding.split(","))
     others = weights.get("*", 0.0)
     offers = {
@@ -46,14 +46,14 @@ def choose_encoding(accept_encoding: str) -> str | None:
 
 
 def check_accepts_compression(accept_encoding: str | None) -> None:
-    """`core.force-gzip-encoding`: callers that do not accept compression are turned away."""
+    """Reject callers that do not accept compression (`core.force-gzip-encoding`)."""
     if accept_encoding is None or choose_encoding(accept_encoding) is None:
         raise RequestError("Accept-Encoding header must include gzip or deflate")
 
 
 @lru_cache(maxsize=64)
 def is_compressible(media_type: str) -> bool:
-    """Whether a type gains by it; server-sent events must not wait in a buffer."""
+    """Return whether compressing the type helps; server-sent events must not be buffered."""
     kind = media_type.split(";", 1)[0].strip().lower()
     if kind == "text/event-stream":
         return False
@@ -61,13 +61,13 @@ def is_compressible(media_type: str) -> bool:
 
 
 def compress(content: bytes, encoding: str) -> bytes:
-    """The content in that coding."""
+    """Return the content in that coding."""
     coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
     return coder.compress(content) + coder.flush()
 
 
 async def compress_chunks(chunks: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """The same for a stream: what went in has come out before the next chunk is asked for."""
+    """Compress a stream; each chunk is flushed before the next one is requested."""
     coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
     async for chunk in chunks:
         yield coder.compress(chunk) + coder.flush(zlib.Z_SYNC_FLUSH)

@@ -1,12 +1,12 @@
-"""CORS: which pages of other origins may read our answers, and with whose credentials.
+"""CORS: which pages of other origins may read responses, and whether with credentials.
 
     allow-origins   Origin of the request   answer
     empty           any or none             `*`, never credentials
     a list          on the list             that origin, credentials, `Vary: Origin`
     a list          not on it, or none      nothing, `Vary: Origin`
 
-An origin is compared as a whole: no suffix, prefix or pattern can be tricked. One that is listed in
-another spelling than that of browsers (`https://App.example:443`) counts in theirs, too.
+An origin is compared as a whole: no suffix, prefix or pattern can be tricked. A listed origin that
+browsers spell differently (`https://App.example:443`) matches their spelling, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from docgraph.exchange import Headers
-from docgraph.exchange.pages import spell_origin
+from docgraph.exchange.origin import spell_origin
 from docgraph.server.fields import render_field
 
 __all__ = ["CorsPolicy", "preflight_headers"]
@@ -31,7 +31,7 @@ _ACCEPTED = (
 
 
 class CorsPolicy:
-    """The headers of every response, made once per origin."""
+    """The CORS headers of every response, built once per origin."""
 
     def __init__(self, allow_origins: Sequence[str] = ()) -> None:
         exposed = ("Access-Control-Expose-Headers", _EXPOSED)
@@ -51,7 +51,7 @@ class CorsPolicy:
         )
 
     def find_lines(self, headers: Headers) -> list[bytes]:
-        """The lines for a request with these headers; the list is shared: do not change it."""
+        """Return the lines for a request with these headers; do not change the shared list."""
         if not self._listed:
             return self._others
         return self._listed.get(headers.get("origin"), self._others)
@@ -62,7 +62,7 @@ def _render(*fields: tuple[str, str]) -> list[bytes]:
 
 
 def preflight_headers(methods: Sequence[str], headers: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """What a preflight asks: the methods, and the request headers beside the usual ones."""
+    """Return the headers of a preflight: methods, and request headers besides the usual ones."""
     accepted = ", ".join((_ACCEPTED, *headers)) if headers else _ACCEPTED
     return [
         ("Access-Control-Allow-Methods", ", ".join(methods)),

@@ -1,4 +1,4 @@
-"""Header fields on the wire: names in their usual capitals, values that cannot break out."""
+"""Header fields on the wire: names in canonical case, values without line breaks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _SPELLINGS = {"etag": "ETag", "www-authenticate": "WWW-Authenticate", "te": "TE"
 
 
 class FieldName(NamedTuple):
-    """A name in lower case, to compare it, and the beginning of its line."""
+    """A name in lower case, for comparison, and the beginning of its line."""
 
     lower: str
     prefix: bytes
 
 
-@lru_cache(maxsize=1024)  # the same few names stand in every response
+@lru_cache(maxsize=1024)  # every response has the same few names
 def read_name(name: str) -> FieldName:
-    """A name as it is written on the wire: capitals stay, one without any gets the usual ones."""
+    """Return a name as it is sent: capitals stay, a lower-case name gets the usual ones."""
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"{name!r} cannot be the name of a response header")
     lower = name.lower()
@@ -41,9 +41,9 @@ def read_name(name: str) -> FieldName:
 
 
 def render_field(name: str, value: str) -> bytes:
-    """The line of one field.
+    """Render the line of one field.
 
-    A line break in a value would let its author write headers, or a second response.
+    A line break in a value would allow header injection, or a second response (response splitting).
     """
     if _UNSAFE.search(value):
         raise ValueError(f"the value of the response header {name} has unsafe characters")
@@ -51,5 +51,5 @@ def render_field(name: str, value: str) -> bytes:
 
 
 def render_raw_field(name: bytes, value: bytes) -> bytes:
-    """The same for a field in bytes, as other applications give them."""
+    """Render a field in bytes, as other applications supply them."""
     return render_field(name.decode("latin-1"), value.decode("latin-1"))

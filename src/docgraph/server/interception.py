@@ -1,4 +1,4 @@
-"""Runs the interceptors of a point, in their order."""
+"""Run the interceptors of a point, in order of priority."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Interception"]
 
 
 class Interception:
-    """The interceptors by their points."""
+    """The interceptors by point."""
 
     def __init__(self, interceptors: Mapping[Point, Sequence[Interceptor]]) -> None:
         self._interceptors = interceptors
 
     async def run(self, point: Point, exchange: Exchange) -> Answer | None:
-        """The answer that ends the walk down, if there is one; at `response` the one to be sent."""
+        """Return the answer that ends the request early, if any; at `response` the one to send."""
         for interceptor in self._interceptors[point]:
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
@@ -30,8 +30,8 @@ class Interception:
                     check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
 
-    async def refuse(self, exchange: Exchange, error: DocgraphError) -> None:
-        """Raise it, when those who follow failed logins have heard of it."""
-        if not exchange.is_renewal:  # a session that has ended is no failed login
+    async def reject(self, exchange: Exchange, error: DocgraphError) -> None:
+        """Raise the error, after the interceptors of failed logins have run."""
+        if not exchange.is_renewal:  # an expired session is no failed login
             await self.run(Point.AFTER_FAILED_AUTH, exchange)
         raise error

@@ -1,7 +1,7 @@
-"""The rights that docgraph needs at the database for its own collections, by the configuration.
+"""Database privileges that docgraph needs for its own collections, by configuration.
 
-What requests need beyond them depends on the apps and on who may write: it is told when the first
-one fails. `docs/how-to/use-your-own-mongodb.md` explains them; a test holds both together.
+Further privileges depend on the apps and on which callers may write: the first failing request
+reports them. `docs/how-to/use-your-own-mongodb.md` explains them; a test compares both.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _WHO_SERVES = "which instance serves what"
 
 
 def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
-    """One right for each purpose and place."""
+    """Return one privilege for each purpose and place."""
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
     own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
     noted = dict.fromkeys(right.db for right in own)
     if config.get(Mongo).enabled:
-        noted[apps.db] = None  # the version of what the REST API remembers
+        noted[apps.db] = None  # the version of data that the REST API caches
     return (*own, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 

@@ -1,11 +1,11 @@
-"""The request, top to bottom; the only place where the stages meet.
+"""Request pipeline: the stages of a request, from routing to the response.
 
     1 route 2 authenticate 3 parse 4 authorize 5 interceptors 6 service 7 interceptors 8 respond
 
-Limits for callers are asked before stage 2 by address, and after it by user. An unknown caller
-learns nothing before stage 4: only callers with the permission see whether a path, a method or an
-app exists (decision 21), and what of their request cannot be read. Rules judge the request as its
-service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
+Rate limits by address are checked before stage 2, those by user after it. A caller who is not
+authenticated learns nothing before stage 4: only callers with the permission see whether a path, a
+method or an app exists (decision 21), and why their request is invalid. Rules evaluate the request
+as its service has parsed it. Stage 8 is `respond.py`; it handles errors as well.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docgraph.access.authorize import Authorization
-from docgraph.auth.authenticate import Authenticator
+from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
-from docgraph.exchange.pages import Pages
+from docgraph.exchange.origin import OriginPolicy
 from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
-from docgraph.server.bounds import Bounds
+from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
-from docgraph.server.limits.limiter import Limiter
+from docgraph.server.rate_limits.limiter import Limiter
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
@@ -32,20 +32,20 @@ __all__ = ["Pipeline"]
 
 @dataclass(slots=True, eq=False)
 class Pipeline:
-    """Walks a request down to its service and the answer up again. Never raises."""
+    """Runs the stages of a request and returns its answer. Never raises."""
 
     _routes: Routes
-    _authenticator: Authenticator
+    _authenticator: AuthenticateStage
     _authorization: Authorization
     _interception: Interception
     _parser: Parser
     _offload: Offload
-    _pages: Pages
-    _bounds: Bounds
+    _pages: OriginPolicy
+    _bounds: RequestDeadlines
     _limiter: Limiter | None
 
     async def answer(self, exchange: Exchange) -> Answer:
-        """The answer, whatever happens on the way."""
+        """Return the answer, or the response to any error."""
         route = self._routes.find(exchange.request)
         try:
             answer = await self._walk(exchange, route)
@@ -68,7 +68,7 @@ class Pipeline:
         return await self._interception.run(Point.RESPONSE, exchange) or exchange.answer
 
     async def _descend(self, exchange: Exchange, route: Route | None) -> Answer | None:
-        """Stages 2 to 5; an answer where an interceptor has one."""
+        """Run stages 2 to 5; returns an answer if an interceptor supplies one."""
         self._prepare(exchange, route)
         if self._limiter is not None:
             self._limiter.receive(exchange, route)
@@ -79,7 +79,7 @@ class Pipeline:
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(self, exchange: Exchange) -> Exchange:
-        """The same request, judged as if it came now; raises what would refuse it."""
+        """Authorize the same request again with current permissions; raises its rejection."""
         again = Exchange(exchange.request, exchange.id, is_renewal=True)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
@@ -87,19 +87,19 @@ class Pipeline:
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
-        """A request of a batch, whose caller is known, up to its service; None: go on to that."""
+        """Run a batch entry, whose caller is authenticated, up to its service; None: continue."""
         return await self._descend(exchange, self._routes.find(exchange.request))
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
-        """Its answer; raises why there is none."""
+        """Return the entry's answer; raises its error."""
         return await serve(exchange, self._routes.find(exchange.request))
 
     async def finish_entry(self, exchange: Exchange) -> Answer | None:
-        """Its answer as interceptors leave it."""
+        """Return the entry's answer after the interceptors."""
         return await self._interception.run(Point.RESPONSE, exchange)
 
     async def _examine(self, exchange: Exchange, route: Route | None) -> None:
-        """Stages 2 to 4, in which nothing is answered yet."""
+        """Run stages 2 to 4, which answer nothing yet."""
         with self._bounds.examining(exchange):
             with self._bounds.asking_who(route):
                 await self._identify(exchange)
@@ -114,32 +114,32 @@ class Pipeline:
         if route is not None:
             exchange.service = route.service.name
             exchange.route = route.prefix
-        if not exchange.is_entry:  # those have the time, and the reading, of their batch
+        if not exchange.is_entry:  # entries have the deadline and the limits of their batch
             if route is not None:
                 exchange.request.body_limit = route.service.max_body_size
             exchange.request.parser = self._parser
             exchange.deadline = self._bounds.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
-        """Stage 2: who is calling."""
+        """Run stage 2: authentication."""
         if exchange.request.method == "OPTIONS" or exchange.is_entry:
             return
         authentication = await self._authenticator.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:
-            await self._interception.refuse(exchange, self._authenticator.challenge(exchange))
+            await self._interception.reject(exchange, self._authenticator.challenge(exchange))
 
     async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
-        """Stage 4: may they."""
+        """Run stage 4: authorization."""
         veto = await self._authorization.find_veto(exchange)
         if veto is not None:
             emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
-            await self._interception.refuse(exchange, Forbidden(veto.reason))
+            await self._interception.reject(exchange, Forbidden(veto.reason))
         decision = await self._authorization.find_approval(exchange, secured=secured)
         if decision.allowed:
             exchange.permission = decision.permission
             return
         if exchange.account is None:
-            await self._interception.refuse(exchange, self._authenticator.challenge(exchange))
+            await self._interception.reject(exchange, self._authenticator.challenge(exchange))
         emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
-        await self._interception.refuse(exchange, Forbidden(decision.reason))
+        await self._interception.reject(exchange, Forbidden(decision.reason))

@@ -1,9 +1,9 @@
-"""Methods of plugins that are plain functions where the kind has `async` ones: they may block.
+"""Run blocking plugin methods in threads: plain functions where the kind has `async` ones.
 
-So they run in threads and never hold up the event loop. Services have a lane of their own: however
-many of their requests block, authenticators and interceptors of plugins find a thread. A request
-that a blocking service handles counts in that lane, and no longer among the requests in flight:
-otherwise a few hundred slow ones would keep all others out.
+They never block the event loop. Services have their own lane: however many of their requests block,
+authenticators and interceptors of plugins find a thread. A request of a blocking service counts in
+that lane, and no longer among the requests in flight: otherwise a few hundred slow requests would
+block all others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AWAITED: Final = {
 
 
 def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) -> None:
-    """Let everything that is awaited of these plugins be awaitable."""
+    """Make all methods of these plugins that are awaited awaitable."""
     for plugin in plugins:
         for name in _AWAITED[plugin.kind]:
             method = getattr(plugin, name)

@@ -1,6 +1,6 @@
-"""From a tree to a configuration that can be served: plugins found, every section decoded.
+"""Prepare a configuration: find the plugins, decode and validate every section.
 
-All mistakes come at once, wherever they were made.
+All mistakes are reported together.
 """
 
 from __future__ import annotations
@@ -9,53 +9,71 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docgraph.access.registry import ACLRegistryAllower
-from docgraph.config import Decoded, PluginConfig, Section, Sources, Tree, decode, load, peek
+from docgraph.access.acl_registry import ACLRegistryAllower
+from docgraph.config import (
+    ConfigSources,
+    ConfigTree,
+    Decoded,
+    PluginConfig,
+    Section,
+    decode,
+    load,
+    peek,
+)
 from docgraph.exchange import ConfigError, Problem
-from docgraph.plugins import Found, discover, is_enabled
+from docgraph.plugins import FoundPlugin, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
 from docgraph.runtime.sections import Core
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.builtin_sections import SECTIONS
 
-__all__ = ["Prepared", "find_plugins", "load_tree", "prepare", "require_allower", "sections_of"]
+__all__ = [
+    "LoadedConfiguration",
+    "find_plugins",
+    "load_tree",
+    "prepare",
+    "require_allower",
+    "sections_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The configuration, decoded, and the plugins there are."""
+class LoadedConfiguration:
+    """The decoded configuration, and the available plugins."""
 
-    tree: Tree
+    tree: ConfigTree
     config: Decoded
-    found: tuple[Found, ...]
+    found: tuple[FoundPlugin, ...]
 
 
-def load_tree(sources: Sources) -> Tree:
-    """What all sources say of our sections and of those of plugins."""
+def load_tree(sources: ConfigSources) -> ConfigTree:
+    """Load the options of all sources, for our sections and those of plugins."""
     return load(sources, SECTIONS)
 
 
-def prepare(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> Prepared:
-    """Find the plugins, which bring sections of their own, and decode every section strictly."""
+def prepare(tree: ConfigTree, builtin: Sequence[type[Plugin]] = BUILTIN) -> LoadedConfiguration:
+    """Find the plugins, which declare their own sections, and decode every section strictly."""
     found = find_plugins(tree, builtin)
     unavailable = tuple(_find_unavailable(tree, {one.name for one in found}))
     tree = replace(tree, problems=(*tree.problems, *unavailable))
-    return Prepared(tree, decode(tree, sections_of(found)), found)
+    return LoadedConfiguration(tree, decode(tree, sections_of(found)), found)
 
 
-def find_plugins(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> tuple[Found, ...]:
-    """The built-in plugins, those of installed packages, and those of the plugins directory."""
+def find_plugins(
+    tree: ConfigTree, builtin: Sequence[type[Plugin]] = BUILTIN
+) -> tuple[FoundPlugin, ...]:
+    """Return the built-in plugins, and those of installed packages and the plugins directory."""
     return discover(builtin, Path(peek(tree, Core).plugins_directory))
 
 
-def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:
-    """Every section there is: ours, and those that plugins bring along."""
+def sections_of(found: Sequence[FoundPlugin]) -> dict[str, type[Section]]:
+    """Return every section: ours, and those that plugins declare."""
     own = {one.name: one.section for one in found if one.name not in SECTIONS}
     return {**SECTIONS, **own}
 
 
-def require_allower(prepared: Prepared) -> None:
-    """A server without an allower would refuse every request, and is not started."""
+def require_allower(prepared: LoadedConfiguration) -> None:
+    """Reject a configuration without an allower: it would deny every request."""
     if any(_is_allower(one, prepared) for one in prepared.found):
         return
     raise ConfigError(
@@ -70,8 +88,8 @@ def require_allower(prepared: Prepared) -> None:
     )
 
 
-def _is_allower(one: Found, prepared: Prepared) -> bool:
-    """The registry counts where a plugin from outside could register with it."""
+def _is_allower(one: FoundPlugin, prepared: LoadedConfiguration) -> bool:
+    """Return whether it is an allower; the registry counts if a plugin could register with it."""
     if one.plugin is ACLRegistryAllower and all(x.plugin in BUILTIN for x in prepared.found):
         return False
     return (
@@ -81,8 +99,8 @@ def _is_allower(one: Found, prepared: Prepared) -> bool:
     )
 
 
-def _find_unavailable(tree: Tree, names: Collection[str]) -> Iterator[Problem]:
-    """Asking for something that is not there must not pass for having it: fail closed."""
+def _find_unavailable(tree: ConfigTree, names: Collection[str]) -> Iterator[Problem]:
+    """Yield requested plugins that are not available: fail closed."""
     for name, section in SECTIONS.items():
         if not issubclass(section, PluginConfig) or name in names:
             continue

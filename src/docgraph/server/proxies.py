@@ -1,4 +1,4 @@
-"""Who is really calling: `X-Forwarded-*` is believed from `core.trusted-proxies` only."""
+"""Trusted proxies: the caller's address from `X-Forwarded-*` (`core.trusted-proxies` only)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["TrustedProxies"]
 
 Address = tuple[str, int]
 
-# Some proxies name WebSockets by their own schemes; which protocol it is, the handshake says.
+# Some proxies send the schemes ws and wss for WebSockets; the handshake determines the protocol.
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 
 
 class TrustedProxies:
-    """The addresses and networks whose word counts."""
+    """The trusted addresses and networks."""
 
     def __init__(self, proxies: Sequence[str]) -> None:
         self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
-        self.trusts = lru_cache(maxsize=1024)(self._contains)  # whether an address is one of them
+        self.trusts = lru_cache(maxsize=1024)(self._contains)  # whether an address is trusted
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -29,7 +29,7 @@ class TrustedProxies:
     def resolve(
         self, peer: Address | None, scheme: str, headers: Headers
     ) -> tuple[Address | None, str]:
-        """The caller's address and scheme, as far as trusted hops tell it."""
+        """Return the caller's address and scheme, as trusted hops report them."""
         if not self._networks or peer is None or not self.trusts(peer[0]):
             return peer, scheme
         claimed = headers.get_list("x-forwarded-proto")
@@ -38,13 +38,13 @@ class TrustedProxies:
         return self._find_caller(headers) or peer, scheme
 
     def find_host(self, peer: Address | None, headers: Headers) -> str | None:
-        """The host that the first proxy was asked for, if a trusted one says so."""
+        """Return the host that the first proxy received, if a trusted one reports it."""
         if not self._networks or peer is None or not self.trusts(peer[0]):
             return None
         return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
 
     def _find_caller(self, headers: Headers) -> Address | None:
-        """The right-most hop that is not ours; what stands left of it anybody may have written."""
+        """Return the right-most hop that is not trusted; clients can forge those left of it."""
         hops = [hop for field in headers.get_list("x-forwarded-for") for hop in field.split(",")]
         caller = None
         for hop in reversed(hops):
@@ -66,7 +66,7 @@ class TrustedProxies:
 
 
 def _parse_hop(hop: str) -> str | None:
-    """The address in `1.2.3.4`, `1.2.3.4:5678`, `::1` or `[::1]:5678`; None for anything else."""
+    """Return the address in `1.2.3.4`, `1.2.3.4:5678`, `::1` or `[::1]:5678`; None otherwise."""
     if hop.startswith("["):
         hop = hop[1:].partition("]")[0]
     elif hop.count(":") == 1:

@@ -1,4 +1,4 @@
-"""The one place where an error becomes a body: in the format of its service, or as a page."""
+"""Render errors: an error becomes a body in the format of its service, or a page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import orjson
 from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.markup import MEDIA_TYPE
+from docgraph.server.pages.error_page import build_refusal_page
 from docgraph.server.pages.navigation import is_navigation
-from docgraph.server.pages.refusal import build_refusal_page
 from docgraph.server.respond import phrase_of
 
 __all__ = ["build_error_body", "render_refusal"]
@@ -19,7 +19,7 @@ __all__ = ["build_error_body", "render_refusal"]
 def render_refusal(
     error: DocgraphError, exchange: Exchange, own: Body | None = None, console: str | None = None
 ) -> Body:
-    """The answer to a request that is refused; `own` is it in the shape of the service asked.
+    """Return the response to a rejected request; `own` is the body in the service's format.
 
     `console` is the path of the page in which people can do what was tried.
     """
@@ -30,7 +30,7 @@ def render_refusal(
 
 
 def build_error_body(error: DocgraphError) -> Body:
-    """The general shape of an error; 401 and 403 have no body."""
+    """Build the general format of an error; 401 and 403 have no body."""
     headers = list(error.headers)
     if isinstance(error, Unauthenticated | Forbidden):
         return Body(error.status, headers=headers)

@@ -1,8 +1,8 @@
-"""Stage 8: an answer becomes a status, header fields and bytes.
+"""Stage 8: turn an answer into a status, header fields and bytes.
 
-What every response has is added here and nowhere else: length, type with its charset, request id,
-CORS, `nosniff`, `Cross-Origin-Resource-Policy`, `no-store` for known callers, compression. What
-errors look like is decided in `refusals.py`.
+Only this module adds what every response has: length, type with its charset, request id, CORS,
+`nosniff`, `Cross-Origin-Resource-Policy`, `no-store` for authenticated users, compression.
+`refusals.py` decides the format of errors.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = ["Head", "Offload", "Responder", "phrase_of"]
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
 _NOSNIFF = b"X-Content-Type-Options: nosniff\r\n"
-# Scripts, images and the like of other origins get nothing; requests by CORS are none of those.
+# Scripts, images and the like of other origins get nothing; CORS requests are not affected.
 _SAME_ORIGIN = b"Cross-Origin-Resource-Policy: same-origin\r\n"
 _NO_STORE = b"Cache-Control: no-store\r\n"
 _VARY_ENCODING = ("Vary", "Accept-Encoding")
 _BODILESS = frozenset((204, 304))  # and no length either: RFC 9110 8.6
 _EVENTS = "text/event-stream"
-_FRAMING = frozenset(("content-length", "transfer-encoding"))  # ours to say
+_FRAMING = frozenset(("content-length", "transfer-encoding"))  # the server sets them
 
 
 @lru_cache(maxsize=128)
 def phrase_of(status: int) -> str:
-    """The standard reason phrase; empty for a status that has none."""
+    """Return the standard reason phrase; empty for a status that has none."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -50,22 +50,22 @@ def phrase_of(status: int) -> str:
 
 @dataclass(slots=True)  # not frozen: that costs a microsecond per request
 class Head:
-    """A status and the header lines of a response, but those that the connection decides about.
+    """A status and the header lines of a response, except those that the connection adds.
 
-    `length` are the bytes that follow, None where that is not known.
+    `length` is the number of bytes that follow, None if unknown.
     """
 
     status: int
     lines: list[bytes]
     length: int | None = None
     closes: bool = False  # the connection ends with this response
-    is_endless: bool = False  # events: whoever waits for their end waits for ever
+    is_endless: bool = False  # events: the response has no end to wait for
 
 
 class Responder:
-    """Holds what is the same for all responses of this process.
+    """Renders responses; has the parts that all responses of this process share.
 
-    `trace` are the lines of the request id, and of tracing headers that go back.
+    `trace` are the lines of the request id, and of tracing headers that are returned.
     """
 
     def __init__(self, cors: CorsPolicy, offload: Offload) -> None:
@@ -73,7 +73,7 @@ class Responder:
         self._offload = offload
 
     async def encode(self, body: Body, exchange: Exchange) -> Body:
-        """A long answer in the coding that the caller accepts, if it gains by it."""
+        """Compress a long answer with a coding that the caller accepts, if that helps."""
         encoded = any(name.lower() == "content-encoding" for name, _ in body.headers)
         if encoded or body.media_type is None or not is_compressible(body.media_type):
             return body
@@ -88,13 +88,13 @@ class Responder:
                     else await self._offload(compress, content, encoding)
                 )
             except Overloaded:
-                pass  # the threads are busy: bytes cost less than waiting
+                pass  # the threads are busy: sending more bytes costs less than waiting
             else:
                 headers.append(("Content-Encoding", encoding))
         return replace(body, content=content, headers=headers)
 
     def render_body(self, body: Body, exchange: Exchange, trace: list[bytes]) -> tuple[Head, bytes]:
-        """A complete answer; for HEAD the content is left away but its length stays."""
+        """Render a complete answer; for HEAD without the content but with its length."""
         head, content = self._render(body, exchange, trace), body.content
         if body.media_type is not None and content:
             head.lines.append(_content_type(body.media_type))
@@ -107,7 +107,7 @@ class Responder:
     def render_stream(
         self, stream: Stream, exchange: Exchange, trace: list[bytes]
     ) -> tuple[Head, AsyncIterator[bytes]]:
-        """An answer of unknown length."""
+        """Render an answer of unknown length."""
         head, chunks = self._render(stream, exchange, trace), pass_bytes(stream.chunks)
         if stream.media_type is not None:
             head.lines.append(_content_type(stream.media_type))
@@ -121,7 +121,7 @@ class Responder:
         return head, chunks
 
     def render_upgrade(self, answer: Upgrade, exchange: Exchange, trace: list[bytes]) -> Head:
-        """What a handshake says beside the handshake itself."""
+        """Render the headers of a handshake response, without those of the handshake itself."""
         return self._render(answer, exchange, trace)
 
     def render_foreign(
@@ -132,7 +132,7 @@ class Responder:
         exchange: Exchange,
         trace: list[bytes],
     ) -> Head:
-        """The head of another application, with what all responses have where it says nothing."""
+        """Render the head of another application, with missing common headers added."""
         head = self._render(answer, exchange, trace)
         given = {name.lower() for name, _ in headers}
         head.status = status
@@ -150,7 +150,7 @@ class Responder:
         return head
 
     def _render(self, answer: Answer, exchange: Exchange, trace: list[bytes]) -> Head:
-        """What all responses have, and the fields that the answer brings."""
+        """Render the headers that all responses have, and those of the answer."""
         lines = [_NOSNIFF, *self._cors.find_lines(exchange.request.headers), *trace]
         head = Head(answer.status, lines)
         is_cached = is_shared = False
@@ -177,7 +177,7 @@ def _name_of(line: bytes) -> bytes:
 
 @lru_cache(maxsize=128)
 def _content_type(media_type: str) -> bytes:
-    """The line of the type, with the charset that all our texts have."""
+    """Return the line of the type, with the charset of all our texts."""
     kind = media_type.lower()
     textual = kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))
     if textual and ";" not in kind:

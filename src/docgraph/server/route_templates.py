@@ -1,4 +1,4 @@
-"""The path of a request as a template, for spans: few of them, and nothing that a caller wrote."""
+"""Route templates for tracing spans: a small set, without any text that a caller wrote."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PLACES: Final = {
 
 
 def describe_route(exchange: Exchange) -> str:
-    """Where the service is bound, and what stands behind it by its kind; empty for no service.
+    """Return the path of the service, and the kind of the rest; empty for no service.
 
-    Paths of the REST API are shown as if nothing were mounted elsewhere: how many segments of a
-    mount are names of databases is a question of the configuration.
+    Paths of the REST API are shown as if nothing were mounted elsewhere: the configuration decides
+    how many segments of a mount are names of databases.
     """
     prefix = exchange.route
     if prefix is None:

@@ -1,4 +1,4 @@
-"""Path → service: the longest bound prefix of whole segments wins; `/` may be a page besides."""
+"""Routing: the longest bound prefix of whole segments wins; `/` may be a page besides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Route", "Routes", "bind", "bind_all", "takes_entries"]
 class Route:
     """A service, the path it is bound to, and whether callers need an allower for it.
 
-    `console` is the path of the page for people below which they find what is below `prefix`.
+    `console` is the path of the page where people find what is below `prefix`.
     """
 
     service: Service
@@ -28,24 +28,24 @@ class Route:
     console: tuple[str, ...] | None = None
 
     def find_page(self, request: Request) -> str | None:
-        """The path of the page in which people do what programs do at the path of this request."""
+        """Return the path of the page for people that corresponds to this request."""
         if self.console is None:
             return None
         return encode_path((*self.console, *request.segments[len(self.prefix) :]))
 
     @property
     def is_probe(self) -> bool:
-        """Whether its service says how the server is."""
+        """Whether its service answers health checks."""
         return getattr(self.service, "is_probe", False)
 
     @property
     def is_for_everybody(self) -> bool:
-        """Whether it answers the same to callers of whom nobody can say who they are."""
+        """Whether it answers the same to every caller, so that authentication is optional."""
         return not self.secured and getattr(self.service, "is_same_for_all", False)
 
 
 class Routes:
-    """A table of prefixes; a look-up costs one dictionary access per segment at most."""
+    """A table of prefixes; a lookup costs at most one dictionary access per segment."""
 
     def __init__(self, routes: Iterable[Route], front: Route | None = None) -> None:
         self._front = front
@@ -62,13 +62,13 @@ class Routes:
         self.match = lru_cache(maxsize=1024)(self._find)  # most requests are for few paths
 
     def find(self, request: Request) -> Route | None:
-        """The route that serves this request; browsers that look at `/` get the front page."""
+        """Return the route of this request; browsers that open `/` get the front page."""
         if not request.segments and self._front is not None and is_navigation(request):
             return self._front
         return self.match(request.segments)
 
     def _find(self, segments: tuple[str, ...]) -> Route | None:
-        """The route that serves this path."""
+        """Return the route of this path."""
         for length in range(min(len(segments), self._longest), -1, -1):
             route = self._table.get(segments[:length])
             if route is not None and (length == len(segments) or not route.service.exact):
@@ -80,17 +80,17 @@ class Routes:
 
 
 def takes_entries(route: Route | None) -> bool:
-    """Whether requests of a batch may go there."""
+    """Return whether batch entries may use the route."""
     return route is not None and getattr(route.service, "takes_entries", False) is True
 
 
 def bind(service: Service, config: object) -> Route:
-    """A service at the `uri` of its section, or at its own default."""
+    """Bind a service to the `uri` of its section, or to its own default."""
     return Route(service, bound_path(service, config), is_secured(service, config))
 
 
 def bind_all(services: Iterable[Service], sections: Mapping[str, object]) -> list[Route]:
-    """All services, each at its path; the apps know where the console asks them."""
+    """Bind all services to their paths; the apps know their page in the console."""
     routes = [bind(one, sections.get(one.name)) for one in services]
     console = next((one.prefix for one in routes if one.service.name == "console"), None)
     if console is None:

@@ -1,7 +1,6 @@
-"""How the outside reaches the instance: listeners and their limits.
+"""Configuration sections of the listeners and connection limits.
 
-The limits are those of a careful default: everything that a client can send is bounded in size,
-number and time.
+The defaults are cautious: everything that a client can send is limited in size, number and time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class HttpListener(Section, frozen=True):
     port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 8080
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """An instance that nobody can reach is a mistake."""
+        """Reject an instance without a listener."""
         if not self.enabled and view.knows(HttpsListener) and not view.on(HttpsListener):
             yield view.blame(
                 "/http-listener/enabled",
@@ -51,14 +50,14 @@ class HttpsListener(Section, frozen=True):
     certificate: Annotated[
         FilePath | None, Meta(description="PEM file with the certificate and its chain")
     ] = None
-    # The path is no secret, though its name says `key`.
+    # The path is no secret, though its name contains `key`.
     key: Annotated[
         FilePath | None,
         Meta(description="PEM file with the private key", extra={"secret": False}),
     ] = None
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """No TLS without certificate and key, and no two listeners at one address."""
+        """Require certificate and key for TLS, and different addresses for both listeners."""
         if not self.enabled:
             return
         for name in ("certificate", "key"):
@@ -190,12 +189,12 @@ class ConnectionOptions(Section, frozen=True):
     ] = 10_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """What holds for one is not more than what holds for all."""
+        """Check that the limit of one is not above the limit of all."""
         yield from view.compare(self, "max-header-size", "max-headers-size")
         yield from view.compare(self, "max-connections-per-address", "max-connections")
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Few connections are fewer still for requests."""
+        """Advise when few connections leave even fewer for requests."""
         for_probes = count_probe_connections(self.max_connections)
         if for_probes < _PROBE_CONNECTIONS:
             yield view.blame(
@@ -206,5 +205,5 @@ class ConnectionOptions(Section, frozen=True):
 
 
 def count_probe_connections(connections: int) -> int:
-    """How many of the connections answer health checks only: not more than half of them."""
+    """Return how many of the connections answer health checks only: at most half of them."""
     return min(_PROBE_CONNECTIONS, connections // 2)

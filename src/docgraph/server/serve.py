@@ -1,11 +1,11 @@
-"""What a service has a part in: parsing a request, serving it, rendering its errors."""
+"""Call the service of a request: parse, serve, render its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from uuid import uuid4
 
-from docgraph.auth.authenticate import Authenticator
+from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import (
     InternalError,
@@ -31,8 +31,8 @@ _SERVER_ERROR = 500
 
 
 def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
-    """Stage 3: what the service will carry out, or its refusal."""
-    if exchange.is_entry and not takes_entries(route):  # told to who may go there, as any refusal
+    """Run stage 3: return the parsed request, or its rejection."""
+    if exchange.is_entry and not takes_entries(route):  # rejected after authorization, as always
         return Parsed(RequestError("a batch takes requests for documents of the REST API only"))
     if route is None or exchange.request.method == "OPTIONS":
         return None
@@ -45,7 +45,7 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
 
 
 async def serve(exchange: Exchange, route: Route | None) -> Answer:
-    """Stage 6: the methods that every service answers alike, then the service itself."""
+    """Run stage 6: methods that are the same for every service, then the service itself."""
     if route is None:
         raise NotFound("nothing is served at this path")
     method, own = exchange.request.method, route.service.allowed_methods(exchange)
@@ -60,7 +60,7 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     if exchange.parsed is not None and exchange.parsed.refusal is not None:
         raise exchange.parsed.refusal
     if exchange.request.query_string:
-        _ = exchange.request.query  # its bounds hold where the service does not look at it, too
+        _ = exchange.request.query  # its limits apply even if the service does not read it
     return check_answer(await route.service.handle(exchange), route.service)
 
 
@@ -74,15 +74,15 @@ def _check_parsed(parsed: object, service: Service) -> Parsed | None:
 
 
 def _complete(methods: Sequence[str]) -> tuple[str, ...]:
-    """What a service takes; with GET also HEAD, and always OPTIONS."""
+    """Return the methods of a service; HEAD is added to GET, and OPTIONS always."""
     head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
     return (*methods, *head, "OPTIONS")
 
 
 def render(
-    error: BaseException, exchange: Exchange, route: Route | None, authenticator: Authenticator
+    error: BaseException, exchange: Exchange, route: Route | None, authenticator: AuthenticateStage
 ) -> Body:
-    """Any error as an answer, in the shape of the service that was asked."""
+    """Render any error as an answer, in the format of the service."""
     if isinstance(error, Unauthenticated) and not error.headers:
         fields, error = error.fields, authenticator.challenge(exchange)
         error.fields = fields
@@ -99,9 +99,9 @@ def render(
 
 
 def _report(error: DocgraphError, exchange: Exchange) -> None:
-    """A failure of the database: the log gets its own words, the caller an id to find them by.
+    """Report a database failure: details to the log, an id to the caller.
 
-    Also where a service tells it in words, and with a status, of its own.
+    Also when a service reports it with its own text and status.
     """
     cause = error.__cause__
     failure = error if isinstance(error, StoreError) else cause
@@ -114,9 +114,9 @@ def _report(error: DocgraphError, exchange: Exchange) -> None:
 
 
 def _release(error: DocgraphError) -> DocgraphError:
-    """The error without the frames it went through: they hold the request, which holds a refusal.
+    """Return the error without its traceback, whose frames refer to the request.
 
-    Such a circle, with all that was read, would wait for the garbage collector.
+    The request refers to the rejection: such a cycle would wait for the garbage collector.
     """
     error.__traceback__ = None
     if error.__cause__ is None:
@@ -125,7 +125,7 @@ def _release(error: DocgraphError) -> DocgraphError:
 
 
 def _hide(error: BaseException, exchange: Exchange) -> InternalError:
-    """A fault of ours: the log gets all of it, the caller an id to find it by."""
+    """Report an internal error: details to the log, an id to the caller."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
     return InternalError("the request could not be handled", details={"id": id})

@@ -1,4 +1,4 @@
-"""What the low level of the server takes from the configuration, in the units it works with.
+"""Settings of the HTTP server from the configuration, in the units it uses.
 
 `ServerSettings` groups the five sections; `Limits` are those of one worker process, in bytes and
 seconds, with "no limit" as infinity.
@@ -24,16 +24,16 @@ __all__ = ["Limits", "ServerSettings"]
 
 _S = TypeVar("_S", bound=Section)
 
-# A body may begin slowly (a phone waking its radio) before its rate counts.
+# A body may begin slowly (a phone on a mobile network) before its rate counts.
 _LONGEST_GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what clients may send, how long they may take and how many they may be.
+    """Limits on what clients may send, how long they may take and how many they may be.
 
-    `connections` is for the whole instance; `in_flight`, `queue`, the uploads (bodies on their
-    way) and what is unread are the share of one worker.
+    `connections` is for the whole instance; `in_flight`, `queue`, the uploads (bodies being
+    received) and the unread bytes are the share of one worker.
     """
 
     header_size: int
@@ -63,7 +63,7 @@ class Limits:
     def from_options(
         cls, options: ConnectionOptions, workers: int = 1, *, wait_ms: int = 0
     ) -> Limits:
-        """The limits of one of so many workers."""
+        """Build the limits of one of so many workers."""
         return cls(
             header_size=options.max_header_size,
             headers_size=options.max_headers_size,
@@ -91,32 +91,32 @@ class Limits:
 
     @property
     def probe_connections(self) -> int:
-        """How many of the connections answer health checks only."""
+        """The number of connections that answer health checks only."""
         return count_probe_connections(self.connections)
 
     @property
     def probe_connections_of_address(self) -> int:
-        """How many of those one address may have: a quarter, rounded up."""
+        """The number of those that one address may have: a quarter, rounded up."""
         return ceil(self.probe_connections / 4)
 
     @property
     def request_connections(self) -> int:
-        """How many of the connections answer any request."""
+        """The number of connections that answer any request."""
         return self.connections - self.probe_connections
 
     @property
     def connections_of_address(self) -> int:
-        """How many of those one address may have."""
+        """The number of those that one address may have."""
         return self.max_connections_of_address or ceil(self.connections / 2)
 
     @property
     def longest_stop(self) -> float:
-        """From the request to stop until the last request has to be over."""
+        """Seconds from the request to stop until the last request must have ended."""
         return self.stop_delay + self.stop_time
 
     @property
     def body_grace(self) -> float:
-        """How long a body may be slower than `body_rate`."""
+        """Seconds that a body may be slower than `body_rate`."""
         return min(_LONGEST_GRACE, self.body_time / 6)
 
 
@@ -132,7 +132,7 @@ class ServerSettings:
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Section]) -> ServerSettings:
-        """The sections by their names in the configuration; a missing one has its defaults."""
+        """Take the sections by their names in the configuration; a missing one has its defaults."""
         return cls(
             core=_pick(sections, Core),
             cors=_pick(sections, Cors),

@@ -1,20 +1,19 @@
-"""MongoDB: find, aggregate, write, watch, with checks and guards that cannot be skipped."""
+"""MongoDB access: find, aggregate, write, watch, with checks and guards that cannot be skipped."""
 
+from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.driver.client import Client
-from docgraph.store.guard.rows import Guard, Key, Rows
-from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
-from docgraph.store.opening import open_store
-from docgraph.store.provider import ClientProvider
+from docgraph.store.guard.shield import Guard, RevealKey, Rows
+from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
+from docgraph.store.provider import ClientProvider, open_store
 from docgraph.store.store import Store
-from docgraph.store.watch import ChangeEvents
 
 __all__ = [
     "ChangeEvents",
     "Client",
     "ClientProvider",
     "Guard",
-    "Key",
     "Policy",
+    "RevealKey",
     "Rows",
     "Store",
     "check_filter",

@@ -1,6 +1,6 @@
-"""Indexes, and the end of a database: what is done to the data as a whole, not to documents.
+"""Indexes and dropping a database: operations on the data as a whole, not on documents.
 
-Making and dropping a collection is a `Write`, so that interceptors see it; see `write.py`.
+Creating and dropping a collection is a `Write`, so that interceptors see it; see `write.py`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.exchange import Exchange
+from docgraph.store.driver.collection_uuid import pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_concern
-from docgraph.store.driver.observed import Observed
-from docgraph.store.driver.pinned import pinned
+from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.indexing import check_index, check_index_under
-from docgraph.store.guard.stages import check_filter
+from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
 
 __all__ = ["Administration"]
 
-_CEILING_MS = 3_600_000  # an index on a large collection takes its time
-_MOST_INDEXES = 1000
+_CEILING_MS = 3_600_000  # building an index on a large collection takes long
+_MAX_INDEXES = 1000
 _EVERY = "*"  # to the database this means all indexes
 
 
@@ -37,9 +37,9 @@ class Administration:
         self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
 
     async def list_indexes(self, db: str, collection: str, deadline: Deadline) -> list[Document]:
-        """The indexes as the database describes them."""
+        """Return the indexes as the database describes them."""
         check_namespace(db, collection)
-        command = {"listIndexes": collection, "cursor": {"batchSize": _MOST_INDEXES}}
+        command = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}
         return await self._commands.fetch(db, command, deadline)
 
     async def create_index(  # noqa: PLR0913 - the parts of an index
@@ -53,7 +53,7 @@ class Administration:
         exchange: Exchange,
         collection_id: bytes | None = None,
     ) -> bool:
-        """Make an index, in the collection of that id; False where the same one is there."""
+        """Create an index in the collection with this id; return False if the same index exists."""
         namespace = check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
         hidden = self._store.guard.unnamed(db, collection, exchange.account)
@@ -64,18 +64,18 @@ class Administration:
         index = {**options, "key": dict(keys), "name": name}
         command = {"createIndexes": collection, "indexes": [index]}
         reply = await self._run(db, command, collection_id)
-        before = reply.get("numIndexesBefore")  # not told by a router of shards
+        before = reply.get("numIndexesBefore")  # mongos does not return it
         return before is None or before != reply.get("numIndexesAfter")
 
     async def drop_index(self, db: str, collection: str, name: str) -> None:
-        """Remove an index; raises `NotFound` when there is none of that name."""
+        """Drop an index; raise `NotFound` if it does not exist."""
         check_namespace(db, collection)
         if name == _EVERY:
             raise NotFound("the index does not exist")
         await self._run(db, {"dropIndexes": collection, "index": name})
 
     async def drop_database(self, db: str) -> None:
-        """Remove the database with everything in it."""
+        """Drop the database with everything in it."""
         check_database(db)
         await self._run(db, {"dropDatabase": 1})
 

@@ -1,11 +1,11 @@
-"""Which databases and collections there are, without asking for it at every request.
+"""Catalog of databases and collections: cached existence, sizes and samples.
 
-That a collection exists is remembered until one is made or dropped on this instance (the generation
-`collections`), and for `ttl` seconds at most, since others may drop it, too. That one does not
-exist is never remembered: the next request asks again.
+The existence of a collection is cached until a collection is created or dropped on this instance
+(the generation `collections`), and for `ttl` seconds at most, since other programs may drop it. A
+missing collection is never cached: the next request asks again.
 
-The inventory is for those who look at data as a whole: kinds and sizes of collections, and a fair
-sample of their documents, with a bound in time, documents and bytes.
+The inventory is for tools that inspect the data as a whole: types and sizes of collections, and a
+fair sample of their documents, bounded in time, documents and bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from docgraph.exchange.errors import (
     StoreError,
     TimeLimitExceeded,
 )
-from docgraph.runtime import Generations
+from docgraph.runtime import Generations, LruDict
+from docgraph.store.driver.collection_uuid import FoundCollection, find_collection
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_preference
-from docgraph.store.driver.observed import Observed
-from docgraph.store.driver.pinned import FoundCollection, find_collection
 from docgraph.store.driver.portions import Take
+from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -40,14 +40,14 @@ T = TypeVar("T")
 
 _KEPT = 10_000
 _CEILING_MS = 60_000
-_MOST_COLLECTIONS: Final = 100_000
-_MOST_BYTES: Final = 16 << 20  # of a sample
-_PATIENCE_MS: Final = 3_000  # for the beginning of a collection that cannot be sampled in time
+_MAX_COLLECTIONS: Final = 100_000
+_MAX_BYTES: Final = 16 << 20  # of a sample
+_PATIENCE_MS: Final = 3_000  # for the first documents, if sampling takes too long
 _LOCAL: Final = Consistency(concern="local")
 
 
 class Catalog:
-    """The names of databases and collections, as this process knows them."""
+    """The names of databases and collections, cached by this process."""
 
     def __init__(self, store: Store, generations: Generations, *, ttl: float) -> None:
         self._client = store.client
@@ -55,14 +55,14 @@ class Catalog:
         self._generations = generations
         self._generation = -1
         self._ttl = ttl
-        self._known: dict[tuple[str, str], tuple[float, FoundCollection]] = {}
+        self._known: LruDict[tuple[str, str], tuple[float, FoundCollection]] = LruDict(_KEPT)
 
     async def find_collection(
         self, db: str, collection: str, deadline: Deadline, *, fresh: bool = False
     ) -> FoundCollection | None:
-        """The collection, or the view of that name; None when there is none.
+        """Return the collection or view with this name; None if it does not exist.
 
-        `fresh` asks the database in any case.
+        `fresh` bypasses the cache.
         """
         generation = self._generations.read("collections")
         if generation != self._generation:
@@ -77,32 +77,30 @@ class Catalog:
             db, "listCollections", partial(find_collection, self._client, *key), deadline
         )
         if found is None:
-            self._known.pop(key, None)
+            self._known.pop(key)
             return None
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        self._known[key] = (time.monotonic() + self._ttl, found)
+        self._known.put(key, (time.monotonic() + self._ttl, found))
         return found
 
     def forget(self, db: str, collection: str, id: bytes | None) -> None:
-        """Ask again, in all workers, where this one still believes in a collection that is gone."""
+        """Remove a dropped collection from the cache of all workers, if this one still has it."""
         known = self._known.get((db, collection))
         if known is None or known[1].id == id:
             self.announce()
 
     async def has_database(self, db: str, deadline: Deadline) -> bool:
-        """Whether the database exists: it does when it has a collection, if only ours."""
+        """Check if the database exists: it does if it has a collection, even an internal one."""
         check_database(db)
         return bool(await self._list(db, deadline))
 
     async def list_collections(self, db: str, deadline: Deadline) -> list[str]:
-        """The collections that people may see, sorted."""
+        """Return the names of the collections that callers can see, sorted."""
         check_database(db)
         names = await self._list(db, deadline)
         return sorted(name for name in names if not is_reserved_collection(name))
 
     async def list_databases(self, deadline: Deadline) -> list[str]:
-        """The databases that people may see, sorted."""
+        """Return the names of the databases that callers can see, sorted."""
         names = await self._run(
             "admin", "listDatabases", self._client.list_database_names, deadline
         )
@@ -111,9 +109,9 @@ class Catalog:
     async def estimate(
         self, db: str, collection: str, deadline: Deadline, consistency: Consistency | None = None
     ) -> int:
-        """About how many documents there are, from what the database keeps of itself anyway.
+        """Return the estimated number of documents, from the statistics of the database.
 
-        Of the consistency only the servers matter: there is nothing settled about an estimate.
+        Only the servers of the consistency matter: read concern has no meaning for an estimate.
         """
         check_namespace(db, collection)
         client, preference = self._client, None
@@ -124,7 +122,7 @@ class Catalog:
         return await self._run(db, "count", target.estimated_document_count, deadline)
 
     def announce(self) -> None:
-        """Make known to every worker that collections were made, dropped or described anew."""
+        """Notify every worker that collections were created, dropped or described again."""
         self._generations.bump("collections")
 
     async def _list(self, db: str, deadline: Deadline) -> list[str]:
@@ -144,7 +142,7 @@ class Catalog:
 class Listed:
     """A collection; `kind` is `collection`, `view` or `timeseries`.
 
-    `required` are the properties that its validator demands of every document.
+    `required` has the properties that its validator requires in every document.
     """
 
     name: str
@@ -154,42 +152,42 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """About how many documents there are, and how many bytes one has; None: nobody knows."""
+    """Estimated number of documents and bytes per document; None: not known."""
 
     documents: int | None = None
     bytes_each: int | None = None
 
 
 class Inventory:
-    """Looks at the collections of a database."""
+    """Inspects the collections of a database."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
 
     async def list_collections(self, db: str, deadline: Deadline) -> list[Listed]:
-        """All collections and views that the connection may see, by name."""
+        """Return all collections and views that the database user can see, by name."""
         check_database(db)
         command: Document = {
             "listCollections": 1,
             "authorizedCollections": True,
-            "cursor": {"batchSize": _MOST_COLLECTIONS},
+            "cursor": {"batchSize": _MAX_COLLECTIONS},
         }
         try:
             found = await self._commands.fetch(db, {**command}, deadline)
-        except StoreError:  # names need fewer rights
+        except StoreError:  # listing names needs fewer privileges
             found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
         return sorted(map(_read_listed, found), key=lambda one: one.name)
 
     async def measure(self, db: str, collection: str, deadline: Deadline) -> Measure:
-        """The size of a collection, from what the database keeps of itself."""
+        """Return the size of a collection, from the statistics of the database."""
         check_namespace(db, collection)
         stages: list[Document] = [{"$collStats": {"storageStats": {}}}]
         command: Document = {"aggregate": collection, "pipeline": stages, "cursor": {}}
         try:
             found = await self._commands.fetch(db, command, deadline, _LOCAL)
         except DocgraphError:
-            return Measure()  # a view, or a missing right
+            return Measure()  # a view, or a missing privilege
         stats = [one.get("storageStats", {}) for one in found]
         documents = sum(int(one.get("count", 0)) for one in stats)
         size = sum(int(one.get("size", 0)) for one in stats)
@@ -207,41 +205,43 @@ class Inventory:
         deadline: Deadline,
         take: Take,
     ) -> bool:
-        """Hand over documents at random; whether it was a fair sample and no mere beginning.
+        """Pass random documents to `take`; return whether it was a fair sample, not the first ones.
 
-        Fewer than `size`, where they are large: 16 MiB together, about. All of them in their
-        order, where there are no more.
+        There are fewer than `size` documents if they are large: about 16 MiB in total. If the
+        collection has no more than `size`, all of them are passed in their order.
         """
-        most = min(size, max(1, _MOST_BYTES // max(1, measure.bytes_each or 1)))
+        most = min(size, max(1, _MAX_BYTES // max(1, measure.bytes_each or 1)))
         if measure.documents is not None and measure.documents <= most:
-            await self._take_first(db, collection, most, deadline, take)
+            await self._read_first(db, collection, most, deadline, take)
             return True
         began = False
 
-        async def note(documents: list[Document]) -> None:
+        async def collect(documents: list[Document]) -> None:
             nonlocal began
             began = True
             await take(documents)
 
         stages = [{"$sample": {"size": most}}]
         try:
-            await self._store.aggregate(
-                db, collection, stages, limit=most, deadline=deadline, take=note
+            await self._store.reads.aggregate(
+                db, collection, stages, limit=most, deadline=deadline, take=collect
             )
         except AnswerTooLarge:
-            return True  # what has come by then is as random as the rest
+            return True  # the documents so far are as random as the rest
         except TimeLimitExceeded:
             if not began:
                 patience = Deadline.after_ms(_PATIENCE_MS)
-                await self._take_first(db, collection, most, patience, take)
+                await self._read_first(db, collection, most, patience, take)
             return began
         return True
 
-    async def _take_first(
+    async def _read_first(
         self, db: str, collection: str, most: int, deadline: Deadline, take: Take
     ) -> None:
         try:
-            await self._store.find(db, collection, {}, limit=most, deadline=deadline, take=take)
+            await self._store.reads.find(
+                db, collection, {}, limit=most, deadline=deadline, take=take
+            )
         except (AnswerTooLarge, TimeLimitExceeded):
             return
 

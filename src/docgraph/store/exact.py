@@ -1,6 +1,6 @@
-"""Documents as bytes that no other document has: what the database would get.
+"""Exact encoding: documents as bytes that no other document has, as the database would get them.
 
-JSON cannot tell an ObjectId from an object `{"$oid": …}` of the same look; these bytes can.
+JSON cannot distinguish an ObjectId from an object `{"$oid": …}`; these bytes can.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ __all__ = ["to_bytes"]
 
 
 def to_bytes(document: Mapping[str, Any]) -> bytes:
-    """The same for the same names and values, of the same types, in the same order."""
+    """Return equal bytes for equal names and values, of the same types, in the same order."""
     with translated():
         return bson.encode(document)

@@ -1,6 +1,6 @@
-"""Runs the data interceptors around reads and writes, lower priority first.
+"""Data interceptors: run them around reads and writes, lower priority first.
 
-They may change what is asked and what comes back, or refuse it by raising. One that fails is
+They may change requests and results, or reject them by raising. A failure of an interceptor is
 reported and fails the operation: an interceptor that hashes or strips must not be skipped.
 """
 
@@ -35,14 +35,14 @@ _Step = tuple[DataInterceptor, Callable[[Exchange | None, Resource, _Subject], A
 
 
 class Interceptors:
-    """The data interceptors by their points, worked out once: every read and write asks."""
+    """The data interceptors by their points, computed once: every read and write uses them."""
 
     def __init__(self, interceptors: Iterable[DataInterceptor] = ()) -> None:
         self._installed: list[DataInterceptor] = []
         self.install(interceptors)
 
     def install(self, interceptors: Iterable[DataInterceptor]) -> None:
-        """Add interceptors; the store exists before the plugins that are given it."""
+        """Add interceptors; the store exists before the plugins that receive it."""
         self._installed += interceptors
         self._installed.sort(key=lambda interceptor: interceptor.priority)
         self._before_read: list[_Step[Read]] = [
@@ -62,45 +62,45 @@ class Interceptors:
     def before_read(
         self, exchange: Exchange | None, resource: Resource, read: Read
     ) -> Awaitable[Read]:
-        """The read as the interceptors leave it."""
+        """Return the read after the interceptors."""
         return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
 
     def stand_before(
         self, take: Take | None, exchange: Exchange | None, resource: Resource
     ) -> Take | None:
-        """What takes portions of documents as the interceptors leave them.
+        """Return a `take` that receives portions of documents after the interceptors.
 
-        None where nobody takes portions, or one of the interceptors wants all documents at once.
+        Return None without `take`, or if one of the interceptors needs all documents together.
         """
         if take is None or any(
             not one.takes_portions and one.resolve(resource) for one, _ in self._after_read
         ):
             return None
 
-        async def take_changed(documents: list[Document]) -> None:
+        async def pass_changed(documents: list[Document]) -> None:
             await take(await self.after_read(exchange, resource, documents))
 
-        return take_changed
+        return pass_changed
 
     def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> Awaitable[list[Document]]:
-        """The documents that were read as the interceptors leave them."""
+        """Return the documents after the interceptors."""
         return _run(DataPoint.AFTER_READ, self._after_read, exchange, resource, documents)
 
     def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Awaitable[Write]:
-        """The write as the interceptors leave it."""
+        """Return the write after the interceptors."""
         return _run(DataPoint.BEFORE_WRITE, self._before_write, exchange, resource, write)
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result as the interceptors leave it; each sees the write beside it.
+        """Return the result after the interceptors; each of them also gets the write.
 
-        What is written stays written, so one that fails does not keep the others from hearing of
-        it. Its error is raised after all of them.
+        The write stays applied, so a failing interceptor does not prevent the others from being
+        notified. Its error is raised after all of them.
         """
         first: Exception | None = None
         uncertain = result.uncertain
@@ -133,7 +133,7 @@ async def _run(
         try:
             subject = _check(await change(exchange, resource, subject), subject)
         except DocgraphError:
-            raise  # it refuses, and says why
+            raise  # it rejects the request and says why
         except Exception as error:
             _report(interceptor, point, exchange, error)
             raise
@@ -141,7 +141,7 @@ async def _run(
 
 
 def _check(returned: _Returned, given: _Returned) -> _Returned:
-    """What an interceptor returned, if it can take the place of what it was given."""
+    """Return the value of an interceptor, if it can replace the given one."""
     if isinstance(returned, type(given)):
         return returned
     raise TypeError(

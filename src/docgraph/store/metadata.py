@@ -1,10 +1,10 @@
-"""The metadata documents of databases and collections, kept in the collection `_properties`.
+"""Metadata cache: documents of databases and collections in the collection `_properties`.
 
-The one of a database has the `_id` `_properties`, the one of a collection `_properties.<name>`.
-They are read at nearly every request (etags, policies, aggregations), so they are remembered until
-something is announced under the generation `collections`, and for `ttl` seconds at most. What is
-remembered belongs to a collection and not to its name alone: of one that was made anew, which
-others may know of earlier than the news of it come, nothing is known before it was looked at.
+The metadata of a database has the `_id` `_properties`, that of a collection `_properties.<name>`.
+It is read by nearly every request (etags, policies, aggregations), so it is cached until a change
+is announced under the generation `collections`, and for `ttl` seconds at most. A cache entry
+belongs to a collection by its UUID, not only by its name: a collection that was dropped and created
+again, possibly before its announcement arrives, has no entry until it is read.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from docgraph.store.store import Store
 __all__ = ["Metadata", "metadata_id"]
 
 _KEPT = 10_000
-_LOAD_MS = 10_000  # a load is shared by all who ask, so it has a deadline of its own
+_LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own
 
 Key = tuple[str, str | None, bytes | None]
 
 
 def metadata_id(collection: str | None) -> str:
-    """The `_id` of the metadata of a collection; of its database for None."""
+    """Return the `_id` of the metadata of a collection; of its database for None."""
     return METADATA_STORE if collection is None else f"{METADATA_STORE}.{collection}"
 
 
 class Metadata:
-    """What is known about databases and collections beside their documents."""
+    """The cached metadata of databases and collections."""
 
     def __init__(self, store: Store, generations: Generations, *, ttl: float) -> None:
         self._store = store
@@ -45,9 +45,9 @@ class Metadata:
         id: bytes | None = None,
         fresh: bool = False,
     ) -> Document | None:
-        """The metadata as it is stored, or None; `fresh` asks the database in any case.
+        """Return the stored metadata, or None; `fresh` bypasses the cache.
 
-        `id` is the one of the collection, for whoever knows which of that name is meant.
+        `id` is the UUID of the collection, if the caller knows which one of that name is meant.
         """
         key = (db, collection, id)
         generation = self._generations.read("collections")
@@ -59,12 +59,12 @@ class Metadata:
         return await self._kept.get(key, self._load)
 
     async def close(self) -> None:
-        """Give up what is being read."""
+        """Cancel the loads in progress."""
         await self._kept.close()
 
     async def _load(self, key: Key) -> Document | None:
         db, collection, _ = key
-        return await self._store.find_one(
+        return await self._store.reads.find_one(
             db,
             METADATA_STORE,
             {"_id": metadata_id(collection)},

@@ -1,9 +1,9 @@
-"""Path → resource: which part of the database a path of the REST API addresses.
+"""Mounts: the resource (database, collection, document) that a path of the REST API addresses.
 
 A mount binds a part of the database (`what`) to a path (`where`); the longest `where` that the path
-begins with wins. What follows it is read as `<database>/<collection>/<document>` with a few special
-names in between. Nothing is asked of the database here, and nothing is refused: `check_names` is
-for those who are about to serve the resource.
+begins with wins. The rest of the path is parsed as `<database>/<collection>/<document>` with a few
+special names in between. This module does not query the database, and rejects nothing:
+`check_names` is for the code that serves the resource.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HISTORY_STORE = "_appHistory"
 _SIZE, _META, _ALL = "_size", "_meta", "*"
 _LISTS = {
     "_indexes": (ResourceType.INDEXES, ResourceType.INDEX),
-    # These two have no listing: without a name they are resources that take no method.
+    # These two have no list: without a name they are resources that allow no method.
     "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
     "_streams": (ResourceType.STREAM, ResourceType.STREAM),
 }
@@ -79,14 +79,14 @@ class ReservedResource(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class SplitMount:
-    """A mount with its two paths as segments; `*` as `what` is no segment at all."""
+    """A mount with its two paths as segments; `*` as `what` has no segments."""
 
     what: Segments
     where: Segments
     is_template: bool
 
     def bind(self, segments: Segments, host: str) -> Segments | None:
-        """The path inside the database, or None when the path does not begin with `where`."""
+        """Return the path inside the database, or None if the path does not begin with `where`."""
         if len(segments) < len(self.where):
             return None
         variables = _host_variables(host)
@@ -110,10 +110,10 @@ class Mounts:
         self._templates = [mount for mount in parsed if mount.is_template]
         if self._templates and len(self._templates) != len(parsed):
             raise StartupError(
-                "of mongo.mongo-mounts some are templates and some are not",
+                "/mongo/mongo-mounts: some are templates and some are not",
                 hint="make all of them templates, or none",
             )
-        # The longest first; of two that are as long, the one with more literal segments.
+        # The longest first; of two with equal length, the one with more literal segments.
         self._templates.sort(key=lambda one: (-len(one.where), _count_variables(one.where)))
         self._plain = {} if self._templates else _index(parsed)
         self._documents = frozenset(
@@ -122,10 +122,10 @@ class Mounts:
         self._longest = max((len(mount.where) for mount in parsed), default=0)
 
     def resolve(self, segments: Segments, host: str = "") -> Resource | None:
-        """The resource at the path of a request, or None when nothing is mounted there.
+        """Return the resource at the path of a request, or None if nothing is mounted there.
 
-        The `id` of a document, index, aggregation, stream or schema is the segment as it stands;
-        what a document's id means depends on `id_type`.
+        The `id` of a document, index, aggregation, stream or schema is the raw segment; the meaning
+        of a document's id depends on `id_type`.
         """
         depth = len(self._prefix)
         if depth:
@@ -136,7 +136,7 @@ class Mounts:
         return None if inside is None else classify(inside)
 
     def names_document(self, segments: Segments) -> bool:
-        """Whether the path is that of a mount whose `what` is a document: the path has no id."""
+        """Check if the path is that of a mount whose `what` is a document: the path has no id."""
         return segments[len(self._prefix) :] in self._documents
 
     def _find(self, segments: Segments) -> Segments | None:
@@ -155,7 +155,7 @@ class Mounts:
 
 
 def classify(path: Segments) -> Resource | None:
-    """The resource at `<database>/<collection>/<document>` with its special names."""
+    """Return the resource at `<database>/<collection>/<document>` with its special names."""
     match len(path):
         case 3:
             return _classify_in_collection(*path)
@@ -205,37 +205,37 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
 
 
 def check_names(resource: Resource) -> None:
-    """Refuse names that cannot be, and those that nobody reaches by this API."""
+    """Reject impossible names, and names that this API does not serve."""
     _check_place(resource.db, resource.collection)
     if resource.type in (ResourceType.DOCUMENT, ResourceType.SCHEMA):
         if is_reserved_id(resource.id):
             raise ReservedResource
-        _refuse_other_case(resource.id)
+        _reject_other_case(resource.id)
 
 
 def is_reserved_in_other_case(name: str) -> bool:
-    """Whether the name is no reserved one only because of its case."""
+    """Check if only the letter case distinguishes the name from a reserved one."""
     return name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED
 
 
-def _refuse_other_case(name: str) -> None:
-    """Reserved names are exact: `_SIZE` is neither the size nor a name of its own."""
+def _reject_other_case(name: str) -> None:
+    """Reject reserved names in other letter case: `_SIZE` is neither the size nor a valid name."""
     if is_reserved_in_other_case(name):
         raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
 
 
 @lru_cache(maxsize=4096)
 def _check_place(db: str | None, collection: str | None) -> None:
-    """Remembered, since it is part of every request."""
+    """Check the names of a database and collection; cached, since every request needs it."""
     if db is not None:
         if is_reserved_database(db):
             raise ReservedResource
-        _refuse_other_case(db)
+        _reject_other_case(db)
         _check_database(db)
     if collection is not None:
         if is_reserved_collection(collection):
             raise ReservedResource
-        _refuse_other_case(collection)
+        _reject_other_case(collection)
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
         if not all(collection.split(".")):
@@ -245,23 +245,23 @@ def _check_place(db: str | None, collection: str | None) -> None:
 
 
 def is_reserved_database(name: str) -> bool:
-    """Whether the database belongs to the server."""
+    """Check if the database belongs to the server."""
     return name.lower() in _SERVER_DATABASES or name.startswith("system.")
 
 
 def is_reserved_collection(name: str) -> bool:
-    """Whether the collection belongs to the server, to a file store or to docgraph itself."""
+    """Check if the collection belongs to the server, to a file store or to docgraph itself."""
     return name.startswith("system.") or name.endswith(_OF_FILES) or name in _OWN_COLLECTIONS
 
 
 def check_reserved(collection: str) -> None:
-    """Refuse joins and mappings of what nobody reads directly."""
+    """Reject joins and mappings of collections that are not readable directly."""
     if is_reserved_collection(collection):
         raise SecurityViolation(f"the collection {collection!r} is reserved and not accessible")
 
 
 def is_reserved_id(id: object) -> bool:
-    """Whether the id is one of the metadata documents."""
+    """Check if the id is that of a metadata document."""
     return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
 
 
@@ -272,15 +272,15 @@ def _check_database(name: str) -> None:
         )
 
 
-# --- reading mounts -------------------------------------------------------------------------------
+# --- parsing mounts -------------------------------------------------------------------------------
 
 
 def split_mount(mount: MongoMount) -> SplitMount:
-    """The two paths of a mount as segments."""
+    """Return the two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
     is_template = _VARIABLE.search(mount.where + mount.what) is not None
     if is_template and where[-1:] == ("*",):
-        where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
+        where = where[:-1]  # the paths below a `where` belong to it anyway
     what = () if mount.what == "*" else parse_path(mount.what.encode())
     return SplitMount(what, where, is_template)
 
@@ -288,7 +288,7 @@ def split_mount(mount: MongoMount) -> SplitMount:
 def find_paths(
     resource: Resource, mounts: Sequence[MongoMount], prefix: str = "/"
 ) -> Iterator[Segments]:
-    """The paths at which a database or collection is mounted; those of templates are not known."""
+    """Return the paths at which a database or collection is mounted, except those of templates."""
     own: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
     base = parse_path(prefix.encode())
     for mount in map(split_mount, mounts):
@@ -298,7 +298,7 @@ def find_paths(
 
 
 def _parse(mount: MongoMount) -> SplitMount:
-    """The same, refused when `what` needs something that no request gives."""
+    """Parse a mount; reject it if `what` needs a variable that no request provides."""
     split = split_mount(mount)
     what, where = split.what, split.where
     used = {name for part in what for name in _VARIABLE.findall(part)}
@@ -306,7 +306,7 @@ def _parse(mount: MongoMount) -> SplitMount:
     unknown = {name for name in used - given if name != "host" and not _LABEL.fullmatch(name)}
     if unknown:
         raise StartupError(
-            f"mongo.mongo-mounts: {mount.what!r} uses {{{min(unknown)}}}, which {mount.where!r} "
+            f"/mongo/mongo-mounts: {mount.what!r} uses {{{min(unknown)}}}, which {mount.where!r} "
             "does not give",
             hint="`what` may use the variables of `where`, {host}, and {host[0]}, {host[1]}, …",
         )
@@ -318,7 +318,7 @@ def _index(mounts: Sequence[SplitMount]) -> dict[Segments, Segments]:
     for mount in mounts:
         if mount.where in table:
             raise StartupError(
-                f"mongo.mongo-mounts has two mounts at /{'/'.join(mount.where)}",
+                f"/mongo/mongo-mounts: two mounts at /{'/'.join(mount.where)}",
                 hint="give each `where` once",
             )
         table[mount.where] = mount.what
@@ -338,7 +338,7 @@ def _host_variables(host: str) -> dict[str, str]:
 
 
 def _fill(part: str, variables: Mapping[str, str]) -> str | None:
-    """The part with its variables replaced; None when the request does not give one of them."""
+    """Return the part with its variables replaced; None if the request lacks one of them."""
     if any(name not in variables for name in _VARIABLE.findall(part)):
         return None
     return _VARIABLE.sub(lambda match: variables[match[1]], part)

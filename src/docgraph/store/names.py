@@ -1,4 +1,4 @@
-"""Names of databases and collections: which are possible, and which nobody may reach."""
+"""Names of databases and collections: which are valid, and which are reserved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NAMESPACE = 255  # bytes
 
 @lru_cache(maxsize=4096)
 def check_namespace(db: str, collection: str) -> str:
-    """The namespace `db.collection`, or an error; remembered, since it is part of every call."""
+    """Return the namespace `db.collection`, or raise; cached, since every call needs it."""
     check_database(db)
     check_collection(collection)
     namespace = namespace_of(db, collection)
@@ -28,19 +28,19 @@ def check_namespace(db: str, collection: str) -> str:
 
 
 def place_of(resource: Resource) -> tuple[str, str]:
-    """The database and the collection of a resource that holds documents."""
+    """Return the database and the collection of a resource that contains documents."""
     if resource.db is None or resource.collection is None:
         raise QueryError(f"a {resource.type} holds no documents")
     return resource.db, resource.collection
 
 
 def namespace_of(db: str, collection: str) -> str:
-    """The key under which guards and row filters know a collection."""
+    """Return the key of a collection for guards and row filters."""
     return f"{db}.{collection}"
 
 
 def check_database(db: str) -> None:
-    """Refuse what cannot be a database, and those that belong to the server."""
+    """Reject invalid database names, and those that belong to the server."""
     if not _is_text(db) or not _DATABASE_FORBIDS.isdisjoint(db) or len(db.encode()) > _MAX_DATABASE:
         raise QueryError("invalid database name")
     if db.lower() in _SERVER_DATABASES:
@@ -48,7 +48,7 @@ def check_database(db: str) -> None:
 
 
 def check_collection(collection: str) -> None:
-    """Refuse what cannot be a collection, and those that belong to the server."""
+    """Reject invalid collection names, and those that belong to the server."""
     if not _is_text(collection) or not _COLLECTION_FORBIDS.isdisjoint(collection):
         raise QueryError("invalid collection name")
     if collection.startswith(".") or collection.endswith("."):
@@ -60,7 +60,7 @@ def check_collection(collection: str) -> None:
 
 
 def _is_text(name: object) -> bool:
-    """A non-empty text that can be encoded: a lone surrogate from JSON cannot."""
+    """Check for a non-empty string that can be encoded: a lone surrogate from JSON cannot."""
     if not isinstance(name, str) or not name:
         return False
     try:

@@ -1,10 +1,10 @@
-"""Ties of a sort: documents with equal keys need an order, too, or pages lose and repeat them.
+"""Stable sort order for pagination: append `_id`, so that pages neither lose nor repeat documents.
 
-A sort ends with `_id` (decision 12), but not at any price: where an index serves the sort and would
-not serve the longer one, the database would have to sort all documents instead of reading a few.
-There the sort stays as it is, and ties come in the order of the index. That an index could serve
-the sort is not enough: where the database finds the documents another way it sorts them itself, and
-puts ties into another order for each page. So it is asked, and held to the index that it names.
+A sort ends with `_id` (decision 12), with one exception: if an index serves the sort and would not
+serve the longer one, the database would have to sort all documents instead of reading a few. Then
+the sort is unchanged, and ties come in the order of the index. That an index could serve the sort
+is not enough: if the database finds the documents in another way, it sorts them itself, and orders
+ties differently for each page. So docgraph requests the plan, and pins the index that it names.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError
+from docgraph.store.collection_stats import CollectionStats, Index
 from docgraph.store.driver.portions import Take
-from docgraph.store.facts import Facts, Index
 
 __all__ = [
     "Order",
@@ -36,36 +36,36 @@ Sort = Mapping[str, Any]
 _ID: Final = "_id"
 _NATURAL: Final = "$natural"
 _BAD_VALUE: Final = 2
-_KEPT: Final = 1_000  # sorts whose obstacle is remembered
-# Conditions that leave one value, or a few, of which each has its own part of an index. Operators
-# of templates among them: a value will stand there.
+_KEPT: Final = 1_000  # sorts whose obstacle is cached
+# Conditions that leave one value, or a few, of which each has its own part of an index. They
+# include operators of templates: a value will replace them.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
 _EQUAL: Final = frozenset({"$eq"})
 
 
 class Order(NamedTuple):
-    """The order of the documents of a query, and the index that gives it, where one is named."""
+    """The order of the documents of a query, and the index that produces it, if one is named."""
 
     sort: Sort
     hint: Any = None
 
 
 async def find_in_order(
-    facts: Facts | None,
+    facts: CollectionStats | None,
     place: tuple[str, str],
     order: Order,
     command: Document,
     send: Callable[[Order, Take | None], Awaitable[list[Document]]],
     take: Take | None = None,
 ) -> list[Document]:
-    """What `send` finds for `command`, in an order that is the same for every page.
+    """Return what `send` finds for `command`, in an order that is the same for every page.
 
-    Without facts no index is asked for. `take` gets each document once, or an error is raised.
+    Without facts no index is used. `take` gets each document once, or an error is raised.
     """
     if facts is None:
         extended = Order(_extend(order.sort), order.hint) if has_ties(order.sort) else order
         return await send(extended, take)
-    settled = await _settle(facts, place, order, command)
+    settled = await _choose_order(facts, place, order, command)
     watched = None if take is None else _Watched(take)
     try:
         return await send(settled, watched)
@@ -73,12 +73,12 @@ async def find_in_order(
         is_begun = watched is not None and watched.is_begun
         if settled.hint is order.hint or is_begun or not _is_refused(error):
             raise
-    facts.forget()  # an index that is gone
+    facts.forget()  # the index no longer exists
     return await send(Order(_extend(order.sort), order.hint), take)
 
 
 class _Watched:
-    """Hands documents on and remembers that: a second try would hand them on again."""
+    """Passes documents on and records that: a retry would pass them on again."""
 
     def __init__(self, take: Take) -> None:
         self._take = take
@@ -89,7 +89,9 @@ class _Watched:
         await self._take(documents)
 
 
-async def _settle(facts: Facts, place: tuple[str, str], order: Order, command: Document) -> Order:
+async def _choose_order(
+    facts: CollectionStats, place: tuple[str, str], order: Order, command: Document
+) -> Order:
     if not has_ties(order.sort):
         return order
     pinned = frozenset(pinned_paths(command["filter"]))
@@ -111,14 +113,14 @@ def _is_refused(error: DocgraphError) -> bool:
 
 
 def has_ties(sort: Sort) -> bool:
-    """Whether the sort is one that `_id` could be added to."""
+    """Check if `_id` could be added to the sort."""
     return bool(sort) and _ID not in sort and _NATURAL not in sort
 
 
 def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | None) -> Sort:
-    """The sort for many filters at once, of which no more is known than what they pin.
+    """Return the sort for many filters together, of which only the pinned paths are known.
 
-    Only an index that leads to the pinned values first is one that the database is sure to take.
+    The database is only certain to use an index that begins with the pinned values.
     """
     leading = [index for index in indexes or () if index.keys[0][0] in pinned]
     if not has_ties(sort) or find_obstacle(sort, pinned, leading) is not None:
@@ -129,7 +131,7 @@ def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | No
 def serves_surely(
     indexes: Sequence[Index] | None, sort: Mapping[str, Any], filter: Mapping[str, Any]
 ) -> bool:
-    """Whether an index leads to the values of the filter first, and from there on is in order."""
+    """Check if an index begins with the values of the filter, and continues in this order."""
     if not all(isinstance(one, int | float) for one in sort.values()):
         return False
     equal = frozenset(pinned_paths(filter, _EQUAL))
@@ -138,9 +140,9 @@ def serves_surely(
 
 
 async def is_served(
-    facts: Facts, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
+    facts: CollectionStats, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
 ) -> bool:
-    """Whether the database reads what matches in this order, and need not sort it."""
+    """Check if the database reads the matching documents in this order without sorting."""
     if not order.sort or not all(isinstance(one, int | float) for one in order.sort.values()):
         return False
     indexes = await facts.indexes(*place) or ()
@@ -156,7 +158,7 @@ async def is_served(
 
 
 def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
-    """The index that serves the sort, where none would with `_id` at its end."""
+    """Return the index that serves the sort, if none would with `_id` at its end."""
     if not has_ties(sort) or not all(isinstance(one, int | float) for one in sort.values()):
         return None  # no index is in the order of a score
     return _find_obstacle(tuple(sort.items()), pinned, tuple(indexes))
@@ -174,9 +176,9 @@ def _find_obstacle(
 
 
 async def advise_index(
-    facts: Facts, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
+    facts: CollectionStats, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
 ) -> str:
-    """The index that would give ties of this sort an order for nothing; empty: none is needed."""
+    """Return the index that would order ties of this sort at no cost; empty: none is needed."""
     obstacle = find_obstacle(sort, pinned, await facts.indexes(*place) or ())
     if obstacle is None or (obstacle.unique and {path for path, _ in obstacle.keys} <= {*sort}):
         return ""
@@ -193,7 +195,7 @@ def _extend(sort: Sort) -> dict[str, Any]:
 
 
 def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
-    """Whether the documents of the index come in this order, read forwards or backwards."""
+    """Check if the index has this order, read forwards or backwards."""
     if not index.complete:
         return False
     wanted = [(path, direction) for path, direction in sort.items() if path not in pinned]
@@ -211,7 +213,7 @@ def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
 
 
 def pinned_paths(filter: Any, pinning: frozenset[str] = _PINNING) -> Iterator[str]:
-    """The properties that a filter, or the template of one, leaves few values of."""
+    """Return the properties that a filter, or its template, restricts to few values."""
     for key, condition in filter.items() if isinstance(filter, Mapping) else ():
         if key == "$and" and isinstance(condition, list):
             for part in condition:

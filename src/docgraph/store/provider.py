@@ -1,21 +1,55 @@
-"""The provider `mclient`: the driver's client, for plugins."""
+"""Store provider: open the store of a process, and provide the driver's client to plugins."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from docgraph.config.section import PluginConfig
 from docgraph.plugins.kinds import Provider
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.connection_status import ConnectionStatus
+from docgraph.store.driver.rights import Right
+from docgraph.store.guard.stage_checks import Policy
+from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.store.store import Store
 
-__all__ = ["ClientProvider"]
+__all__ = ["ClientProvider", "open_store"]
+
+
+def open_store(
+    mclient: MClient,
+    security: AggregationSecurity,
+    *,
+    connection_string: str | None = None,
+    wait_timeout_ms: int = 15_000,
+    origin: str = "",
+    rights: Sequence[Right] = (),
+) -> Store:
+    """Return the store of this process; `connection_string` is that of the embedded database.
+
+    `origin` is where the address was configured, `rights` what docgraph needs there.
+    """
+    address = mclient.connection_string or connection_string
+    if address is None:
+        raise ValueError("neither configured nor embedded: there is no connection string")
+    return Store(
+        build_client(mclient, address),
+        policy=Policy.from_section(security),
+        ceiling_ms=mclient.command_ceiling_ms,
+        wait_timeout_ms=wait_timeout_ms,
+        contact=replace(
+            ConnectionStatus.read(address, origin, rights),
+            is_embedded=mclient.connection_string is None,
+        ),
+    )
 
 
 class ClientProvider(Provider):
-    """Gives the driver's client to plugins that ask for `mclient`.
+    """Provides the driver's client to plugins that request `mclient`.
 
-    What they do with it passes neither the checks nor the guards of the store.
+    Their use of it passes neither the checks nor the guards of the store.
     """
 
     name: ClassVar[str] = "mclientProvider"
@@ -26,5 +60,5 @@ class ClientProvider(Provider):
         self._store = store
 
     def get(self) -> Client:
-        """The client that the store itself uses."""
+        """Return the client that the store itself uses."""
         return self._store.client

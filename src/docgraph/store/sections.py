@@ -1,4 +1,4 @@
-"""The connection to the database, `mclient`, what of it is served, and what is refused there."""
+"""Configuration sections of the database: connection (`mclient`), mounts, aggregation security."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ _OPTIONS: Final = (
     "see the connection string options of MongoDB for its spelling and values; files have to be "
     "there"
 )
-# In a login, where ':' stands once, and '%' only before two hexadecimal digits.
+# In a login, where ':' occurs once, and '%' only before two hexadecimal digits.
 _SPECIAL: Final = re.compile(r":.*:|[/?#\[\]]|%(?![0-9A-Fa-f]{2})", re.S)
+
+
+# Changes of apps, rules and tokens are followed by one cursor each, which holds a connection.
+MIN_POOL_SIZE: Final = 4
 
 
 class MClient(Section, frozen=True):
@@ -44,7 +48,12 @@ class MClient(Section, frozen=True):
         Meta(description="longest time of one database command; 0 means no ceiling"),
     ] = 300_000
     max_pool_size: Annotated[
-        int, Meta(description="most connections per worker process", ge=1, le=10_000)
+        int,
+        Meta(
+            description="most connections per worker process; 3 serve docgraph's own cursors",
+            ge=MIN_POOL_SIZE,
+            le=10_000,
+        ),
     ] = 100
     min_pool_size: Annotated[
         int, Meta(description="connections kept open per worker process", ge=0, le=10_000)
@@ -67,15 +76,27 @@ class MClient(Section, frozen=True):
     ] = 15_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """A pool cannot keep more than it may have; the driver has to understand the address."""
+        """Report invalid pool sizes, and a connection string that the driver cannot parse."""
         yield from view.compare(self, "min-pool-size", "max-pool-size")
         if self.connection_string is not None and not _can_be_read(self.connection_string):
             what, hint = _find_flaw(self.connection_string)
             yield view.blame("/mclient/connection-string", what, hint)
+        elif self.connection_string is not None and _has_small_pool(self.connection_string):
+            yield view.blame(
+                "/mclient/connection-string",
+                f"maxPoolSize is below {MIN_POOL_SIZE}: docgraph's own cursors use 3 connections",
+                f"set maxPoolSize to {MIN_POOL_SIZE} or more, or remove it (the default is 100)",
+            )
+
+
+def _has_small_pool(connection_string: str) -> bool:
+    options = parse_qsl(connection_string.partition("?")[2])
+    sizes = [value for name, value in options if name.lower() == "maxpoolsize"]
+    return any(size.isdecimal() and 0 < int(size) < MIN_POOL_SIZE for size in sizes)
 
 
 def _find_flaw(connection_string: str) -> tuple[str, str]:
-    """What the driver does not understand, and what to do; nothing of a password is told."""
+    """Return what the driver rejects, and what to do; nothing of a password is shown."""
     rest = connection_string.removeprefix("mongodb://")
     before, _, options = rest.rpartition("@")[2].partition("?")
     if rest.count("@") > 1 or _SPECIAL.search(rest.rpartition("@")[0]):
@@ -90,15 +111,15 @@ def _find_flaw(connection_string: str) -> tuple[str, str]:
 
 
 def _can_be_read(connection_string: str) -> bool:
-    """Whether the driver understands it, as far as that can be told without asking anybody."""
+    """Check if the driver can parse it, as far as possible without network access."""
     from pymongo.client_options import ClientOptions
     from pymongo.errors import PyMongoError
     from pymongo.uri_parser import parse_uri
 
     if not connection_string.startswith("mongodb://"):
-        return True  # the driver would ask the name server
+        return True  # the driver would query the name server
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # an option the driver does not know
+        warnings.simplefilter("error", UserWarning)  # an unknown option
         try:
             read = parse_uri(connection_string)
             password: Any = read["password"] or None
@@ -143,7 +164,7 @@ class AggregationSecurity(Section, frozen=True):
     ] = msgspec.field(name="allowJavaScriptExecution", default=False)
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Decision 20a: code-running operators are refused always."""
+        """Report an option without effect: JavaScript is always rejected (decision 20a)."""
         if self.allow_java_script_execution:
             yield view.blame(
                 "/aggregationSecurity/allowJavaScriptExecution",

@@ -1,14 +1,14 @@
-"""Which version of what is stored the instances serve, so that a change is live on all of them.
+"""Versions: which version of stored data each instance serves, for cache invalidation.
 
-Where changes have no stream (a standalone MongoDB), and where somebody who has written wants to
-know who has it. A collection that instances keep in memory has one document in `_versions` of its
-database:
+It is for databases without change streams (a standalone MongoDB), and for writers who want to know
+which instances serve their change. A collection that instances cache has one document in
+`_versions` of its database:
 
     {_id: <collection>, version, instances: [{instance, host, process, version, seen}, …]}
 
-Whoever writes to the collection raises `version`. Every instance asks for it once a second, takes
-up what is new and notes which version it serves. All times are those of the database; notes that
-are old go with the next one that is made.
+A write to the collection increments `version`. Every instance reads it once a second, loads what is
+new and records the version it serves. All times are those of the database; the next record removes
+old ones.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Instance
+from docgraph.runtime.after_commit import gather
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.gathering import gather
 from docgraph.store.mounts import VERSION_STORE
 from docgraph.store.store import Store
 
 __all__ = ["PATIENCE", "Served", "Spread", "VersionFollower", "Versions"]
 
-PATIENCE: Final = 5.0  # seconds that somebody who has written waits for the instances
+PATIENCE: Final = 5.0  # seconds that a writer waits for the instances
 _PAUSE: Final = 0.1
-_RECENT_SECONDS: Final = 10  # an instance that was seen within them counts as running
+_RECENT_SECONDS: Final = 10  # an instance that was seen within this time counts as running
 _KEPT_SECONDS: Final = 60
 _LOOK_EVERY: Final = 1.0
 _NOTE_EVERY: Final = 4.0
-_MOST_NOTES: Final = 200
+_MAX_NOTES: Final = 200
 _LOOK_MS: Final = 2_000
 _LEAVE_MS: Final = 1_000
 
@@ -61,7 +61,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The instances that run: those that serve a change, and those that do not yet."""
+    """The running instances: those that serve a change, and those that do not yet."""
 
     live: Sequence[Served]
     late: Sequence[Served]
@@ -76,19 +76,19 @@ class Versions:
         self._collection = collection
 
     async def announce(self) -> None:
-        """Raise the version, after a write. A failure is told: the write itself is done."""
+        """Increment the version after a write. A failure is logged: the write itself is done."""
         await gather((Versions, self._db, self._collection), (), self._raise)
 
     async def _raise(self, _: Collection[str] = ()) -> None:
         try:
             await self._update(pipeline=({"$set": {"version": _NEXT}},), upsert=True)
         except DocgraphError as error:
-            if self._store.fault is None:  # else that has been told
+            if self._store.fault is None:  # otherwise the fault is already reported
                 emit(BackgroundFailed(f"announce {self._collection}", error))
 
     async def read(self) -> int:
-        """The present version: 0 before the first write."""
-        found = await self._store.find_one(
+        """Return the current version: 0 before the first write."""
+        found = await self._store.reads.find_one(
             self._db,
             VERSION_STORE,
             {"_id": self._collection},
@@ -98,9 +98,9 @@ class Versions:
         return _number(found or {})
 
     async def find_served(self, seconds: int = _RECENT_SECONDS) -> list[Served]:
-        """What the instances serve that were seen within the last `seconds`."""
+        """Return what the instances serve that were seen within the last `seconds`."""
         recent = _filter_notes(_is_younger(seconds))
-        found = await self._store.aggregate(
+        found = await self._store.reads.aggregate(
             self._db,
             VERSION_STORE,
             [{"$match": {"_id": self._collection}}, {"$project": {"recent": recent}}],
@@ -119,9 +119,9 @@ class Versions:
         clock: Callable[[], float] = elapsed,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Spread:
-        """Wait until every instance that runs serves the present version; `PATIENCE` at most.
+        """Wait until every running instance serves the current version; `PATIENCE` at most.
 
-        One that ends is not waited for.
+        It does not wait for an instance that ends.
         """
         wanted = await self.read()
         served = await self.find_served()
@@ -129,7 +129,7 @@ class Versions:
         end = clock() + PATIENCE
         while any(one.version < wanted for one in served) and clock() < end:
             await sleep(_PAUSE)
-            # One that hangs is not seen any more, and still to be named.
+            # A hanging instance was not seen recently, and must still be named.
             found = await self.find_served(_KEPT_SECONDS)
             served = [one for one in found if one.instance in running]
         return Spread(
@@ -137,8 +137,8 @@ class Versions:
             [one for one in served if one.version < wanted],
         )
 
-    async def note(self, instance: Instance, version: int) -> None:
-        """Say that the instance serves that version now."""
+    async def record(self, instance: Instance, version: int) -> None:
+        """Record that the instance serves that version now."""
         mine = {
             "instance": instance.id,
             "host": {"$literal": socket.gethostname()},
@@ -148,16 +148,16 @@ class Versions:
         }
         is_other = {"$ne": ["$$this.instance", instance.id]}
         others = _filter_notes({"$and": [is_other, _is_younger(_KEPT_SECONDS)]})
-        notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MOST_NOTES]}
+        notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MAX_NOTES]}
         await self._update(pipeline=({"$set": {"instances": notes}},), upsert=True)
 
     async def leave(self, instance: Instance) -> None:
-        """Forget the instance: it ends, and nobody has to wait for it."""
+        """Remove the instance: it ends, and no writer has to wait for it."""
         gone = {"$pull": {"instances": {"instance": instance.id}}}
         await self._update(_LEAVE_MS, update=gone)
 
     async def _update(self, limit_ms: int = _LOOK_MS, **parts: Any) -> None:
-        await self._store.write(
+        await self._store.writes.write(
             Resource(ResourceType.DOCUMENT, self._db, VERSION_STORE, self._collection),
             Write(WriteKind.UPDATE, filter={"_id": self._collection}, **parts),
             deadline=Deadline.after_ms(limit_ms),
@@ -165,10 +165,10 @@ class Versions:
 
 
 class VersionFollower:
-    """Has changes taken up, and notes what is served: for one process of an instance.
+    """Loads changes and records what is served: for one process of an instance.
 
-    `take` makes sure that no process of the instance serves anything older from then on. What is
-    not noted is nothing that anybody waits for.
+    `take` ensures that no process of the instance serves older data from then on. No writer waits
+    for an instance without a record.
     """
 
     def __init__(
@@ -189,29 +189,29 @@ class VersionFollower:
         self._is_noted = is_noted
         self._served: int | None = None
         self._noted: float | None = None
-        self._is_known = False  # others may have read of this instance
+        self._is_known = False  # others may have read the record of this instance
         self._failing: set[str] = set()
 
     async def run(self) -> None:
-        """Follow for as long as the process lives; one worker does it for its instance.
+        """Follow the version for as long as the process lives; one worker does it for its instance.
 
-        In its first second an instance has just read everything: nobody has to wait for it.
+        In its first second an instance has just read everything: no writer has to wait for it.
         """
         if self._instance.worker > 1:
             return
         await self._try("look", self._follow)
         while True:
             await asyncio.sleep(_LOOK_EVERY)
-            await self.look()
+            await self.poll()
 
-    async def look(self) -> None:
-        """Take up a new version, if there is one; say what is served when that is due."""
+    async def poll(self) -> None:
+        """Load a new version, if there is one; record what is served if that is due."""
         await self._try("look", self._follow)
         if self._served is not None and self._is_note_due():
-            await self._try("note", self._note)
+            await self._try("note", self._record)
 
     async def close(self) -> None:
-        """Let nobody wait for this instance. What cannot be said ends by itself, a little later."""
+        """Remove this instance. If that fails, its record expires by itself, a little later."""
         if self._is_known and self._store.is_available:
             with suppress(DocgraphError):
                 await self._versions.leave(self._instance)
@@ -222,17 +222,17 @@ class VersionFollower:
             await self._take()
             self._served, self._noted = version, None
 
-    async def _note(self) -> None:
+    async def _record(self) -> None:
         assert self._served is not None  # noqa: S101 - see `look`
-        self._is_known = True  # also when this is cancelled: the write goes on
-        self._noted = elapsed()  # also when it fails, so that nobody is asked in vain every second
-        await self._versions.note(self._instance, self._served)
+        self._is_known = True  # also if this is cancelled: the write continues
+        self._noted = elapsed()  # also if it fails, so that it is not repeated in vain every second
+        await self._versions.record(self._instance, self._served)
 
     def _is_note_due(self) -> bool:
         return self._is_noted and (self._noted is None or elapsed() - self._noted >= _NOTE_EVERY)
 
     async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
-        """A failure is told once, not every second."""
+        """Run the work; report a failure once, not every second."""
         try:
             await work()
             self._failing.discard(what)
@@ -243,7 +243,7 @@ class VersionFollower:
             emit(BackgroundFailed(f"{self._name}-{what}", error))
 
 
-# What another program has put there counts as nothing, and does not stay.
+# Values that another program has written there are ignored and replaced.
 _NEXT: Final[Document] = {
     "$add": [{"$convert": {"input": "$version", "to": "long", "onError": 0, "onNull": 0}}, 1]
 }
@@ -260,6 +260,6 @@ def _is_younger(seconds: int) -> Document:
 
 
 def _number(document: Document, name: str = "version") -> int:
-    """A number that somebody else has written there counts as none where it is not whole."""
+    """Return a whole number; other values, written by another program, count as none."""
     number = document.get(name)
     return int(number) if isinstance(number, int | float) and math.isfinite(number) else 0

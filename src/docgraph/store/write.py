@@ -1,9 +1,8 @@
-"""Executes a `Write`: insert, replace, update, delete, one document or many; create, drop.
+"""Write execution: insert, replace, update, delete, one document or many; create, drop.
 
-Writes go through the driver's collection methods, which number them so that a second try after a
-lost connection cannot happen twice. A write of one document raises what went wrong; a write of
-several, or an unordered one, tells it per document in `WriteResult.failures` and keeps what
-succeeded.
+Writes use the driver's collection methods, which number them, so that a retry after a lost
+connection cannot apply them twice. A write of one document raises its error; a write of several, or
+an unordered one, reports errors per document in `WriteResult.failures` and retains what succeeded.
 """
 
 from __future__ import annotations
@@ -43,12 +42,13 @@ from docgraph.exchange.errors import (
     OutcomeUnknown,
     QueryError,
 )
+from docgraph.store.driver.collection_uuid import pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
-from docgraph.store.driver.observed import Observed
-from docgraph.store.driver.pinned import pinned
-from docgraph.store.driver.salvage import is_readable, is_readable_name
+from docgraph.store.driver.lenient_decode import is_readable, is_readable_name
+from docgraph.store.driver.timed_commands import Observed
+from docgraph.store.guard.write_effects import list_operations
 from docgraph.store.transactions.transaction import OpenTransaction
 
 __all__ = [
@@ -68,10 +68,10 @@ _EXISTS = 48  # NamespaceExists
 
 
 async def await_server(commands: Commands, deadline: Deadline) -> None:
-    """Return when there is a server to write to, as long as a read would wait for one.
+    """Wait until a server for writes is known, as long as a read would wait for one.
 
-    The driver's `timeout()` in `execute` would let the whole time go by in waiting for a server, or
-    for a connection to it.
+    The driver's `timeout()` in `execute` would spend the whole time on waiting for a server, or for
+    a connection to it.
     """
     if not commands.has_server(writing=True):
         await commands.ping(commands.budget(deadline), deadline, writing=True)
@@ -87,7 +87,7 @@ async def execute_in(
     *,
     deadline: Deadline,
 ) -> WriteResult:
-    """Run the write as a part of the transaction, which a failure of it ends."""
+    """Run the write as a part of the transaction; a failure ends the transaction."""
     runner = _RUNNERS[write.kind]
     if runner in (_create, _drop):
         raise NotSupported(f"a collection cannot be {write.kind}d in a transaction")
@@ -114,7 +114,7 @@ async def execute(
     deadline: Deadline,
     majority: bool,
 ) -> WriteResult:
-    """Run the write and tell what it did."""
+    """Run the write and return its result."""
     seconds = commands.budget(deadline)
 
     async def run() -> WriteResult:
@@ -137,7 +137,7 @@ async def execute(
 
 
 def _is_outcome_unknown(error: DocgraphError) -> bool:
-    """Whether nobody has told if the write was done: it was sent, and no answer came."""
+    """Check if the outcome of the write is unknown: it was sent, and no response arrived."""
     match error.__cause__:
         case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
             return False  # it was never sent
@@ -148,12 +148,12 @@ def _is_outcome_unknown(error: DocgraphError) -> bool:
 
 
 def may_be_written(error: DocgraphError, write: Write) -> bool:
-    """Whether the write may be in the database, or a part of it, although it failed like this."""
+    """Check if the write, or a part of it, may be in the database although it failed like this."""
     match error.__cause__:
         case WriteConcernError() | BulkWriteError():
             return True
         case OperationFailure():
-            return write.many  # some of the documents may have been written before
+            return write.many  # some of the documents may already be written
         case _:
             return _is_outcome_unknown(error)
 
@@ -171,12 +171,12 @@ def _target(
 
 
 def updates_of(write: Write) -> Document | list[Document] | None:
-    """The operators or the pipeline of an update, as the driver wants it."""
+    """Return the operators or the pipeline of an update, as the driver expects it."""
     return list(write.pipeline) if write.pipeline is not None else write.update
 
 
 def check_shape(write: Write) -> None:
-    """Refuse what is no whole write of its kind."""
+    """Reject an incomplete write of its kind."""
     match write.kind:
         case WriteKind.INSERT | WriteKind.REPLACE:
             if not write.documents:
@@ -190,7 +190,7 @@ def check_shape(write: Write) -> None:
                 raise QueryError("an update holds operators such as $set only")
         case WriteKind.DROP:
             if write.filter:
-                # Somebody (a permission) lets this caller touch some of the documents only.
+                # A permission lets this caller change some of the documents only.
                 raise Forbidden("only a part of the collection may be removed")
 
 
@@ -234,14 +234,13 @@ async def _replace(
 
 
 def _find_kept(document: Document, applied: Document) -> frozenset[str]:
-    """The properties that nobody could read, and that the operators do not touch.
+    """Return the unreadable properties that the operators do not change.
 
-    What was read in their place are bytes, which would take the place of the value itself.
+    They were read as raw bytes, which would replace the value itself.
     """
     if not applied or "$rename" in applied:
         return frozenset()
-    paths = [path for one in applied.values() if isinstance(one, Mapping) for path in one]
-    touched = {path.partition(".")[0] for path in paths}
+    touched = {path.partition(".")[0] for _, path, _ in list_operations(applied)}
     return frozenset(
         name
         for name, value in document.items()
@@ -250,7 +249,7 @@ def _find_kept(document: Document, applied: Document) -> frozenset[str]:
 
 
 def _keep(document: Document, kept: frozenset[str]) -> list[Document]:
-    """The replacement as an update that leaves these properties as they are stored."""
+    """Return the replacement as an update that leaves these properties unchanged."""
     fields: list[Document] = []
     for name, value in document.items():
         stored = {"$getField": {"field": {"$literal": name}, "input": "$$ROOT"}}
@@ -261,7 +260,7 @@ def _keep(document: Document, kept: frozenset[str]) -> list[Document]:
 
 
 def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:
-    """The filter of a replacement; that of a single one says it all."""
+    """Return the filter of a replacement; that of a single one is complete."""
     if write.filter and len(write.documents) == 1:
         return write.filter
     if "_id" not in document:
@@ -305,7 +304,7 @@ async def _delete(
     target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
 ) -> WriteResult:
     run = target.delete_many if write.many else target.delete_one
-    # Outside of a transaction it goes by the name alone: a delete makes no collection anew.
+    # Outside of a transaction the name alone is used: a delete does not create a collection.
     in_transaction = session is not None and session.in_transaction
     result = await run(write.filter, session=session if in_transaction else None, comment=comment)
     return WriteResult(deleted=result.deleted_count)
@@ -314,7 +313,7 @@ async def _delete(
 async def _create(
     target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
 ) -> WriteResult:
-    """Make the collection; one that is there already is left as it is."""
+    """Create the collection; an existing one is not changed."""
     options: dict[str, Any] = {"comment": comment} if comment else {}
     try:
         await target.database.create_collection(
@@ -348,7 +347,7 @@ _RUNNERS = {
 
 
 def _with_id(document: Document) -> Document:
-    """The document with an `_id`, made here so that the caller's own is not changed."""
+    """Return the document with an `_id`, as a copy: the caller's own is not changed."""
     return document if "_id" in document else {"_id": ObjectId(), **document}
 
 
@@ -361,7 +360,7 @@ def _changed(result: UpdateResult) -> WriteResult:
 
 
 def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
-    """Position and reason of each failed element; what concerns all of them is raised."""
+    """Return position and reason of each failed element; raise errors that concern all of them."""
     failed = error.details.get("writeErrors", [])
     if not failed or is_collection_gone(error):
         raise error
@@ -374,13 +373,13 @@ def _fail(index: int, code: int | None) -> WriteFailure:
 
 
 def _find_warnings(error: BulkWriteError) -> tuple[str, ...]:
-    """What succeeded may have been confirmed by fewer servers than it should."""
+    """Return warnings: successful writes may be confirmed by fewer servers than required."""
     code = find_unconfirmed(error)
     return () if code is None else (explain(code).message,)
 
 
 def _done(ids: Sequence[Any], failures: Sequence[WriteFailure], ordered: bool) -> list[Any]:
-    """The ids that were inserted: an ordered write stops at its first failure."""
+    """Return the inserted ids: an ordered write stops at its first failure."""
     failed = {failure.index for failure in failures}
     if ordered and failed:
         return list(ids[: min(failed)])

@@ -1,9 +1,9 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
-from docgraph.variables.compilation import GRAPHQL, REST, Use, Vocabulary
-from docgraph.variables.errors import BadValue, Flaw, NotBound, TemplateError
-from docgraph.variables.names import Reference, Source
-from docgraph.variables.operators import UnknownOperator
+from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
+from docgraph.variables.compile_stages import flatten_stages
+from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
+from docgraph.variables.known_operators import UnknownOperator
 from docgraph.variables.paths import (
     Path,
     compile_field,
@@ -13,13 +13,16 @@ from docgraph.variables.paths import (
     parse_path,
     render_path,
 )
-from docgraph.variables.placement import find_misplaced
+from docgraph.variables.placement import (
+    find_misplaced,
+    find_missing_metadata,
+    find_search_conflicts,
+)
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
-from docgraph.variables.shapes import ConstantPart, find_shape
-from docgraph.variables.stages import flatten_stages
+from docgraph.variables.shapes import StagePart, find_shape
 from docgraph.variables.template import Context, Template, compile_template, inspect_template
-from docgraph.variables.values import (
+from docgraph.variables.value_marks import (
     MATCH_NOTHING,
     NOTHING,
     UNBOUND,
@@ -28,6 +31,7 @@ from docgraph.variables.values import (
     mark_caller,
     matches_nothing,
 )
+from docgraph.variables.variable_names import ValueOrigin, VariableName
 
 __all__ = [
     "BUILT_IN",
@@ -36,27 +40,29 @@ __all__ = [
     "NOTHING",
     "REST",
     "UNBOUND",
-    "BadValue",
     "CallerDocument",
-    "ConstantPart",
     "Context",
     "Flaw",
     "NotBound",
     "Path",
-    "Reference",
+    "Placeholder",
     "Resolvers",
     "Scope",
-    "Source",
+    "StagePart",
     "Template",
     "TemplateError",
     "TrustedDocument",
     "UnknownOperator",
-    "Use",
+    "UnusableValue",
+    "ValueOrigin",
+    "VariableName",
     "Variables",
     "Vocabulary",
     "compile_field",
     "compile_template",
     "find_misplaced",
+    "find_missing_metadata",
+    "find_search_conflicts",
     "find_shape",
     "flatten_stages",
     "get_field",

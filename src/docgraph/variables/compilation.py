@@ -1,8 +1,8 @@
-"""One compilation: what was found in a template so far, and how its operators become closures.
+"""Template compilation: the names and flaws found so far, and operators compiled to closures.
 
-A template is compiled once into closures over a `Scope`. Each part of it stands at a `Position`
-(a filter, a condition, an expression, …) that says how a literal part is read there and how a
-supplied value is taken in, so that what a caller sends can never become an operator.
+A template is compiled once into closures over a `Scope`. Each part of it has a `Position` (a
+filter, a condition, an expression, …) that defines how a literal part is compiled there and how a
+supplied value is adapted, so that a value of a caller can never become an operator.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.variables.errors import Flaw, MissingKey, NotBound
-from docgraph.variables.names import Reference, Source, parse_reference
-from docgraph.variables.operators import OperatorKind, UnknownOperator, is_known
+from docgraph.variables.known_operators import OperatorKind, UnknownOperator, is_known
 from docgraph.variables.paths import compile_field, parse_path, render_path
 from docgraph.variables.scope import Scope
-from docgraph.variables.shapes import ConstantPart
-from docgraph.variables.values import NOTHING, UNBOUND
+from docgraph.variables.shapes import StagePart
+from docgraph.variables.value_marks import NOTHING, UNBOUND
+from docgraph.variables.variable_names import ValueOrigin, VariableName, parse_reference
 
 __all__ = [
     "GRAPHQL",
     "REST",
     "Compilation",
-    "Constant",
+    "ConstantTemplate",
     "Place",
+    "Placeholder",
     "Position",
     "Render",
-    "Use",
     "Vocabulary",
     "combine_document",
     "combine_list",
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
+MAX_UNKNOWN = 100  # operators of a template that the database is asked about
 
 Render = Callable[[Scope], Any]
 Place = tuple[str | int, ...]
@@ -50,7 +51,7 @@ class Vocabulary:
 
     @property
     def operators(self) -> frozenset[str]:
-        """All of them."""
+        """All operators."""
         return frozenset({self.argument, self.optional, self.foreign_key} - {""})
 
 
@@ -59,8 +60,8 @@ REST = Vocabulary("$var", "$ifvar")
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A part without operators: rendered by being there."""
+class ConstantTemplate:
+    """A part without operators: it renders to itself."""
 
     value: Any
 
@@ -70,13 +71,13 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How parts of a template are taken at one kind of place.
+    """How parts of a template are compiled in one kind of position.
 
-    `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
-    that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
-    `absent` stands for a null from a default and, outside of relations, a missing foreign key.
-    `closed` says why nothing can be supplied here. `choices` is how `$in` below it is taken, if not
-    as usual, and `optional` compiles an optional part, where one may stand.
+    `literal` compiles the author's text, `adapt` an argument, `adapt_stored` a value that no caller
+    wrote (of the root document or a variable), `adapt_key` the value of a foreign key. `absent`
+    replaces a null from a default and, outside of relations, a missing foreign key. `closed` is the
+    reason why nothing can be supplied here. `choices` is the position of `$in` below it, if it
+    differs from the usual one, and `optional` compiles an optional part, where one is allowed.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
@@ -90,7 +91,7 @@ class Position:
 
 
 def render_place(place: Place) -> str:
-    """`author.$arg`, `stages[0].$match`."""
+    """Render a location: `author.$arg`, `stages[0].$match`."""
     text = ""
     for step in place:
         if isinstance(step, int):
@@ -101,11 +102,11 @@ def render_place(place: Place) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A place where a template takes something in; without a `reference` it is a foreign key."""
+class Placeholder:
+    """A location where a template gets a value; without a `reference` it is a foreign key."""
 
     where: str
-    reference: Reference | None
+    reference: VariableName | None
     is_required: bool = True
 
 
@@ -116,33 +117,40 @@ class Compilation:
     vocabulary: Vocabulary
     is_relation: bool = False  # a filter or stages, which without a foreign key find nothing
     flaws: list[Flaw] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[Placeholder] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
     root_paths: set[str] = field(default_factory=set)
-    options: dict[str, Reference] = field(default_factory=dict)  # what optional parts depend on
+    options: dict[str, VariableName] = field(default_factory=dict)  # what optional parts depend on
     unknown: list[UnknownOperator] = field(default_factory=list)
     constants: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # stages
+    open_stages: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # with placeholders
 
     def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
-        """Remember an operator that nobody here knows; the database may."""
-        if not is_known(name, kind):
-            ours = self.vocabulary.operators
-            self.unknown.append(UnknownOperator(render_place(where), name, kind, ours))
+        """Record an operator that docgraph does not know; the database may know it."""
+        if is_known(name, kind) or len(self.unknown) > MAX_UNKNOWN:
+            return
+        if len(self.unknown) == MAX_UNKNOWN:
+            self.flaw(where, f"more than {MAX_UNKNOWN} operators are not known")
+        ours = self.vocabulary.operators
+        self.unknown.append(UnknownOperator(render_place(where), name, kind, ours))
 
-    def list_constants(self) -> Iterator[ConstantPart]:
-        """The stages without placeholders; a pipeline of `$lookup` may use variables around it."""
+    def list_parts(self) -> Iterator[StagePart]:
+        """Return every stage; a pipeline of `$lookup` may use variables around it."""
         for where, stage in self.constants.items():
             is_inner = any(where[:end] in self.constants for end in range(len(where)))
-            is_alone = not is_inner and "$lookup" not in where
-            yield ConstantPart(render_place(where), stage, is_alone)
+            is_alone = not is_inner and "$lookup" not in where[:-1]
+            yield StagePart(render_place(where), stage, is_alone)
+        for where, stage in self.open_stages.items():
+            if where not in self.constants:
+                yield StagePart(render_place(where), stage, is_alone=False)
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
-        """Remember a mistake and go on, so that all of them are found."""
+        """Record a mistake and continue, so that all of them are found."""
         self.flaws.append(Flaw(render_place(where), what, hint))
-        return Constant(None)
+        return ConstantTemplate(None)
 
     def build(self, value: Any, where: Place, position: Position) -> Render:
-        """The closure of one part."""
+        """Return the closure of one part."""
         if len(where) > MAX_DEPTH:
             return self.flaw(where[:3], f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):
@@ -151,8 +159,10 @@ class Compilation:
                 return self._operator(used, value, where, position)
         return position.literal(self, value, where, position)
 
-    def reference(self, name: Any, where: Place, *, is_required: bool = False) -> Reference | None:
-        """A name of an argument or variable, remembered; None with a flaw when it is none."""
+    def reference(
+        self, name: Any, where: Place, *, is_required: bool = False
+    ) -> VariableName | None:
+        """Record a name of an argument or variable; None with a flaw if it is not a name."""
         if not isinstance(name, str):
             self.flaw(where, f"the name must be a string, not {describe(name)}")
             return None
@@ -161,8 +171,8 @@ class Compilation:
         except ValueError as error:
             self.flaw(where, str(error))
             return None
-        self.uses.append(Use(render_place(where), reference, is_required))
-        if reference.source is Source.ROOT:
+        self.uses.append(Placeholder(render_place(where), reference, is_required))
+        if reference.source is ValueOrigin.ROOT:
             self.root_paths.add(render_path(reference.path))
         return reference
 
@@ -195,9 +205,9 @@ class Compilation:
             default = self._default(shape[1], where, position)
         reference = self.reference(name, where, is_required=default is None)
         if reference is None:
-            return Constant(None)
+            return ConstantTemplate(None)
         adapt = position.adapt
-        if reference.source is not Source.ARGUMENT:
+        if reference.source is not ValueOrigin.ARGUMENT:
             adapt = position.adapt_stored or adapt
 
         def render(scope: Scope) -> Any:
@@ -212,7 +222,7 @@ class Compilation:
 
     def _default(self, default: Any, where: Place, position: Position) -> Render:
         if default is None:
-            return Constant(position.absent)
+            return ConstantTemplate(position.absent)
         return self.build(default, (*where, 1), position)
 
     def _foreign_key(self, shape: Any, where: Place, position: Position) -> Render:
@@ -222,7 +232,7 @@ class Compilation:
             path = parse_path(shape)
         except ValueError as error:
             return self.flaw(where, str(error))
-        self.uses.append(Use(render_place(where), None))
+        self.uses.append(Placeholder(render_place(where), None))
         self.foreign_keys.add(render_path(path))
         get = compile_field(path)
         adapt = position.adapt_key or position.adapt_stored or position.adapt
@@ -240,7 +250,7 @@ class Compilation:
 
 
 def describe(value: Any) -> str:
-    """The kind of a JSON value, for messages."""
+    """Return the kind of a JSON value, for messages."""
     if value is None:
         return "null"
     kinds: tuple[tuple[Any, str], ...] = (
@@ -257,9 +267,9 @@ def describe(value: Any) -> str:
 
 
 def combine_document(source: Any, parts: Mapping[str, Render]) -> Render:
-    """A document of rendered parts; NOTHING in one of them makes it NOTHING."""
-    if all(isinstance(part, Constant) for part in parts.values()):
-        return Constant(source)
+    """Return a document of rendered parts; NOTHING in one of them makes it NOTHING."""
+    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
+        return ConstantTemplate(source)
     items = tuple(parts.items())
 
     def render(scope: Scope) -> Any:
@@ -275,9 +285,9 @@ def combine_document(source: Any, parts: Mapping[str, Render]) -> Render:
 
 
 def combine_list(source: Any, parts: list[Render]) -> Render:
-    """A list of rendered parts; NOTHING in one of them makes it NOTHING."""
-    if all(isinstance(part, Constant) for part in parts):
-        return Constant(source)
+    """Return a list of rendered parts; NOTHING in one of them makes it NOTHING."""
+    if all(isinstance(part, ConstantTemplate) for part in parts):
+        return ConstantTemplate(source)
 
     def render(scope: Scope) -> Any:
         values = [part(scope) for part in parts]

@@ -1,4 +1,4 @@
-"""What can go wrong with a template: flaws in the mapping itself, and values that do not fit it."""
+"""Template errors: flaws in the mapping itself, and values that do not fit it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from docgraph.exchange.errors import DefinitionError, QueryError
 
-__all__ = ["BadValue", "Flaw", "MissingKey", "NotBound", "TemplateError"]
+__all__ = ["Flaw", "MissingKey", "NotBound", "TemplateError", "UnusableValue"]
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One mistake in a template; `where` is its place inside it (`author.$arg`), may be empty.
+    """One mistake in a template; `where` is its location inside it (`author.$arg`), may be empty.
 
-    `line` and `column` are those in the text that `where` names, where that is a text; else 0.
+    `line` and `column` are those in the text that `where` names, if it is a text; otherwise 0.
     """
 
     where: str
@@ -48,11 +48,11 @@ class NotBound(QueryError):
         self.name = name
 
 
-class BadValue(QueryError):
-    """A value that cannot stand where the mapping puts it."""
+class UnusableValue(QueryError):
+    """A value that cannot be used where the mapping puts it."""
 
     code: ClassVar[str] = "bad-value"
 
 
 class MissingKey(Exception):
-    """The parent has no value for a foreign key that is used: nothing is joined (decision 11)."""
+    """The parent has no value for a required foreign key: nothing is joined (decision 11)."""

@@ -1,19 +1,19 @@
-"""The positions of a filter (`find`, `$match`): documents of conditions, and conditions.
+"""Filters in templates (`find`, `$match`): documents of conditions, and conditions.
 
 A supplied value is compared, never run: a document or list from outside is wrapped in `$eq`. Only
-an argument of the type Regex is a pattern; a stored regular expression is a value like others.
-What has no value (a null from a default) makes the smallest condition around it match nothing
-(decision 9): an alternative of `$or` falls away, a conjunction with it matches nothing, `$nor` over
-it loses it. A negated condition (`$ne`, `$nin`, `$not`) is one condition like any other and matches
-nothing too: a filter without its value fails closed. A missing foreign key makes the whole filter
-match nothing, wherever it is (decision 11).
+an argument of the type Regex is a pattern; a stored regular expression is a value like others. A
+missing value (a null from a default) makes the smallest condition around it match nothing (decision
+9): an alternative of `$or` is removed, a conjunction with it matches nothing, `$nor` over it loses
+it. A negated condition (`$ne`, `$nin`, `$not`) is one condition like any other and matches nothing,
+too: a filter without its value fails closed. A missing foreign key makes the whole filter match
+nothing, wherever it is (decision 11).
 
 Null elements of a foreign key that is an array are dropped under a plain `$in`, which joins. Under
-every other operator, and so under an `$in` inside `$not`, `$nor` or `$elemMatch`, they mean what
-they mean to the database (decision 11): to leave one out there would widen the condition.
+every other operator, and so under an `$in` inside `$not`, `$nor` or `$elemMatch`, they have the
+database's meaning (decision 11): dropping one there would widen the condition.
 
-An optional condition (`$ifarg`) is a whole filter or a member of `$and`, where leaving it out means
-what it says. Nowhere else: an alternative of `$or` that is left out could mean two things.
+An optional condition (`$ifarg`) is a whole filter or a member of `$and`, where its removal is
+unambiguous. Elsewhere it is not allowed: a removed alternative of `$or` could mean two things.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from docgraph.variables.compilation import (
     Compilation,
-    Constant,
+    ConstantTemplate,
     Place,
     Position,
     Render,
@@ -32,12 +32,12 @@ from docgraph.variables.compilation import (
     combine_list,
     describe,
 )
-from docgraph.variables.errors import BadValue
-from docgraph.variables.expressions import CONDITION_EXPRESSION
+from docgraph.variables.compile_expressions import CONDITION_EXPRESSION
+from docgraph.variables.errors import UnusableValue
 from docgraph.variables.optional import build_optional
-from docgraph.variables.plain import LITERAL, VALUE, build_parts, take_value
+from docgraph.variables.plain import LITERAL, VALUE, build_parts, read_value
 from docgraph.variables.scope import Scope
-from docgraph.variables.values import (
+from docgraph.variables.value_marks import (
     LEFT_OUT,
     NOTHING,
     CallerDocument,
@@ -51,37 +51,37 @@ __all__ = ["CONDITION", "FILTER", "WHOLE_FILTER"]
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 
 
-def _take_filter(value: Any) -> Any:
+def _read_filter(value: Any) -> Any:
     if isinstance(value, CallerDocument):
         check_caller_document(value)
         return value
     if isinstance(value, TrustedDocument):
         return value
     if not isinstance(value, dict):
-        raise BadValue(f"a filter must be an object, not {describe(value)}")
+        raise UnusableValue(f"a filter must be an object, not {describe(value)}")
     for key in value:
         if key.startswith("$"):
-            raise BadValue(f"{key} cannot come from a value")
-    return {key: _take_condition(item) for key, item in value.items()}
+            raise UnusableValue(f"{key} cannot come from a value")
+    return {key: _read_condition(item) for key, item in value.items()}
 
 
-def _take_condition(value: Any) -> Any:
+def _read_condition(value: Any) -> Any:
     if isinstance(value, CallerDocument | TrustedDocument):
-        return take_value(value)
+        return read_value(value)
     return {"$eq": value} if isinstance(value, dict | list) else value
 
 
-def _take_stored_condition(value: Any) -> Any:
-    return {"$eq": value} if _is_pattern(value) else _take_condition(value)
+def _read_stored_condition(value: Any) -> Any:
+    return {"$eq": value} if _is_pattern(value) else _read_condition(value)
 
 
-def _take_negated(value: Any) -> Any:
-    return take_value(value) if _is_pattern(value) else _take_stored_negated(value)
+def _read_negated(value: Any) -> Any:
+    return read_value(value) if _is_pattern(value) else _read_stored_negated(value)
 
 
-def _take_stored_negated(value: Any) -> Any:
+def _read_stored_negated(value: Any) -> Any:
     if isinstance(value, CallerDocument | TrustedDocument):
-        return take_value(value)
+        return read_value(value)
     return {"$eq": value}
 
 
@@ -89,39 +89,39 @@ def _is_pattern(value: Any) -> bool:
     return hasattr(value, "pattern")
 
 
-def _take_list(value: Any) -> Any:
+def _read_list(value: Any) -> Any:
     if value is None:
-        raise BadValue("a list of values is needed, not null")
-    return [take_value(item) for item in value] if isinstance(value, list) else [take_value(value)]
+        raise UnusableValue("a list of values is needed, not null")
+    return [read_value(item) for item in value] if isinstance(value, list) else [read_value(value)]
 
 
-def _take_stored_choices(value: Any) -> Any:
-    """For `$in`, where a regular expression would match texts instead of being compared."""
-    return [item for item in _take_list(value) if not _is_pattern(item)] or NOTHING
+def _read_stored_choices(value: Any) -> Any:
+    """Drop regular expressions under `$in`: they would match texts instead of being compared."""
+    return [item for item in _read_list(value) if not _is_pattern(item)] or NOTHING
 
 
-def _take_key_choices(value: Any) -> Any:
+def _read_key_choices(value: Any) -> Any:
     values = value if isinstance(value, list) else [value]
-    return _take_stored_choices([item for item in values if item is not None])
+    return _read_stored_choices([item for item in values if item is not None])
 
 
-def _take_stored_list(value: Any) -> Any:
-    """For negations and `$all`, which would be another condition without one of their values."""
-    values = _take_list(value)
+def _read_stored_list(value: Any) -> Any:
+    """Reject regular expressions in negations and `$all`: dropping one changes the meaning."""
+    values = _read_list(value)
     if any(map(_is_pattern, values)):
-        raise BadValue("a stored regular expression cannot be compared in $nin, $not or $all")
+        raise UnusableValue("a stored regular expression cannot be compared in $nin, $not or $all")
     return values
 
 
-def _take_filters(value: Any) -> Any:
-    return [_take_filter(item) for item in _take_list(value)]
+def _read_filters(value: Any) -> Any:
+    return [_read_filter(item) for item in _read_list(value)]
 
 
-def _take_pattern(value: Any) -> Any:
+def _read_pattern(value: Any) -> Any:
     if isinstance(value, str):
         check_regex_length(value)
     elif not _is_pattern(value):
-        raise BadValue(f"a regular expression must be a string, not {describe(value)}")
+        raise UnusableValue(f"a regular expression must be a string, not {describe(value)}")
     return value
 
 
@@ -133,7 +133,7 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
         if key.startswith("$"):
             compilation.see_operator(key, "filter", (*where, key))
         part = compilation.build(item, (*where, key), _position_of(key, position))
-        if isinstance(part, Constant):
+        if isinstance(part, ConstantTemplate):
             compilation.constants[(*where, key)] = {"$match": {key: item}}
         parts[key] = part
     render = combine_document(value, parts)
@@ -153,8 +153,8 @@ def _position_of(key: str, around: Position) -> Position:
 
 
 def _without_empty(render: Render) -> Render:
-    """Without a `$nor` or an `$and` that has lost its members; the database takes no empty one."""
-    if isinstance(render, Constant):
+    """Remove a `$nor` or `$and` that lost its members; the database rejects empty ones."""
+    if isinstance(render, ConstantTemplate):
         return render
 
     def without(scope: Scope) -> Any:
@@ -175,7 +175,7 @@ def _build_conjunction(
 ) -> Render:
     parts = _build_filters(compilation, value, where, WHOLE_FILTER, position.choices)
     conjunction = combine_list(value, parts)
-    if isinstance(conjunction, Constant):
+    if isinstance(conjunction, ConstantTemplate):
         return conjunction
 
     def render(scope: Scope) -> Any:
@@ -189,8 +189,8 @@ def _build_alternatives(
     compilation: Compilation, value: Any, where: Place, position: Position
 ) -> Render:
     parts = _build_filters(compilation, value, where, FILTER, position.choices)
-    if all(isinstance(part, Constant) for part in parts):
-        return Constant(value)
+    if all(isinstance(part, ConstantTemplate) for part in parts):
+        return ConstantTemplate(value)
     is_negated = where[-1] == "$nor"
 
     def render(scope: Scope) -> Any:
@@ -223,7 +223,7 @@ def _build_optional(
 
 
 def _join(conjunction: Render) -> Render:
-    """Several conditions in place of one."""
+    """Combine several conditions into one."""
 
     def render(scope: Scope) -> Any:
         filters = conjunction(scope)
@@ -273,12 +273,12 @@ def _build_element_match(
 
 
 def _build_in(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
-    """`$in`: an element without value falls away; nothing left matches nothing."""
+    """Compile `$in`: an element without value is dropped; an empty list matches nothing."""
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
     parts = [compilation.build(item, (*where, i), _CHOICE) for i, item in enumerate(value)]
-    if all(isinstance(part, Constant) for part in parts):
-        return Constant(value)
+    if all(isinstance(part, ConstantTemplate) for part in parts):
+        return ConstantTemplate(value)
 
     def render(scope: Scope) -> Any:
         return [item for part in parts if (item := part(scope)) is not NOTHING] or NOTHING
@@ -293,7 +293,7 @@ def _build_list(compilation: Compilation, value: Any, where: Place, position: Po
 
 
 def _build_all(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
-    """`$all`: values, or conditions on elements (`$elemMatch`)."""
+    """Compile `$all`: values, or conditions on elements (`$elemMatch`)."""
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
     conditions = replace(VALUE, literal=_build_condition, choices=_ELEMENT_CHOICES)
@@ -301,27 +301,27 @@ def _build_all(compilation: Compilation, value: Any, where: Place, position: Pos
     return combine_list(value, parts)
 
 
-FILTER = Position(_build_filter, _take_filter)
+FILTER = Position(_build_filter, _read_filter)
 WHOLE_FILTER = replace(FILTER, optional=_build_optional)
-CONDITION = Position(_build_condition, _take_condition, _take_stored_condition)
-_CONJUNCTION = Position(_build_conjunction, _take_filters)
-_ALTERNATIVES = Position(_build_alternatives, _take_filters)
+CONDITION = Position(_build_condition, _read_condition, _read_stored_condition)
+_CONJUNCTION = Position(_build_conjunction, _read_filters)
+_ALTERNATIVES = Position(_build_alternatives, _read_filters)
 _CHOICE = Position(
-    build_parts, take_value, lambda value: NOTHING if _is_pattern(value) else take_value(value)
+    build_parts, read_value, lambda value: NOTHING if _is_pattern(value) else read_value(value)
 )
 
 _CHOICES = Position(
-    _build_in, lambda value: _take_list(value) or NOTHING, _take_stored_choices, _take_key_choices
+    _build_in, lambda value: _read_list(value) or NOTHING, _read_stored_choices, _read_key_choices
 )
 _ELEMENT_CHOICES = replace(_CHOICES, adapt_key=None)
-_NEITHER_CHOICES = Position(_build_in, _take_list, _take_stored_list)
-_WHOLE_LIST = Position(_build_list, _take_list, _take_stored_list)
+_NEITHER_CHOICES = Position(_build_in, _read_list, _read_stored_list)
+_WHOLE_LIST = Position(_build_list, _read_list, _read_stored_list)
 
 _NEITHER = replace(_ALTERNATIVES, choices=_NEITHER_CHOICES)
-_ELEMENT_MATCH = Position(_build_element_match, _take_filter)
+_ELEMENT_MATCH = Position(_build_element_match, _read_filter)
 _OPERATORS = {
     "$nin": _WHOLE_LIST,
     "$all": replace(_WHOLE_LIST, literal=_build_all),
-    "$not": Position(_build_operators, _take_negated, _take_stored_negated, choices=_WHOLE_LIST),
-    "$regex": Position(build_parts, _take_pattern),
+    "$not": Position(_build_operators, _read_negated, _read_stored_negated, choices=_WHOLE_LIST),
+    "$regex": Position(build_parts, _read_pattern),
 }

@@ -1,7 +1,7 @@
-"""Parts that are there only when arguments are given: `$ifarg`, in pipelines and in filters.
+"""Optional parts of templates: `$ifarg`, in pipelines and in filters.
 
-`[<name> | [<names>], <part>, <else>?]`: the part when all names have a value, the other one when
-not (decision 9). An explicit null is a value.
+`[<name> | [<names>], <part>, <else>?]`: the part if all names have a value, otherwise the other one
+(decision 9). An explicit null is a value.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docgraph.variables.compilation import Compilation, Place, Render
-from docgraph.variables.names import Reference
 from docgraph.variables.scope import Scope
+from docgraph.variables.variable_names import VariableName
 
 __all__ = ["build_optional", "decide"]
 
@@ -21,14 +21,14 @@ Branch = Callable[[Any, Place], Render]
 def build_optional(
     compilation: Compilation, value: Any, where: Place, noun: str, build: Branch, empty: type
 ) -> Render:
-    """The closure of an optional part; `empty` makes what stands for one that is left out."""
+    """Return the closure of an optional part; `empty` creates the value of an omitted part."""
     if not isinstance(value, list) or len(value) not in (2, 3):
         return compilation.flaw(where, f"must be [name or names, {noun}] or [names, {noun}, else]")
     names = _list_names(value)
     if not names:
         return compilation.flaw((*where, 0), "must name one argument or more")
     found = [compilation.reference(name, (*where, 0)) for name in names]
-    references: list[Reference] = [reference for reference in found if reference is not None]
+    references: list[VariableName] = [reference for reference in found if reference is not None]
     compilation.options.update({reference.name: reference for reference in references})
     branches = [build(value[i], (*where, i)) for i in range(1, len(value))]
 
@@ -41,7 +41,7 @@ def build_optional(
 
 
 def decide(source: Any, optional: str, is_given: Callable[[str], bool]) -> Any:
-    """The source of a filter with those optional conditions decided that must all hold."""
+    """Return the source of a filter after deciding the optional conditions that must all hold."""
     if not isinstance(source, Mapping):
         return source
     if optional in source:

@@ -1,8 +1,8 @@
 """Paths into values: `a.b`, `a.0`, `a[0]`, `a['b']` (decision 10).
 
-`get_field` is for document fields: a name maps over arrays, and what is not there is null.
-`get_bound` is the same for names of `$arg`, where what is not there is unbound. `get_value` takes
-one value at most, for variables and predicates: it maps over nothing.
+`get_field` is for document fields: a name maps over arrays, and a missing value is null.
+`get_bound` is the same for names of `$arg`, where a missing value is unbound. `get_value` returns
+one value at most, for variables and predicates: it does not map over arrays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from docgraph.variables.values import UNBOUND
+from docgraph.variables.value_marks import UNBOUND
 
 __all__ = [
     "Path",
@@ -38,9 +38,9 @@ _STEP = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)  # the same few names, of mappings and rules, at every request
+@lru_cache(maxsize=1024)  # the same few names, of mappings and rules, in every request
 def parse_path(text: str) -> Path:
-    """The steps of a path; an index is a step of digits. Raises ValueError naming the column."""
+    """Return the steps of a path; an index is a step of digits. ValueError names the column."""
     steps: list[str] = []
     position = 0
     while position < len(text):
@@ -58,7 +58,7 @@ _FIELD_STEP = re.compile(r"""[^.\[]+ | \[ (\d+ | '[^']*' | "[^"]*") \]""", re.VE
 
 
 def parse_field_path(text: str) -> Path:
-    """The steps of a path in a mapping to a field, where names may hold what parse_path refuses."""
+    """Return the steps of a path to a field; names may contain what `parse_path` rejects."""
     steps: list[str] = []
     position = 0
     while position < len(text):
@@ -75,7 +75,7 @@ def parse_field_path(text: str) -> Path:
 
 
 def render_path(path: Path) -> str:
-    """The path in dot notation, as far as dot notation can say it (as a projection needs it)."""
+    """Render the path in dot notation, as far as that is possible (for projections)."""
     steps = []
     for step in path:
         if not step or "." in step or step.startswith("$"):
@@ -85,7 +85,7 @@ def render_path(path: Path) -> str:
 
 
 def get_value(value: Any, path: Path) -> Any:
-    """What stands at the path, or UNBOUND."""
+    """Return the value at the path, or UNBOUND."""
     for step in path:
         if type(value) is dict or isinstance(value, Mapping):
             if step not in value:
@@ -102,7 +102,7 @@ def get_value(value: Any, path: Path) -> Any:
 
 
 def get_bound(value: Any, path: Path) -> Any:
-    """What `get_field` finds, or UNBOUND where that is nothing; of arrays, what elements have."""
+    """Return what `get_field` finds, or UNBOUND if it is missing; of arrays, existing elements."""
     for position, step in enumerate(path):
         if isinstance(value, list) and not step.isdigit():
             rest = path[position:]
@@ -114,7 +114,7 @@ def get_bound(value: Any, path: Path) -> Any:
 
 
 def get_field(value: Any, path: Path) -> Any:
-    """A field of a document: an index steps into an array, a name maps over it, absent is None."""
+    """Return a field: an index selects an array element, a name maps over it, absent is None."""
     for position, step in enumerate(path):
         if isinstance(value, dict):
             value = value.get(step)
@@ -130,7 +130,7 @@ def get_field(value: Any, path: Path) -> Any:
 
 
 def compile_field(path: Path) -> Callable[[Any], Any]:
-    """`get_field` for one path; the common path of one step costs one lookup."""
+    """Compile `get_field` for one path; the common path of one step costs one lookup."""
     if len(path) != 1:
         return lambda document: get_field(document, path)
     name = path[0]

@@ -1,4 +1,4 @@
-"""Stages and conditions that can never work where they stand, whatever a caller supplies.
+"""Stages and conditions that can never work at their position, whatever a caller supplies.
 
 Only what is certainly before a stage counts: an optional stage may be left out, and so may a sort
 whose directions come from outside.
@@ -9,21 +9,113 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from docgraph.store.guard.references import nested_pipelines
 from docgraph.variables.compilation import Place, Vocabulary, render_place
 from docgraph.variables.errors import Flaw
 
-__all__ = ["find_misplaced"]
+__all__ = ["find_misplaced", "find_missing_metadata", "find_search_conflicts"]
 
 _FIRST: Final = frozenset({"$documents", "$geoNear", "$search", "$searchMeta", "$vectorSearch"})
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _NEAR: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+_MAKERS: Final = {
+    "textScore": ("$text",),
+    "geoNearDistance": ("$geoNear", "$near", "$nearSphere"),
+    "geoNearPoint": ("$geoNear", "$near", "$nearSphere"),
+}
+_HOLDING_FILTERS: Final = _LOGICAL | {"$match", "$facet", "$lookup", "$unionWith", "pipeline"}
+_SEARCHES: Final = frozenset({"$text", "$near", "$nearSphere"})
+_COLLECTION: Final = "collection"  # before the stages of the mapping
+_LITERALS: Final = "use it in a $lookup without from, or in a $unionWith without coll"
 _NOT_FIRST: Final = "must be the first stage of a pipeline on a collection"
 _USE_STAGE: Final = "use the stage $geoNear, or $geoWithin"
 
 
 def find_misplaced(stages: Any, vocabulary: Vocabulary) -> list[Flaw]:
     """The flaws of a pipeline as it is written, each with its place."""
-    return [*_Walk(vocabulary).find_in_stages(stages, (), set())]
+    found = _Walk(vocabulary).find_in_stages(stages, (), {_COLLECTION})
+    return [*found, *find_missing_metadata(stages, stages, vocabulary)]
+
+
+def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Iterator[Flaw]:
+    """The `$meta` in a part for which nothing in the source makes metadata."""
+    if _has_open_filter(source, vocabulary):
+        return
+    for name, makers in _MAKERS.items():
+        if not _holds(source, makers):
+            what = f"there is no {name} without {' or '.join(makers)}"
+            yield from (Flaw(render_place(where), what) for where in _find_meta(part, name, ()))
+
+
+def find_search_conflicts(filter: Any, vocabulary: Vocabulary, place: Place = ()) -> Iterator[Flaw]:
+    """The `$text` and `$near` of a filter that MongoDB cannot evaluate where they are.
+
+    A filter has one of them, outside of `$nor`, and `$near` is outside of `$or`, too. Optional
+    conditions and those with placeholders may be left out, and do not count.
+    """
+    before: Place | None = None
+    for where, is_sure in _find_searches(filter, place, vocabulary, is_sure=True):
+        name = str(where[-1])
+        if "$nor" in where or (name != "$text" and "$or" in where):
+            outside = "$nor" if name == "$text" else "$or and $nor"
+            yield Flaw(render_place(where), f"{name} must be outside of {outside}")
+        elif is_sure and before is not None:
+            what = f"a filter can have only one $text or $near: {render_place(before)} is another"
+            yield Flaw(render_place(where), what)
+        elif is_sure:
+            before = where
+
+
+def _find_searches(
+    value: Any, where: Place, vocabulary: Vocabulary, *, is_sure: bool
+) -> Iterator[tuple[Place, bool]]:
+    """Each search with its place, and whether it is always a part of the filter."""
+    for key, one in value.items() if isinstance(value, Mapping) else ():
+        here = (*where, key)
+        if key in _SEARCHES:
+            yield here, is_sure and not _holds(one, (*vocabulary.operators,))
+        elif key in _LOGICAL or key == vocabulary.optional:
+            parts = [*enumerate(one)] if isinstance(one, list) else []
+            # Of one member, $or is that member.
+            place = where if key == "$or" and len(parts) == 1 else here
+            for index, part in parts:
+                sure = is_sure and key != vocabulary.optional
+                yield from _find_searches(part, (*place, index), vocabulary, is_sure=sure)
+        elif key[:1] != "$" and isinstance(one, Mapping):
+            near = {name: one[name] for name in one if name in _NEAR}
+            yield from _find_searches(near, here, vocabulary, is_sure=is_sure)
+
+
+def _has_open_filter(value: Any, vocabulary: Vocabulary) -> bool:
+    """Whether a whole filter is supplied, which may have any condition."""
+    if isinstance(value, list):
+        return any(_has_open_filter(one, vocabulary) for one in value)
+    if not isinstance(value, Mapping):
+        return False
+    return vocabulary.argument in value or any(
+        _has_open_filter(one, vocabulary)
+        for key, one in value.items()
+        if key in _HOLDING_FILTERS or key == vocabulary.optional
+    )
+
+
+def _holds(value: Any, keys: tuple[str, ...]) -> bool:
+    if isinstance(value, Mapping):
+        return any(key in value for key in keys) or _holds([*value.values()], keys)
+    return isinstance(value, list) and any(_holds(one, keys) for one in value)
+
+
+def _find_meta(value: Any, name: str, where: Place) -> Iterator[Place]:
+    entries: Any = ()
+    if isinstance(value, Mapping):
+        entries = value.items()
+        if value.get("$meta") == name:
+            yield (*where, "$meta")
+    elif isinstance(value, list):
+        entries = enumerate(value)
+    for key, one in entries:
+        if key != "$literal":
+            yield from _find_meta(one, name, (*where, key))
 
 
 class _Walk:
@@ -55,19 +147,17 @@ class _Walk:
     ) -> Iterator[Flaw]:
         # The database runs $geoNear behind a stage that does nothing.
         hindering = before - {"$skip", ""} if name == "$geoNear" else before
-        if name in _FIRST and hindering:
+        if name in _FIRST and hindering - {_COLLECTION}:
             yield Flaw(render_place(where), _NOT_FIRST)
+        elif name == "$documents" and _COLLECTION in before:
+            yield Flaw(render_place(where), "cannot be used on a collection", _LITERALS)
         if name == "$match":
-            yield from self._find_in_filter(body, where, is_first=not before)
-        if not isinstance(body, Mapping):
-            return
-        if name == "$facet":
-            for key, nested in body.items():
-                yield from self.find_in_stages(nested, (*where, key), {name})
-        elif name in ("$lookup", "$unionWith"):
+            yield from self._find_in_filter(body, where, is_first=before <= {_COLLECTION})
+            yield from find_search_conflicts(body, self._vocabulary, where)
+        for key, nested in nested_pipelines(name, body):
             is_joined = "localField" in body  # by a condition that comes first
-            inner = {"$match"} if is_joined else set[str]()
-            yield from self.find_in_stages(body.get("pipeline"), (*where, "pipeline"), inner)
+            inner = {name} if name == "$facet" else {"$match"} if is_joined else set[str]()
+            yield from self.find_in_stages(nested, (*where, key), inner)
 
     def _find_in_filter(self, body: Any, where: Place, *, is_first: bool) -> Iterator[Flaw]:
         if isinstance(body, list):
@@ -94,7 +184,7 @@ def _find_near(condition: Any, where: Place) -> Iterator[Flaw]:
     for key, value in condition.items() if isinstance(condition, Mapping) else ():
         here = (*where, key)
         if key in _NEAR:
-            yield Flaw(render_place(here), f"{key} cannot stand in a $match", _USE_STAGE)
+            yield Flaw(render_place(here), f"{key} cannot be used in a $match", _USE_STAGE)
         elif key in ("$not", "$elemMatch"):
             yield from _find_near(value, here)
 

@@ -1,6 +1,6 @@
-"""The predefined variables (decision 19) and those that plugins add.
+"""Predefined variables (decision 19) and those that plugins add.
 
-All values are found before anything is rendered. A caller supplies none of them: they come from
+All values are resolved before anything is rendered. A caller supplies none of them: they come from
 the account, the request as the server saw it, and the permission that admitted it.
 """
 
@@ -17,9 +17,9 @@ from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, Sta
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import VariableResolver
-from docgraph.variables.names import parse_expression, parse_random_bits
 from docgraph.variables.paths import get_value, parse_path
-from docgraph.variables.values import UNBOUND, TrustedDocument, mark_caller
+from docgraph.variables.value_marks import UNBOUND, TrustedDocument, mark_caller
+from docgraph.variables.variable_names import parse_expression, parse_random_bits
 
 __all__ = ["BUILT_IN", "Decoder", "Fresh", "Resolvers"]
 
@@ -40,7 +40,7 @@ BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """`@rnd(bits)`: another value at every occurrence."""
+    """The value of `@rnd(bits)`: another one at every occurrence."""
 
     bits: int
 
@@ -53,7 +53,7 @@ class Fresh:
 class Resolvers:
     """The variables that an instance knows: the built-in ones and those of plugins.
 
-    `decode` reads the extended JSON of the `filter` parameter.
+    `decode` decodes the extended JSON of the `filter` parameter.
     """
 
     def __init__(self, decode: Decoder, plugins: Iterable[VariableResolver] = ()) -> None:
@@ -75,14 +75,14 @@ class Resolvers:
     async def resolve_all(
         self, names: Sequence[str], exchange: Exchange, failed: set[str] | None = None
     ) -> dict[str, Any]:
-        """The value of each `@…` expression, or UNBOUND; `failed` gets those of failing plugins."""
+        """Return the value of each `@…` expression, or UNBOUND; `failed` gets plugin errors."""
         request = _RequestVariables(exchange, self._decode)
         values: dict[str, Any] = {}
         for name in names:
             head, rest = parse_expression(name)
             plugin = self._plugins.get(head)
             if plugin is not None:
-                values[name] = await _ask(plugin, exchange, name, failed)
+                values[name] = await _resolve(plugin, exchange, name, failed)
             elif head == "rnd":
                 values[name] = Fresh(parse_random_bits(rest))
             else:
@@ -90,7 +90,7 @@ class Resolvers:
         return values
 
 
-async def _ask(
+async def _resolve(
     plugin: VariableResolver, exchange: Exchange, expression: str, failed: set[str] | None
 ) -> Any:
     try:
@@ -106,7 +106,7 @@ async def _ask(
 
 
 class _RequestVariables:
-    """The built-in variables of one request; each is made at its first use."""
+    """The built-in variables of one request; each is computed at its first use."""
 
     def __init__(self, exchange: Exchange, decode: Decoder) -> None:
         self._exchange = exchange

@@ -1,7 +1,7 @@
 """Stages whose arguments can never work, as far as that is known without a database.
 
-Only parts that hold no placeholder are looked at: what a caller supplies is checked when it comes.
-The table has what people get wrong most; the rest is left to the database (`Facts.find_refused`).
+A placeholder fits everywhere: what a caller supplies is checked when it arrives. The table has what
+people get wrong most; the rest is left to the database (`Facts.find_refused`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["ConstantPart", "find_shape"]
+__all__ = ["StagePart", "find_shape"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantPart:
-    """A stage without placeholders, and its place; a part of a filter is a `$match` of its own.
+class StagePart:
+    """A stage and its place; a part of a filter is a `$match` of its own.
 
-    `is_alone`: no other one is around it, and it can be run by itself.
+    `is_alone`: it has no placeholders, no other part is around it, and it can be run by itself.
     """
 
     where: str
@@ -25,17 +25,23 @@ class ConstantPart:
     is_alone: bool
 
 
-def find_shape(part: ConstantPart) -> str | None:
-    """What the arguments of a stage have to be, if these cannot work."""
+def find_shape(part: StagePart) -> str | None:
+    """Return the shape that the arguments of a stage need, if these cannot work."""
     ((name, body),) = part.stage.items()
-    if name == "$match":  # a filter is looked at in its parts
+    if name == "$match":  # the parts of a filter are checked one by one
         name = part.where.rpartition(".")[2]
         body = body.get(name) if isinstance(body, Mapping) else None
     shape = _SHAPES.get(name)
-    return None if shape is None or shape[1](body) else shape[0]
+    return None if shape is None or _is_supplied(body) or shape[1](body) else shape[0]
+
+
+def _is_supplied(value: Any) -> bool:
+    return isinstance(value, Mapping) and not _PLACEHOLDERS.isdisjoint(value)
 
 
 def _is_whole(value: Any, least: int) -> bool:
+    if _is_supplied(value):
+        return True
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and value == value // 1 and value >= least
 
@@ -72,16 +78,24 @@ def _is_sample(body: Any) -> bool:
 def _is_lookup(body: Any) -> bool:
     if not _has("as")(body) or ("localField" in body) != ("foreignField" in body):
         return False
+    names = [body[key] for key in ("as", "localField", "foreignField") if key in body]
+    if not all(map(_is_name, names)) or ("let" in body and "pipeline" not in body):
+        return False
     return "pipeline" in body or _has("from", "localField")(body)
 
 
 def _is_sort(body: Any) -> bool:
     directions = body.values() if _is_filled(body) else [{}]
-    return all(one.get("$meta") in _METAS for one in directions if isinstance(one, Mapping))
+    return all(_is_direction(one) for one in directions if isinstance(one, Mapping))
+
+
+def _is_direction(value: Mapping[str, Any]) -> bool:
+    return _is_supplied(value) or value.get("$meta") in _METAS
 
 
 def _is_text(body: Any) -> bool:
-    return isinstance(body, Mapping) and isinstance(body.get("$search"), str)
+    search = body.get("$search") if isinstance(body, Mapping) else None
+    return isinstance(search, str) or _is_supplied(search)
 
 
 def _is_redact(body: Any) -> bool:
@@ -92,14 +106,34 @@ def _is_document(body: Any) -> bool:
     return _is_path(body) or isinstance(body, Mapping)
 
 
+def _is_merged(body: Any) -> bool:
+    return body is None or isinstance(body, list) or _is_document(body)
+
+
+def _is_documents(body: Any) -> bool:
+    if isinstance(body, list):
+        return all(isinstance(one, Mapping) for one in body)
+    return _is_filled(body) and next(iter(body))[:1] == "$"
+
+
+def _is_meta(body: Any) -> bool:
+    return isinstance(body, str) and body in (*_METAS, *_SHOWN_METAS)
+
+
 def _is_root(body: Any) -> bool:
     return _has("newRoot")(body) and _is_document(body["newRoot"])
 
 
-# What a sort can be by, apart from fields; the last ones are of searches.
+_PLACEHOLDERS: Final = frozenset({"$arg", "$fk", "$ifarg", "$var", "$ifvar"})
+# Metadata to sort by; the last ones are of searches.
 _METAS: Final = (
     *("textScore", "randVal", "geoNearDistance"),
     *("searchScore", "vectorSearchScore", "score"),
+)
+_SHOWN_METAS: Final = (
+    *("geoNearPoint", "indexKey", "recordId", "sortKey", "scoreDetails", "searchHighlights"),
+    *("searchRootDocumentId", "searchScoreDetails", "searchSequenceToken"),
+    *("timeseriesBucketMinTime", "timeseriesBucketMaxTime"),
 )
 _DOCUMENT: Final = "an object, or an expression that makes one"
 _FILLED: Final = ("must be an object with one field or more", _is_filled)
@@ -121,6 +155,12 @@ _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "$geoNear": ("must be an object with near and distanceField", _has("near", "distanceField")),
     "$redact": ("must be an expression that makes $$KEEP, $$PRUNE or $$DESCEND", _is_redact),
     "$replaceWith": (f"must be {_DOCUMENT}", _is_document),
+    "$mergeObjects": (f"must be {_DOCUMENT}", _is_merged),
+    "$meta": ('must be the name of metadata such as "textScore"', _is_meta),
+    "$documents": ("must be an array of objects, or an expression that makes one", _is_documents),
+    "$search": _FILLED,
+    "$searchMeta": _FILLED,
+    "$vectorSearch": _FILLED,
     "$project": _FILLED,
     "$addFields": _FILLED,
     "$set": _FILLED,

@@ -1,4 +1,4 @@
-"""The position of a sort: field names with 1 or -1; a direction that is null is left out."""
+"""Sorts in templates: field names with 1 or -1; a direction that is null is left out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from docgraph.variables.compilation import (
     Compilation,
-    Constant,
+    ConstantTemplate,
     Place,
     Position,
     Render,
     describe,
 )
-from docgraph.variables.errors import BadValue
-from docgraph.variables.plain import take_number
+from docgraph.variables.errors import UnusableValue
+from docgraph.variables.plain import read_number
 from docgraph.variables.scope import Scope
 
 __all__ = ["SORT", "SORT_BY"]
@@ -22,23 +22,25 @@ __all__ = ["SORT", "SORT_BY"]
 _NATURAL = "$natural"
 
 
-def _take_direction(value: Any) -> int | None:
+def _read_direction(value: Any) -> int | None:
     if value is None:
         return None
-    value = take_number(value)
+    value = read_number(value)
     if isinstance(value, bool) or value not in (1, -1):
-        raise BadValue("a sort direction must be 1 or -1")
+        raise UnusableValue("a sort direction must be 1 or -1")
     return int(value)
 
 
-def _take_sort(value: Any) -> dict[str, int] | None:
+def _read_sort(value: Any) -> dict[str, int] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise BadValue(f"a sort must be an object of fields and directions, not {describe(value)}")
+        raise UnusableValue(
+            f"a sort must be an object of fields and directions, not {describe(value)}"
+        )
     if any(key.startswith("$") for key in value):
-        raise BadValue("a sort cannot contain operators")
-    directions = {key: _take_direction(item) for key, item in value.items()}
+        raise UnusableValue("a sort cannot contain operators")
+    directions = {key: _read_direction(item) for key, item in value.items()}
     return {key: item for key, item in directions.items() if item is not None}
 
 
@@ -53,7 +55,7 @@ def _build_direction(
 ) -> Render:
     if not _is_direction(value):
         return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
-    return Constant(value)
+    return ConstantTemplate(value)
 
 
 def _build_sort_by(
@@ -71,8 +73,10 @@ def _build_sort(compilation: Compilation, value: Any, where: Place, position: Po
         if path != _NATURAL and (path[:1] == "$" or not all(path.split("."))):
             compilation.flaw((*where, path), f"{path!r} is not the path of a field")
     parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
-    if all(isinstance(part, Constant) for part in parts.values()):
-        return Constant(value)
+    if value and _NATURAL not in value:  # which only a find can have
+        compilation.open_stages[where] = {"$sort": value}
+    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
+        return ConstantTemplate(value)
 
     def render(scope: Scope) -> dict[str, Any]:
         directions = {key: part(scope) for key, part in parts.items()}
@@ -81,7 +85,7 @@ def _build_sort(compilation: Compilation, value: Any, where: Place, position: Po
     return render
 
 
-_DIRECTION = Position(_build_direction, _take_direction, absent=None)
-SORT = Position(_build_sort, _take_sort, absent=None)
-SORT_BY = Position(_build_sort_by, _take_sort, absent=None)
-"""`sortBy` of an operator: of `$sortArray` it may be a direction alone."""
+_DIRECTION = Position(_build_direction, _read_direction, absent=None)
+SORT = Position(_build_sort, _read_sort, absent=None)
+SORT_BY = Position(_build_sort_by, _read_sort, absent=None)
+"""`sortBy` of an operator: in `$sortArray` it may be a direction alone."""

@@ -1,6 +1,6 @@
-"""Templates: mappings with `$arg`, `$fk` and `$ifarg` in them, compiled once, rendered per fetch.
+"""Templates: mappings with `$arg`, `$fk` and `$ifarg`, compiled once, rendered per fetch.
 
-One compiler for GraphQL mappings and, with the words `$var` and `$ifvar`, for REST aggregations.
+One compiler serves GraphQL mappings and, with the operators `$var` and `$ifvar`, REST aggregations.
 """
 
 from __future__ import annotations
@@ -11,19 +11,26 @@ from functools import cached_property
 from typing import Any, Literal
 
 from docgraph.runtime import LruDict
-from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Use, Vocabulary
+from docgraph.variables.compilation import (
+    GRAPHQL,
+    Compilation,
+    Placeholder,
+    Position,
+    Render,
+    Vocabulary,
+)
+from docgraph.variables.compile_expressions import EXPRESSION
+from docgraph.variables.compile_stages import STAGES
 from docgraph.variables.errors import Flaw, MissingKey, TemplateError
-from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import CONDITION, WHOLE_FILTER
-from docgraph.variables.names import Reference
-from docgraph.variables.operators import UnknownOperator
+from docgraph.variables.known_operators import UnknownOperator
 from docgraph.variables.optional import decide
 from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
-from docgraph.variables.shapes import ConstantPart
+from docgraph.variables.shapes import StagePart
 from docgraph.variables.sorting import SORT
-from docgraph.variables.stages import STAGES
-from docgraph.variables.values import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
+from docgraph.variables.value_marks import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
+from docgraph.variables.variable_names import VariableName
 
 __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
@@ -44,13 +51,13 @@ _POSITIONS: Mapping[Context, Position] = {
 
 @dataclass(frozen=True)
 class Template:
-    """A compiled value: what it was written as, what it uses, and how it is rendered.
+    """A compiled value: its source, the names it uses, and its closure.
 
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
     `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
-    document), all in dot notation; `uses` are the places of all of them. `unknown` are operators of
-    the database that docgraph does not know, `constants` the stages that hold none of all that,
-    `options` the names that optional parts depend on.
+    document), all in dot notation; `uses` has the locations of all of them. `unknown` has the
+    operators of the database that docgraph does not know, `parts` the stages and the conditions of
+    filters, `options` the names that optional parts depend on.
     """
 
     source: Any
@@ -58,21 +65,23 @@ class Template:
     names: frozenset[str]
     foreign_keys: frozenset[str]
     root_paths: frozenset[str]
-    uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
+    uses: tuple[Placeholder, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
     unknown: tuple[UnknownOperator, ...] = field(default=(), repr=False, compare=False)
-    constants: tuple[ConstantPart, ...] = field(default=(), repr=False, compare=False)
-    options: Mapping[str, Reference] = field(default_factory=dict, repr=False, compare=False)
+    parts: tuple[StagePart, ...] = field(default=(), repr=False, compare=False)
+    options: Mapping[str, VariableName] = field(default_factory=dict, repr=False, compare=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
     _decided: LruDict[frozenset[str], Template] = field(
         default_factory=lambda: LruDict(_KEPT_DECISIONS), repr=False, compare=False
     )
 
     def render(self, scope: Scope) -> Any:
-        """The value for this scope; raises `NotBound`, `BadValue` or `SecurityViolation`.
+        """Return the value for this scope.
+
+        Raises `NotBound`, `UnusableValue` or `SecurityViolation`.
 
         A filter that cannot match is `MATCH_NOTHING` itself (see `matches_nothing`); a single
-        condition or value that has no value is `NOTHING`. Where the parent lacks a foreign key,
+        condition or value that has no value is `NOTHING`. If the parent lacks a foreign key,
         filters cannot match and stages are `NO_DOCUMENTS` (decision 11).
         """
         try:
@@ -83,7 +92,7 @@ class Template:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it renders to its source, whatever the scope."""
+        """Whether it renders to its source in every scope."""
         return not self.names and not self.foreign_keys
 
     @property
@@ -92,11 +101,11 @@ class Template:
         return bool(self.foreign_keys or self.root_paths)
 
     def given(self, scope: Scope) -> frozenset[str]:
-        """Those of the names that optional parts depend on which have a value."""
+        """Return the names with a value among those that optional parts depend on."""
         return frozenset([name for name, one in self.options.items() if scope.is_bound(one)])
 
     def decide(self, scope: Scope) -> Template:
-        """The filter without the optional conditions that this scope leaves out."""
+        """Return the filter without the optional conditions that this scope leaves out."""
         if not self.options:
             return self
         given = self.given(scope)
@@ -133,7 +142,7 @@ def _split(source: Any, vocabulary: Vocabulary) -> list[Any]:
 def compile_template(
     source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
 ) -> Template:
-    """Compile; raises `TemplateError` with every flaw and its place inside the template."""
+    """Compile; raise `TemplateError` with every flaw and its location inside the template."""
     template, flaws = inspect_template(source, vocabulary=vocabulary, context=context)
     if flaws:
         raise TemplateError(flaws)
@@ -143,7 +152,7 @@ def compile_template(
 def inspect_template(
     source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
 ) -> tuple[Template, list[Flaw]]:
-    """The template as far as it can be compiled, and its flaws: what a checker wants to know."""
+    """Return the template as far as it can be compiled, and its flaws, for checkers."""
     compilation = Compilation(vocabulary, is_relation=context in ("filter", "stages"))
     render: Callable[[Scope], Any] = compilation.build(source, (), _POSITIONS[context])
     template = Template(
@@ -155,7 +164,7 @@ def inspect_template(
         tuple(compilation.uses),
         vocabulary,
         tuple(compilation.unknown),
-        tuple(compilation.list_constants()),
+        tuple(compilation.list_parts()),
         compilation.options,
         render,
     )

@@ -12,7 +12,7 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from docgraph.codec import decode
 from docgraph.exchange import Account, Deadline, Exchange, Permission, Request
-from docgraph.graphql.apps.app import VisibleApp, build_app
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import GraphqlError
 from docgraph.graphql.execute.execute import Result, execute

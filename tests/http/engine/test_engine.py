@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.codec.types import Regex
+from docgraph.codec.bson_types import Regex
 from docgraph.exchange import Account, Deadline, Permission
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.execute import fetch_by_in
 from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine, codes, only_error
 from tests.http.harness import UNREACHABLE, eventually, failing
@@ -535,7 +536,10 @@ async def test_cancelling_stops_the_work_of_the_database(
 
 def count_running(client: Client, database: str) -> int:
     """How many aggregations run in a database."""
-    stages = [{"$currentOp": {}}, {"$match": {"ns": f"{database}.items", "op": "command"}}]
+    stages: list[dict[str, Any]] = [
+        {"$currentOp": {}},
+        {"$match": {"ns": f"{database}.items", "op": "command"}},
+    ]
     return len(list(client.admin.aggregate(stages)))
 
 
@@ -610,3 +614,84 @@ async def test_a_float_takes_the_form_that_canonical_results_have(
     several = await engine.data(app, "query ($l: [Float]) { items(l: $l) { _id } }", {"l": [value]})
 
     assert alone == several == {"items": [{"_id": n} for n in expected]}
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ({"box": {"n": 1}, "boxes": [{"n": 2}]}, {"box": {"n": 1}, "boxes": [{"n": 2}]}),
+        ({"box": [], "boxes": []}, {"box": None, "boxes": []}),
+        ({"box": [{"n": 1}], "boxes": [[]]}, {"box": None, "boxes": [None]}),
+        ({"box": None, "boxes": [[{"n": 1}], {"n": 2}]}, {"box": None, "boxes": [None, {"n": 2}]}),
+    ],
+)
+async def test_a_list_in_the_place_of_an_object_fails_that_field_and_no_other(
+    engine: Engine, mongo_client: Client, stored: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    """Beside sound documents, which are completed all at once."""
+    sound = {"box": {"n": 7}, "boxes": [{"n": 8}, {"n": 9}]}
+    insert(mongo_client, engine, {"_id": 1, **sound}, {"_id": 2, **stored}, {"_id": 3, **sound})
+    app = engine.app(
+        "type Query { items: [Item] } type Item { box: Box boxes: [Box] } type Box { n: Int }",
+        {"Query": {"items": {"collection": "items", "find": {}, "sort": {"_id": 1}}}},
+    )
+
+    result = await engine.run(app, "{ items { box { n } boxes { n } } }")
+
+    assert result.data == {"items": [sound, shown, sound]}
+    assert bool(result.errors) is (stored != shown)
+
+
+ORDERS = """
+type Query { orders: [Order] }
+type Order { _id: Int lines: [Line] first: Line some: [Line] near: [Line] }
+type Line { _id: Int }
+"""
+BY_BOTH = {"shop": {"$fk": "shop"}, "code": {"$fk": "place.code"}}
+ORDER_LINES: dict[str, Any] = {
+    "Query": {"orders": listing(collection="orders")},
+    "Order": {
+        "lines": listing(collection="lines", find=BY_BOTH),
+        "first": listing(collection="lines", find=BY_BOTH),
+        "some": listing(collection="lines", find={**BY_BOTH, "_id": {"$gt": 1}}, limit=1),
+        "near": listing(collection="lines", find={"place.code": {"$fk": "place.code"}}),
+    },
+}
+
+
+@pytest.mark.parametrize("tries", [None, 1], ids=["together", "apart"])
+async def test_a_relation_by_two_keys_joins_only_where_both_are_equal(
+    engine: Engine, mongo_client: Client, monkeypatch: pytest.MonkeyPatch, tries: int | None
+) -> None:
+    """Decision 11: and a parent that lacks one of them has none."""
+    if tries is not None:
+        monkeypatch.setattr(fetch_by_in, "FIRST_TRY", tries)
+        monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", tries)
+    db = mongo_client[engine.database]
+    places = [("a", 1), ("a", 2), ("b", 1), ("b", None), ("c", 9)]
+    db.orders.insert_many(
+        {"_id": n, "shop": shop, "place": {"code": code}} for n, (shop, code) in enumerate(places)
+    )
+    db.lines.insert_many(
+        {"_id": n, "shop": shop, "code": code, "place": [{"code": code}]}
+        for n, (shop, code) in enumerate([("a", 1), ("b", 1), ("a", 1), ("a", 2), ("b", 2)])
+    )
+
+    data = await engine.data(
+        engine.app(ORDERS, ORDER_LINES),
+        "{ orders { lines { _id } first { _id } some { _id } near { _id } } }",
+    )
+
+    def ids(name: str) -> list[list[int]]:
+        return [[line["_id"] for line in order[name]] for order in data["orders"]]
+
+    assert ids("lines") == [[0, 2], [3], [1], [], []]
+    assert ids("some") == [[2], [3], [], [], []]
+    assert ids("near") == [[0, 1, 2], [3, 4], [0, 1, 2], [], []]
+    assert [one["first"] for one in data["orders"]] == [
+        {"_id": 0},
+        {"_id": 3},
+        {"_id": 1},
+        None,
+        None,
+    ]

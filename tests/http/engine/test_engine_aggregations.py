@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from tests.http.engine.harness import Engine, only_error
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.graphql.apps.app import VisibleApp
-from docgraph.graphql.execute import joined
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.execute import fetch_by_in
 from tests.http.engine.harness import Engine
 
 pytestmark = pytest.mark.anyio
@@ -172,11 +173,12 @@ async def test_result_that_a_bound_cut_short_is_fetched_another_way(
     engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 13: 60 documents for three keys do not fit into the first try of 30."""
-    monkeypatch.setattr(joined, "FIRST_TRY", 30)
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 30)
 
     data = await engine.data(app, "{ posts(limit: 3) { _id sameTag(first: 2) { _id } } }")
 
     assert [next(iter(command)) for command in engine.commands] == ["find", "find", "aggregate"]
+    assert any("$lookup" in stage for stage in engine.commands[-1]["pipeline"])
     assert [[p["_id"] for p in post["sameTag"]] for post in data["posts"]] == [
         [57, 54],
         [58, 55],
@@ -184,10 +186,22 @@ async def test_result_that_a_bound_cut_short_is_fetched_another_way(
     ]
 
 
+@pytest.mark.parametrize(("tried", "first"), [(60, 2), (1, 20)])
+async def test_result_that_fills_the_first_try_exactly_is_fetched_once(
+    engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch, tried: int, first: int
+) -> None:
+    """Decision 13: three keys have 60 documents; so many may come, or may be asked for."""
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", tried)
+
+    await engine.data(app, f"{{ posts(limit: 3) {{ _id sameTag(first: {first}) {{ _id }} }} }}")
+
+    assert [next(iter(command)) for command in engine.commands] == ["find", "find"]
+
+
 async def test_large_relation_is_spared_the_first_try_next_time(
     engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joined, "FIRST_TRY", 30)
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 30)
     plan = engine.plan(app, "{ posts(limit: 3) { sameTag(first: 2) { _id } } }")
 
     first = await engine.execute(plan)
@@ -206,7 +220,7 @@ async def test_large_relation_with_odd_keys_gives_the_same_answer(
     key: Any,
 ) -> None:
     """`$lookup` would take an array apart."""
-    monkeypatch.setattr(joined, "FIRST_TRY", 1)
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
     mongo_client[engine.database].posts.update_one({"_id": 1}, {"$set": {"tag": key}})
 
     data = await engine.data(app, "{ posts(limit: 3) { sameTag(first: 1) { _id } } }")
@@ -291,7 +305,13 @@ async def test_statistics_name_commands_and_documents(engine: Engine, app: Visib
 
 @pytest.mark.parametrize(
     ("loader", "commands"),
-    [({"batching": False}, 8), ({"maxBatchSize": 3}, 4), ({"batching": True}, 2)],
+    [
+        ({"batching": False}, 8),
+        ({"batching": False, "caching": False}, 21),
+        ({"maxBatchSize": 3}, 4),
+        ({"batching": True}, 2),
+        ({"batching": True, "caching": False}, 2),
+    ],
 )
 async def test_data_loader_rules_the_commands_of_a_field(
     engine: Engine, blog: None, loader: dict[str, Any], commands: int
@@ -315,3 +335,24 @@ async def test_siblings_of_one_level_share_nothing_but_time(
 
     assert list(data) == ["a", "b", "c"]
     assert len(engine.commands) == 3
+
+
+@pytest.mark.usefixtures("blog")
+@pytest.mark.parametrize(("allowed", "is_refused"), [(8, True), (9, False)])
+async def test_documents_of_a_large_relation_count_against_the_bound_of_the_query(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, allowed: int, is_refused: bool
+) -> None:
+    """Three posts, and for each two with the same tag, which `$lookup` fetches."""
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
+    monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
+    app = engine.app(SCHEMA, MAPPINGS, fetched_documents=allowed)
+    query = "{ posts(limit: 3) { sameTag(first: 2) { _id } } }"
+
+    if is_refused:
+        with pytest.raises(OperationRefused) as refused:
+            await engine.run(app, query)
+        assert refused.value.errors[0].code == "too-many-documents"
+    else:
+        data = await engine.data(app, query)
+        assert [len(post["sameTag"]) for post in data["posts"]] == [2, 2, 2]
+    assert next(iter(engine.commands[-1])) == "aggregate"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine
@@ -25,6 +25,8 @@ type Query {
   byId(id: BsonDocument, key: Int): [Item]
   maybe(key: Int): [Item]
   byCode: [Item]
+  equal(key: Int): [Item]
+  between: [Item]
   unwound: [Item]
   counted: [Item]
 }
@@ -49,6 +51,8 @@ MAPPINGS: dict[str, Any] = {
         "byId": find({"_id": {"$arg": ["id", {"$arg": "key"}]}}),
         "maybe": find({"$ifarg": ["key", {"_id": {"$arg": "key"}}]}),
         "byCode": find({"code": "c1", "_id": {"$gte": 0}}),
+        "equal": find({"_id": {"$eq": {"$arg": "key"}, "$gte": 0}}),
+        "between": find({"_id": {"$gte": 0, "$lt": 5}}),
         "unwound": stages({"$unwind": "$tags"}),
         "counted": stages({"$unwind": "$tags"}, {"$count": "n"}),
     },
@@ -98,6 +102,7 @@ async def test_lists_inside_lists_of_a_small_collection_are_answered(
         "{ byId(key: 1) { items { _id } } }",
         "{ byCode { items { _id } } }",
         "{ maybe(key: 1) { items { _id } } }",
+        "{ equal(key: 1) { items { _id } } }",
         "{ items { self { self { _id } } } }",
         "{ items { pairs { _id } } }",
         "{ counted { __typename } }",
@@ -116,6 +121,7 @@ async def test_a_list_by_a_unique_key_counts_as_one(
     [
         "{ items { items { _id } } }",
         "{ maybe { items { _id } } }",
+        "{ between { items { _id } } }",
         "{ byId(id: {_id: {op: 1}}) { items { items { _id } } } }",
         "{ stages { items { _id } } }",
         "{ unwound { _id } }",

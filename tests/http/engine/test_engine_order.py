@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pymongo import AsyncMongoClient, MongoClient
 
-from docgraph.graphql.apps.app import VisibleApp
-from docgraph.graphql.execute import joined
-from docgraph.observe.events import CommandFinished
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.execute import fetch_by_in
+from docgraph.observe.command_events import CommandFinished
 from docgraph.store import Store
 from tests.http.engine.harness import Engine
 from tests.http.harness import listening
@@ -118,14 +118,14 @@ async def test_pages_of_each_parent_are_whole(
     engine: Engine, indexed: VisibleApp, monkeypatch: pytest.MonkeyPatch, field: str, way: str
 ) -> None:
     if way != "together":
-        monkeypatch.setattr(joined, "FIRST_TRY", 1)
-        monkeypatch.setattr(joined, "LARGEST_TRY", 1)
+        monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
+        monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
     if way == "apart":
 
         async def never(*_: Any) -> None:
             """Not this way."""
 
-        monkeypatch.setattr(joined, "fetch_by_lookup", never)
+        monkeypatch.setattr(fetch_by_in, "fetch_by_lookup", never)
     found: dict[int, list[int]] = {0: [], 1: []}
     for skip in range(0, 49, 9):
         part = f"{{ _id page: {field}(skip: {skip}) {{ _id }} }}"

@@ -11,7 +11,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.runtime import cancel_until_over
 from docgraph.store import ChangeEvents, Store
-from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.resume_loop import Follower, ResumeToken
 from tests.http.harness import Mongo
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ class Following:
 
     def _open(self, resume: ResumeToken) -> ChangeEvents:
         self.opened.append(resume)
-        return self._store.watch(self._db, "things", resume_after=resume)
+        return self._store.streams.watch(self._db, "things", resume_after=resume)
 
     async def _catch_up(self) -> None:
         self.caught_up += 1
@@ -116,13 +116,13 @@ async def test_after_an_error_it_goes_on_where_it_was_unless_that_may_be_gone(
 
 
 async def test_it_is_over_where_there_are_no_change_streams() -> None:
-    def refuse(_: ResumeToken) -> ChangeEvents:
+    def reject(_: ResumeToken) -> ChangeEvents:
         raise NotSupported("no replica set")
 
     async def nothing(_: Document | None = None) -> None:
         raise AssertionError
 
-    follower = Follower(refuse, catch_up=nothing, take=nothing)
+    follower = Follower(reject, catch_up=nothing, take=nothing)
 
     await asyncio.wait_for(follower.run(), 60)
 

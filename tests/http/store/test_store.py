@@ -37,10 +37,10 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.observe import Event
-from docgraph.observe.events import CommandFinished
+from docgraph.observe.command_events import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import Client, Store
-from docgraph.store.driver.recording import recording
+from docgraph.store.driver.explain_recorder import recording
 from tests.http.harness import failing, idle_cursors, profiled
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +114,10 @@ async def test_find_one_gives_a_document_or_none(store: Store, database: str, po
 
 
 async def test_aggregate_gives_at_most_the_limit(store: Store, database: str, posts: str) -> None:
-    pipeline = [{"$group": {"_id": "$likes", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
+    pipeline: list[dict[str, Any]] = [
+        {"$group": {"_id": "$likes", "n": {"$sum": 1}}},
+        {"$sort": {"_id": 1}},
+    ]
 
     found = await store.aggregate(database, posts, pipeline, limit=3, deadline=SOON)
 
@@ -194,11 +197,11 @@ async def test_cursor_is_closed_when_the_taker_has_enough(
     for n in range(20):
         mongo_client[database].big.insert_one({"_id": n, "text": big})
 
-    async def refuse(documents: list[Document]) -> None:
+    async def reject(documents: list[Document]) -> None:
         raise AnswerTooLarge("enough")
 
     with pytest.raises(AnswerTooLarge, match="enough"):
-        await store.find(database, "big", {}, limit=100, deadline=SOON, take=refuse)
+        await store.find(database, "big", {}, limit=100, deadline=SOON, take=reject)
 
     assert idle_cursors(mongo_client, f"{database}.big") == []
 
@@ -286,7 +289,7 @@ async def test_what_belongs_to_the_server_is_closed(store: Store, db: str, colle
     with pytest.raises(SecurityViolation):
         await store.write(at(db, collection), write, deadline=SOON)
     with pytest.raises(SecurityViolation):
-        store.watch(db, collection, [])
+        store.streams.watch(db, collection, [])
 
 
 async def test_checks_are_part_of_every_operation(store: Store, database: str) -> None:
@@ -315,7 +318,7 @@ async def test_checks_are_part_of_every_operation(store: Store, database: str) -
             deadline=SOON,
         )
     with pytest.raises(SecurityViolation):
-        store.watch(database, "posts", [{"$unionWith": "users"}])
+        store.streams.watch(database, "posts", [{"$unionWith": "users"}])
 
 
 @contextmanager
@@ -603,10 +606,10 @@ async def test_interceptors_change_writes_and_see_their_results(
 async def test_interceptor_that_refuses_keeps_the_write_from_happening(
     store: Store, database: str, mongo_client: Sync
 ) -> None:
-    def refuse(write: Write) -> Write:
+    def reject(write: Write) -> Write:
         raise Forbidden("not today")
 
-    store.interceptors.install([_BeforeWrite(refuse)])
+    store.interceptors.install([_BeforeWrite(reject)])
 
     with pytest.raises(Forbidden):
         await store.write(at(database), Write(WriteKind.INSERT, ({"_id": 1},)), deadline=SOON)
@@ -621,7 +624,7 @@ async def test_interceptors_change_reads_and_their_documents(
         [_AroundRead(lambda read: replace(read, limit=2, projection={"_id": 1}))]
     )
 
-    found = await store.read(at(database), Read(sort=[("_id", 1)]), deadline=SOON)
+    found = await store.reads.read(at(database), Read(sort=[("_id", 1)]), deadline=SOON)
 
     assert found == [{"_id": 0, "read": True}, {"_id": 1, "read": True}]
 
@@ -633,7 +636,7 @@ async def test_an_index_is_ensured_as_often_as_one_likes(
     store: Store, database: str, posts: str, mongo_client: Sync
 ) -> None:
     for _ in range(2):
-        await store.ensure_index(
+        await store.writes.ensure_index(
             database, posts, {"title": 1, "likes": -1}, unique=True, deadline=SOON
         )
 
@@ -645,11 +648,11 @@ async def test_an_index_is_ensured_as_often_as_one_likes(
 async def test_an_index_makes_its_collection_only_where_it_may(
     store: Store, database: str, mongo_client: Sync
 ) -> None:
-    await store.ensure_index(database, "new", {"a": 1}, create=False, deadline=SOON)
+    await store.writes.ensure_index(database, "new", {"a": 1}, create=False, deadline=SOON)
     assert "new" not in mongo_client[database].list_collection_names()
 
-    await store.ensure_index(database, "new", {"a": 1}, deadline=SOON)
-    await store.ensure_index(database, "new", {"b": 1}, create=False, deadline=SOON)
+    await store.writes.ensure_index(database, "new", {"a": 1}, deadline=SOON)
+    await store.writes.ensure_index(database, "new", {"b": 1}, create=False, deadline=SOON)
     assert set(mongo_client[database]["new"].index_information()) == {"_id_", "a_1", "b_1"}
 
 
@@ -662,7 +665,9 @@ async def test_an_index_that_takes_too_long_ends_with_its_deadline(
         fail_command(mongo_client, f"{database}.posts", "createIndexes", block_ms=600),
         pytest.raises(TimeLimitExceeded),
     ):
-        await store.ensure_index(database, posts, {"likes": 1}, deadline=Deadline.after_ms(50))
+        await store.writes.ensure_index(
+            database, posts, {"likes": 1}, deadline=Deadline.after_ms(50)
+        )
 
 
 # --- watching -------------------------------------------------------------------------------------
@@ -672,13 +677,13 @@ async def test_watch_tells_changes_in_order_and_resumes(
     store: Store, database: str, posts: str, mongo_client: Sync
 ) -> None:
     collection = mongo_client[database][posts]
-    async with store.watch(database, posts) as events:
+    async with store.streams.watch(database, posts) as events:
         collection.insert_one({"_id": 100})
         collection.update_one({"_id": 100}, {"$set": {"x": 1}})
         first = await anext(events)
         token = first["_id"]
 
-    async with store.watch(database, posts, resume_after=token) as events:
+    async with store.streams.watch(database, posts, resume_after=token) as events:
         second = await anext(events)
 
     assert (first["operationType"], first["fullDocument"]) == ("insert", {"_id": 100})
@@ -689,7 +694,9 @@ async def test_watch_tells_changes_in_order_and_resumes(
 async def test_watch_of_a_database_tells_the_collection(
     store: Store, database: str, mongo_client: Sync
 ) -> None:
-    async with store.watch(database, None, [{"$match": {"operationType": "insert"}}]) as events:
+    async with store.streams.watch(
+        database, None, [{"$match": {"operationType": "insert"}}]
+    ) as events:
         mongo_client[database].a.insert_one({"_id": 1})
         mongo_client[database].b.insert_one({"_id": 2})
 
@@ -699,7 +706,7 @@ async def test_watch_of_a_database_tells_the_collection(
 
 
 async def test_watch_from_a_bad_token_is_the_callers_mistake(store: Store, database: str) -> None:
-    events = store.watch(database, "posts", resume_after={"_data": "82"})
+    events = store.streams.watch(database, "posts", resume_after={"_data": "82"})
 
     with pytest.raises(StoreRejected):
         await events.open()

@@ -1,6 +1,9 @@
-"""The fast path of reads is for tried versions of the driver; with others the log says so."""
+"""The log reports at start when reads cannot take the fast path, and why."""
 
 from __future__ import annotations
+
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.http.driver import settle
 from tests.http.harness import listening
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[3]
 
 
 async def start_and_stop(mongo_uri: str) -> list[FastPathOff]:
@@ -38,16 +42,37 @@ async def test_version_that_was_not_tried_is_reported_once(
 
     assert event.driver_version == "4.99.1"
     assert "4.19" in event.tried
+    assert event.reason == "the fast path is tested with pymongo 4.19, this is 4.99.1"
 
 
-async def test_tried_version_is_not_worth_a_word(mongo_uri: str) -> None:
+async def test_nothing_is_reported_where_reads_take_the_fast_path(mongo_uri: str) -> None:
     assert await start_and_stop(mongo_uri) == []
 
 
-async def test_connection_string_that_asks_for_the_driver_is_not_worth_a_word(
-    mongo_uri: str,
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("socketTimeoutMS=60000", "socketTimeoutMS"),
+        ("timeoutMS=60000", "timeoutMS"),
+        ("compressors=zlib", "compressors"),
+        ("compressors=zlib&socketTimeoutMS=60000", "socketTimeoutMS, compressors"),
+    ],
+)
+async def test_options_of_the_connection_string_are_named(
+    mongo_uri: str, options: str, named: str
 ) -> None:
-    assert await start_and_stop(f"{mongo_uri}&socketTimeoutMS=60000") == []
+    [event] = await start_and_stop(f"{mongo_uri}&{options}")
+
+    assert event.reason == f"the connection uses {named}"
+
+
+def test_only_tested_versions_of_the_driver_may_be_installed() -> None:
+    """Whoever allows the next version tests the fast path with it, and adds it to both."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [wanted] = [one for one in project["project"]["dependencies"] if one.startswith("pymongo")]
+    (major, oldest), (_, newest) = min(fast_path._TRIED), max(fast_path._TRIED)
+
+    assert wanted == f"pymongo>={major}.{oldest},<{major}.{newest + 1}"
 
 
 async def test_reads_work_with_a_version_that_was_not_tried(

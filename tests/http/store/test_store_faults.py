@@ -15,7 +15,8 @@ from pymongo import MongoClient
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import OutcomeUnknown, StoreUnavailable, TimeLimitExceeded
 from docgraph.observe import Event
-from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost
+from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.events import DatabaseFound, DatabaseLost
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http import harness
@@ -206,7 +207,7 @@ async def test_database_known_to_be_away_is_not_waited_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(distant.client, "_select_server", lambda *_, **__: pytest.fail("waits"))
-        patch.setattr(distant._availability, "_ask", lambda: asyncio.sleep(0))
+        patch.setattr(distant._availability, "_try_login", lambda: asyncio.sleep(0))
         for work in (
             distant.find(database, "posts", {}, limit=1, deadline=Deadline.never()),
             distant.write(posts, INSERT, deadline=Deadline.never()),

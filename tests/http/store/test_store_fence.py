@@ -19,7 +19,7 @@ from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store import Store
 from docgraph.store.guard.fence import FENCE, match_behind
 from docgraph.store.guard.rewrite import guard_pipeline
-from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.shield import Shield
 from tests.http.harness import profiled
 
 pytestmark = pytest.mark.anyio
@@ -94,17 +94,17 @@ HARMLESS: dict[str, list[Document]] = {
 @pytest.fixture
 def base(mongo_client: Sync, database: str) -> Any:
     db = mongo_client[database]
-    visible = [_note(f"v{i}", "eve", "x", i) for i in range(4)]
-    hidden = [_note(f"h{i}", "bob", "S0", i) for i in range(4)]
+    visible = [_record(f"v{i}", "eve", "x", i) for i in range(4)]
+    hidden = [_record(f"h{i}", "bob", "S0", i) for i in range(4)]
     db.notes.insert_many([*hidden, *visible])
     db.notes.create_index([("t", "text")])
     db.notes.create_index([("place", "2dsphere")])
-    db.open.insert_many([_note(f"o{i}", "ann", "x", i) for i in range(2)])
+    db.open.insert_many([_record(f"o{i}", "ann", "x", i) for i in range(2)])
     db.create_collection("view", viewOn="notes", pipeline=[{"$set": {"seen": 1}}])
     return db
 
 
-def _note(id: str, owner: str, secret: str, a: int) -> Document:
+def _record(id: str, owner: str, secret: str, a: int) -> Document:
     own = {"_id": id, "owner": owner, "secret": secret, "a": a % 3, "k": 1, "t": "apple"}
     return {**own, "list": [{"s": secret}], "place": FORM}
 
@@ -115,7 +115,7 @@ def rows_of(base: Any) -> dict[str, Document]:
 
 def without_fence(base: Any, collection: str, stages: list[Document]) -> list[Any]:
     guarded = guard_pipeline(stages, base.name, collection, Shield(rows=rows_of(base)))
-    return _drop_fences(guarded)
+    return list(_drop_fences(guarded))
 
 
 def _drop_fences(value: Any) -> Any:
@@ -184,7 +184,11 @@ async def test_the_plan_has_nothing_but_safe_conditions_in_front(base: Any, name
 
 
 async def test_a_match_is_not_taken_into_a_join(base: Any) -> None:
-    stages = [{"$lookup": JOIN}, {"$unwind": "$found"}, {"$match": {"found.t": {"$regex": "a"}}}]
+    stages: list[Document] = [
+        {"$lookup": JOIN},
+        {"$unwind": "$found"},
+        {"$match": {"found.t": {"$regex": "a"}}},
+    ]
     shield = Shield(rows=rows_of(base))
 
     def join(pipeline: Any) -> str:
@@ -274,7 +278,7 @@ async def test_an_index_that_holds_all_that_is_used_is_not_read_for_documents(
     """It shows null for what is missing."""
     base.notes.create_index([("owner", 1), ("b", 1)])
     filter, rows = {"$jsonSchema": {"required": ["b"]}}, rows_of(base)
-    found = [{"$match": filter}, {"$group": {"_id": "$b"}}]
+    found: list[Document] = [{"$match": filter}, {"$group": {"_id": "$b"}}]
 
     assert await store.count(base.name, "notes", filter, limit=9, deadline=SOON, rows=rows) == 0
     assert await aggregate(store, base, "notes", found) == []
@@ -285,11 +289,13 @@ async def test_the_plan_that_is_told_is_that_of_the_front(store: Store, base: An
     base.notes.create_index("owner")
     place, rows = (base.name, "notes"), rows_of(base)
 
-    plan = await store.explain(*place, fails_on("$secret"), deadline=SOON, rows=rows)
+    plan = await store.reads.explain(*place, fails_on("$secret"), deadline=SOON, rows=rows)
     assert plan.indexes == ("owner_1",)
     assert not plan.sorts
     sort = {"a": 1}
-    plan = await store.explain(*place, fails_on("$secret"), deadline=SOON, rows=rows, sort=sort)
+    plan = await store.reads.explain(
+        *place, fails_on("$secret"), deadline=SOON, rows=rows, sort=sort
+    )
     assert plan.sorts
 
 

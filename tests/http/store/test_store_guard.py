@@ -16,7 +16,7 @@ from pymongo import MongoClient
 
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError, NotSupported, SecurityViolation
-from docgraph.store import Key, Store
+from docgraph.store import Client, Policy, RevealKey, Store
 from tests.databases import drop
 
 pytestmark = pytest.mark.anyio
@@ -429,7 +429,7 @@ async def test_write_that_would_tell_or_copy_a_hidden_property_is_refused(
 
 
 async def test_holder_of_the_key_sees_and_filters(store: Store, database: str, people: str) -> None:
-    key: Key = store.guard.hide(database, people, "password")
+    key: RevealKey = store.guard.hide(database, people, "password")
 
     ann = await store.find_one(
         database, people, {"password": PASSWORD}, deadline=SOON, reveal=[key]
@@ -493,7 +493,7 @@ async def test_joins_stay_inside_the_row_filter(
 async def test_text_and_near_work_under_a_row_filter(
     store: Store, database: str, people: str, rows: dict[str, Any]
 ) -> None:
-    text = [{"$match": {"$text": {"$search": "note"}}}, {"$sort": {"_id": 1}}]
+    text: list[dict[str, Any]] = [{"$match": {"$text": {"$search": "note"}}}, {"$sort": {"_id": 1}}]
     near = [{"$geoNear": {"near": [0, 0], "distanceField": "d", "key": "place"}}]
 
     by_text, by_place = [
@@ -514,7 +514,7 @@ async def test_events_come_without_hidden_properties(
     """Decisions 34 and 42."""
     rename = [{"$set": {"x": "$$ROOT", "y": "$fullDocument.password"}}]
     users = mongo_client[database].users
-    async with guarded.watch(database, "users", rename) as events:
+    async with guarded.streams.watch(database, "users", rename) as events:
         users.insert_one({**PEOPLE[0], "_id": "eve"})
         users.update_one({"_id": "eve"}, {"$set": {"password": PASSWORD, "note": "seen"}})
         users.update_one({"_id": "eve"}, {"$set": {"profile.secret": SECRET, "keys.0.secret": "s"}})
@@ -539,7 +539,7 @@ async def test_events_come_without_hidden_properties(
 async def test_events_of_a_database_come_without_guarded_documents(
     guarded: Store, database: str, mongo_client: Sync
 ) -> None:
-    async with guarded.watch(database, None) as events:
+    async with guarded.streams.watch(database, None) as events:
         mongo_client[database].users.insert_one({**PEOPLE[0], "_id": "eve"})
         mongo_client[database].posts.insert_one({"_id": 3, "password": "of a post"})
         user, post = await anext(events), await anext(events)
@@ -554,12 +554,12 @@ async def test_an_unguarded_watch_sees_what_is_hidden_and_resumes(
 ) -> None:
     """For the revocation of tokens: a written password ends them."""
     stages = [{"$project": {"written": "$updateDescription.updatedFields"}}]
-    async with guarded.watch_unguarded(database, stages) as events:
+    async with guarded.streams.watch_unguarded(database, stages) as events:
         mongo_client[database].users.update_one({"_id": "ann"}, {"$set": {"password": "new"}})
         first = await anext(events)
         resume = events.resume_token
     mongo_client[database].users.update_one({"_id": "bob"}, {"$set": {"password": "newer"}})
-    async with guarded.watch_unguarded(database, stages, resume_after=resume) as events:
+    async with guarded.streams.watch_unguarded(database, stages, resume_after=resume) as events:
         second = await anext(events)
 
     assert first["written"] == {"password": "new"}
@@ -577,7 +577,7 @@ async def test_events_of_other_rows_are_left_out(
 ) -> None:
     """Decision 42."""
     users = mongo_client[database].users
-    async with store.watch(database, None if whole else people, rows=rows) as events:
+    async with store.streams.watch(database, None if whole else people, rows=rows) as events:
         users.update_one({"_id": "bob"}, {"$set": {"note": "of-bob"}})
         users.delete_one({"_id": "bob"})
         users.insert_one({"_id": "eve", "tenant": 2, "note": "of-bob"})
@@ -598,4 +598,24 @@ async def test_row_filter_that_cannot_be_moved_closes_the_stream(
     rows: dict[str, Any] = {f"{database}.users": filter}
 
     with pytest.raises(NotSupported):
-        store.watch(database, "users", rows=rows)
+        store.streams.watch(database, "users", rows=rows)
+
+
+async def test_the_policy_of_the_store_holds_for_row_filters(
+    client: Client, database: str, people: str
+) -> None:
+    store = Store(client, policy=Policy(operators=frozenset({"$mod"})))
+    rows = {f"{database}.{people}": {"tenant": {"$mod": [2, 0]}}}
+    place = database, people
+    reads = store.reads
+
+    for read in (
+        reads.find(*place, {}, limit=1, deadline=SOON, rows=rows),
+        reads.aggregate(*place, [], limit=1, deadline=SOON, rows=rows),
+        reads.count(*place, {}, limit=1, deadline=SOON, rows=rows),
+        reads.explain(*place, {}, deadline=SOON, rows=rows),
+    ):
+        with pytest.raises(SecurityViolation):
+            await read
+    with pytest.raises(SecurityViolation):
+        store.streams.watch(*place, rows=rows)

@@ -48,7 +48,7 @@ def watch(
 ) -> ChangeEvents:
     """What somebody hears who may read the rows of one owner."""
     rows = {things.full_name: MINE if row is None else row}
-    return store.watch(things.database.name, things.name, stages, rows=rows, **options)
+    return store.streams.watch(things.database.name, things.name, stages, rows=rows, **options)
 
 
 async def listen(events: ChangeEvents, things: Things) -> list[dict[str, Any]]:
@@ -306,7 +306,7 @@ async def test_without_images_a_stream_over_a_database_describes_no_updates_of_r
     things.insert_many([{"_id": 1, "owner": "me"}])
     rows = {things.full_name: MINE}
     other = things.database.other
-    async with store.watch(things.database.name, None, rows=rows) as events:
+    async with store.streams.watch(things.database.name, None, rows=rows) as events:
         things.update_one({"_id": 1}, {"$set": {"x": 1}})
         other.insert_one({"_id": 1})
         other.update_one({"_id": 1}, {"$set": {"x": 1}})
@@ -342,7 +342,7 @@ async def test_the_end_of_a_collection_is_told_to_everybody(
 async def test_the_name_that_a_collection_gets_is_told_to_nobody(
     store: Store, things: Things
 ) -> None:
-    async with store.watch(things.database.name, things.name) as events:
+    async with store.streams.watch(things.database.name, things.name) as events:
         things.rename(f"{things.name}_private")
         async with asyncio.timeout(60):
             told = [event async for event in events]
@@ -375,7 +375,7 @@ async def test_rows_of_a_collection_that_is_not_there_cannot_be_watched(
     store: Store, database: str
 ) -> None:
     """How it will compare texts is not known."""
-    events = store.watch(database, "none", rows={f"{database}.none": {"owner": "me"}})
+    events = store.streams.watch(database, "none", rows={f"{database}.none": {"owner": "me"}})
 
     with pytest.raises(NotFound):
         await events.open()
@@ -387,11 +387,11 @@ async def test_rows_of_a_collection_that_is_not_there_cannot_be_watched(
 async def test_images_are_switched_on_once(store: Store, database: str, mongo_client: Sync) -> None:
     mongo_client[database].create_collection("plain")
 
-    assert not await store.has_images(database, "plain", deadline=SOON)
-    assert await store.enable_images(database, "plain", deadline=SOON)
-    assert await store.has_images(database, "plain", deadline=SOON)
+    assert not await store.streams.has_images(database, "plain", deadline=SOON)
+    assert await store.streams.enable_images(database, "plain", deadline=SOON)
+    assert await store.streams.has_images(database, "plain", deadline=SOON)
     with failing(mongo_client, "collMod", errorCode=1):
-        assert await store.enable_images(database, "plain", deadline=SOON)
+        assert await store.streams.enable_images(database, "plain", deadline=SOON)
 
 
 async def test_images_are_not_kept_of_what_cannot_have_them(
@@ -403,8 +403,8 @@ async def test_images_are_not_kept_of_what_cannot_have_them(
     db.create_collection("series", timeseries={"timeField": "t"})
 
     for name in ("view", "series", "none"):
-        assert not await store.enable_images(database, name, deadline=SOON)
-        assert not await store.has_images(database, name, deadline=SOON)
+        assert not await store.streams.enable_images(database, name, deadline=SOON)
+        assert not await store.streams.has_images(database, name, deadline=SOON)
 
 
 @pytest.mark.parametrize("code", [13, 40415, 72])
@@ -414,9 +414,9 @@ async def test_images_are_not_kept_where_the_database_refuses(
     """A missing right, and what servers before 6.0 say of an option that they do not know."""
     mongo_client[database].refused.insert_one({})
     with failing(mongo_client, "collMod", errorCode=code):
-        assert not await store.enable_images(database, "refused", deadline=SOON)
+        assert not await store.streams.enable_images(database, "refused", deadline=SOON)
     with failing(mongo_client, "listCollections", errorCode=13):
-        assert not await store.has_images(database, "refused", deadline=SOON)
+        assert not await store.streams.has_images(database, "refused", deadline=SOON)
 
 
 async def test_that_images_cannot_be_asked_for_now_is_no_answer(
@@ -424,4 +424,4 @@ async def test_that_images_cannot_be_asked_for_now_is_no_answer(
 ) -> None:
     mongo_client[database].away.insert_one({})
     with failing(mongo_client, "collMod", errorCode=UNREACHABLE), pytest.raises(StoreUnavailable):
-        await store.enable_images(database, "away", deadline=SOON)
+        await store.streams.enable_images(database, "away", deadline=SOON)

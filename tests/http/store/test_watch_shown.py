@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from docgraph.store import ChangeEvents, Store
-from docgraph.store.guard.events import hide_in_events
+from docgraph.store.guard.event_stages import hide_in_events
 from tests.databases import drop
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ def module_database(mongo_client: Sync) -> Iterator[str]:
 
 
 def watch(store: Store, things: Things, *stages: Any, **options: Any) -> ChangeEvents:
-    return store.watch(things.database.name, things.name, stages, **options)
+    return store.streams.watch(things.database.name, things.name, stages, **options)
 
 
 async def hear_update(events: ChangeEvents, things: Things, update: Any) -> dict[str, Any]:
@@ -83,6 +83,9 @@ async def test_documents_are_told_as_a_read_shows_them(
     assert inserted["fullDocument"] == {**SEEN, "_id": 2}
     assert replaced["fullDocument"] == {"_id": 2, "name": "Bob"}
     assert deleted["documentKey"] == {"_id": 2}
+    for event in (inserted, replaced, deleted):
+        assert event["ns"] == {"db": things.database.name, "coll": things.name}
+        assert {"operationType", "clusterTime", "wallTime"} <= event.keys()
     assert "s3cret" not in repr([inserted, replaced, deleted])
 
 
@@ -281,4 +284,4 @@ def test_shard_keys_and_paths_with_dots_in_names_are_told_where_they_are_shown(
 
 async def test_a_projection_is_that_of_one_collection(store: Store, things: Things) -> None:
     with pytest.raises(ValueError, match="one collection"):
-        store.watch(things.database.name, None, shown={"name": 1})
+        store.streams.watch(things.database.name, None, shown={"name": 1})

@@ -12,7 +12,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.node import Node
+from docgraph.embedded.mongod_process import Mongod
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store import Store, open_store
@@ -29,7 +29,7 @@ SOON = Deadline.never()
 @pytest.fixture
 def standalone_uri(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[str]:
     options = replace(mongod_options, is_member=False)
-    server = Node(tmp_path, options, lambda message: None)
+    server = Mongod(tmp_path, options, lambda message: None)
     server.launch(time.monotonic() + options.start_timeout)
     yield f"mongodb://{server.host}/?directConnection=true"
     server.stop()
@@ -61,12 +61,12 @@ async def test_a_standalone_says_what_batches_need(standalone_uri: str) -> None:
 
 async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> None:
     """Told apart from a failure, with and without rows and images."""
-    await standalone.ensure_index("test", "things", {"a": 1}, deadline=SOON)
-    await standalone.enable_images("test", "things", deadline=SOON)
+    await standalone.writes.ensure_index("test", "things", {"a": 1}, deadline=SOON)
+    await standalone.streams.enable_images("test", "things", deadline=SOON)
     rows = {"test.things": {"a": 1}}
 
     for options in ({}, {"rows": rows}, {"rows": rows, "images": True}, {"shown": {"a": 0}}):
         with pytest.raises(NotSupported) as refusal:
-            await standalone.watch("test", "things", **options).open()
+            await standalone.streams.watch("test", "things", **options).open()
         assert "replica set" in refusal.value.message
         assert "single member" in (refusal.value.hint or "")

@@ -52,6 +52,9 @@ class Sample(Service):
     async def on_ping(self, exchange: Exchange) -> Answer:
         return _json({"worker": self._worker, "pid": os.getpid()})
 
+    async def on_modules(self, exchange: Exchange) -> Answer:
+        return _json({"pid": os.getpid(), "modules": sorted(sys.modules)})
+
     async def on_echo(self, exchange: Exchange) -> Answer:
         return Body(200, await exchange.request.read_body(), "application/octet-stream")
 
@@ -124,7 +127,7 @@ def _json(value: object) -> Body:
 
 
 def _log(event: Event) -> None:
-    fields = {name: getattr(event, name) for name in event.__slots__}
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
     line = json.dumps({"event": event.name, **fields}, default=repr) + "\n"
     os.write(sys.stderr.fileno(), line.encode())  # at once, so that lines of workers do not mix
 

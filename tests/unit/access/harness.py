@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docgraph.access.language import RequestView, compile_predicate, holds
-from docgraph.access.reading import Knowledge
+from docgraph.access.parse_rule import Knowledge
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request
 from docgraph.rest.parse import RequestParser

@@ -1,33 +1,41 @@
 """A request proceeds when no vetoer denies and at least one allower approves (decision 38)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.access.authorize import Authorization
+from docgraph.access.authorize import Authorization, decide
 from docgraph.access.full import FullAuthorizer
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Account, Exchange, Request, StartupError
-from docgraph.exchange.errors import Overloaded
+from docgraph.exchange.errors import Overloaded, RequestError, StoreUnavailable
+from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
+from tests.http.harness import listening
 
 pytestmark = pytest.mark.anyio
 
 
-def make_authorizer(role_of, allowed, *, requires=True, raises=None):
+def make_authorizer(
+    role_of: AuthorizerRole,
+    allowed: bool,
+    *,
+    requires: Exception | bool = True,
+    raises: Exception | None = None,
+) -> Any:
     class Test(Authorizer):
         name: ClassVar[str] = f"{role_of}-{allowed}"
         role: ClassVar[AuthorizerRole] = role_of
 
-        def __init__(self):
+        def __init__(self) -> None:
             pass
 
-        async def decide(self, exchange):
+        async def decide(self, exchange: Exchange) -> Decision:
             if raises is not None:
                 raise raises
             return Decision(allowed, "because")
 
-        def requires_authentication(self, exchange):
+        def requires_authentication(self, exchange: Exchange) -> bool:
             if isinstance(requires, Exception):
                 raise requires
             return requires
@@ -35,15 +43,15 @@ def make_authorizer(role_of, allowed, *, requires=True, raises=None):
     return Test()
 
 
-def vetoer(allowed, **how):
+def vetoer(allowed: bool, **how: Any) -> Any:
     return make_authorizer(AuthorizerRole.VETOER, allowed, **how)
 
 
-def allower(allowed, **how):
+def allower(allowed: bool, **how: Any) -> Any:
     return make_authorizer(AuthorizerRole.ALLOWER, allowed, **how)
 
 
-def make_exchange(account=None, method="GET"):
+def make_exchange(account: Account | None = None, method: str = "GET") -> Exchange:
     return Exchange(Request(method, b"/"), "1", account=account)
 
 
@@ -62,7 +70,9 @@ ADA = Account("ada")
         ([True], [False], False),
     ],
 )
-async def test_truth_table_of_vetoers_and_allowers(vetoers, allowers, proceeds):
+async def test_truth_table_of_vetoers_and_allowers(
+    vetoers: list[bool], allowers: list[bool], proceeds: bool
+) -> None:
     authorization = Authorization([*map(vetoer, vetoers), *map(allower, allowers)])
     exchange = make_exchange(ADA)
     veto = await authorization.find_veto(exchange)
@@ -70,7 +80,7 @@ async def test_truth_table_of_vetoers_and_allowers(vetoers, allowers, proceeds):
     assert (veto is None and decision.allowed) is proceeds
 
 
-async def test_an_authorizer_that_raises_denies():
+async def test_an_authorizer_that_raises_denies() -> None:
     broken = Authorization(
         [vetoer(True, raises=RuntimeError()), allower(True, raises=RuntimeError())]
     )
@@ -79,7 +89,7 @@ async def test_an_authorizer_that_raises_denies():
     assert not (await broken.find_approval(make_exchange(ADA), secured=True)).allowed
 
 
-async def test_a_server_that_has_too_much_to_do_says_so_and_forbids_nothing():
+async def test_a_server_that_has_too_much_to_do_says_so_and_forbids_nothing() -> None:
     """An authorizer that waits for the body may find no place behind it."""
     busy = Overloaded("busy")
     authorization = Authorization([vetoer(True, raises=busy), allower(True, raises=busy)])
@@ -89,17 +99,17 @@ async def test_a_server_that_has_too_much_to_do_says_so_and_forbids_nothing():
         await authorization.find_approval(make_exchange(ADA), secured=True)
 
 
-async def test_an_anonymous_caller_is_not_shown_to_allowers_that_require_a_login():
+async def test_an_anonymous_caller_is_not_shown_to_allowers_that_require_a_login() -> None:
     authorization = Authorization([allower(True, requires=True)])
     assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
 
 
-async def test_an_allower_may_admit_anonymous_callers():
+async def test_an_allower_may_admit_anonymous_callers() -> None:
     authorization = Authorization([allower(True, requires=False)])
     assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
 
 
-async def test_what_is_not_secured_and_options_need_no_allower():
+async def test_what_is_not_secured_and_options_need_no_allower() -> None:
     """Decision 38: vetoers still see them."""
     authorization = Authorization([allower(False)])
     assert (await authorization.find_approval(make_exchange(), secured=False)).allowed
@@ -109,24 +119,63 @@ async def test_what_is_not_secured_and_options_need_no_allower():
     assert await vetoed.find_veto(options) is not None
 
 
-async def test_a_decision_names_its_authorizer_and_reason():
+async def test_a_decision_names_its_authorizer_and_reason() -> None:
     decision = await Authorization([allower(True)]).find_approval(make_exchange(ADA), secured=True)
     assert (decision.authorizer, decision.reason) == ("allower-True", "because")
 
 
-def test_no_allower_at_all_refuses_to_start():
+def test_no_allower_at_all_refuses_to_start() -> None:
     with pytest.raises(StartupError, match="no allower"):
         Authorization([vetoer(True)])
 
 
-async def test_an_allower_that_cannot_say_whether_it_requires_a_login_admits_no_one_anonymous():
+async def test_an_allower_that_cannot_say_whether_it_requires_a_login_admits_no_one_anonymous() -> (
+    None
+):
     authorization = Authorization([allower(True, requires=RuntimeError())])
     assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
     assert (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
 
 
 @pytest.mark.parametrize("required", [True, False])
-async def test_the_full_authorizer_approves_and_requires_a_login_as_configured(required):
+async def test_the_full_authorizer_approves_and_requires_a_login_as_configured(
+    required: bool,
+) -> None:
     authorizer = FullAuthorizer(FullAuthorizerConfig(authentication_required=required))
     assert (await authorizer.decide(make_exchange())).allowed
     assert authorizer.requires_authentication(make_exchange()) is required
+
+
+@pytest.mark.parametrize("returned", [True, None, 1, "yes"])
+async def test_an_authorizer_that_returns_no_decision_denies(returned: object) -> None:
+    """A plugin that returns `True` has not read how it is done; nothing is admitted by it."""
+    careless = allower(True)
+    careless.decide = lambda exchange: _later(returned)
+    strict = vetoer(True)
+    strict.decide = careless.decide
+    authorization = Authorization([strict, careless])
+
+    with listening(PluginFailed) as heard:
+        assert await authorization.find_veto(make_exchange(ADA)) is not None
+        assert not (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
+        assert not (await decide(careless, make_exchange(ADA))).allowed
+
+    assert len(heard) == 3
+
+
+async def _later(value: object) -> object:
+    return value
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret"), RequestError("the body is no JSON")])
+async def test_one_authorizer_that_raises_denies_and_is_named(error: Exception) -> None:
+    decision = await decide(allower(True, raises=error), make_exchange(ADA))
+
+    assert (decision.allowed, decision.authorizer) == (False, "allower-True")
+    assert "secret" not in decision.reason
+
+
+async def test_an_authorizer_that_cannot_read_the_database_does_not_decide() -> None:
+    """The request fails: neither a denial nor another allower may take its place."""
+    with pytest.raises(StoreUnavailable):
+        await decide(allower(True, raises=StoreUnavailable("away")), make_exchange(ADA))

@@ -12,7 +12,7 @@ from docgraph.access.enforcing.enforce import (
     WriteFilter,
     restrict,
 )
-from docgraph.access.enforcing.merging import merge_into
+from docgraph.access.enforcing.merge_request import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
 from docgraph.store.guard.shown import project

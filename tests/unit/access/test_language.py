@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import pytest
 
 from docgraph.access.language import RequestView, compile_predicate, holds
 from docgraph.codec import decode
-from docgraph.codec.types import Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account, Exchange
 from docgraph.plugins.kinds import VariableResolver
@@ -698,3 +700,123 @@ async def test_too_many_different_properties_count_as_everything() -> None:
         assert not await evaluate(text, "POST", "/box", body=body)
     many = [{"a": number} for number in range(6000)]
     assert await evaluate("bson-request-blacklist(x)", "POST", "/box", body=many)
+
+
+# --- what the filter of an upsert stores ----------------------------------------------------------
+
+IS_ONE = "bson-request-prop-equals(key=a, value=1)"
+ONLY_B = "bson-request-whitelist(b)"
+HAS_A = "bson-request-contains(a)"
+STORED, UNTOUCHED, UNCLEAR = (True, False, True), (False, True, False), (False, False, False)
+ELSEWHERE = (False, False, False)  # a property that is neither `a` nor `b`
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ({"a": 1}, STORED),
+        ({"a": {"$eq": 1}}, STORED),
+        ({"a": {"$in": [1]}}, STORED),
+        ({"a": {"$all": [1]}}, STORED),
+        ({"$and": [{"c": {"$gt": 0}}, {"a": 1}]}, STORED),
+        ({"$or": [{"a": 1}]}, STORED),
+        ({"a": {"$gt": 0}}, UNTOUCHED),
+        ({"a": {"$ne": 1, "$exists": True}}, UNTOUCHED),
+        ({"a": {"$regex": "1", "$options": "i"}}, UNTOUCHED),
+        ({"a": {"$regularExpression": {"pattern": "1", "options": ""}}}, UNTOUCHED),
+        ({"_id": 1}, UNTOUCHED),
+        ({"$expr": {"$eq": ["$a", 1]}}, UNTOUCHED),
+        ({"$comment": "a"}, UNTOUCHED),
+        ({"c": 1}, ELSEWHERE),
+        ({"a": {"$in": [1, 2]}}, UNCLEAR),
+        ({"a": {"$in": []}}, UNCLEAR),
+        ({"a": {"$all": [1, 1]}}, UNCLEAR),
+        ({"a": {"$in": 1}}, UNCLEAR),
+        ({"a": {"$elemMatch": {"$eq": 1}}}, UNCLEAR),
+        ({"a": {"$not": {"$eq": 2}}}, UNCLEAR),
+        ({"$or": [{"a": 1}, {"a": 1}]}, UNCLEAR),
+    ],
+)
+@pytest.mark.parametrize("parameter", ["filter", "shardkey"])
+async def test_the_equalities_of_an_upsert_are_written_as_its_body_is(
+    parameter: str, filter: Any, expected: tuple[bool, bool, bool]
+) -> None:
+    """MongoDB begins the new document with them; what cannot be told satisfies no condition."""
+    path = f"/box/new?wm=upsert&{parameter}={quote(json.dumps(filter))}"
+    found = [await evaluate(text, "PATCH", path, body={"b": 2}) for text in (IS_ONE, ONLY_B, HAS_A)]
+
+    assert tuple(found) == expected
+
+
+@pytest.mark.parametrize("path", ["/box/1?wm=update&filter=", "/box/*?wm=upsert&filter="])
+async def test_a_filter_of_an_update_that_creates_nothing_is_not_written(path: str) -> None:
+    path += quote('{"a":1}')
+    found = [await evaluate(text, "PATCH", path, body={"b": 2}) for text in (IS_ONE, ONLY_B, HAS_A)]
+
+    assert found == list(UNTOUCHED)
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "expected"),
+    [
+        ("bson-request-prop-equals(key=items.n, value=1)", {"items": [{"n": 1}, {"n": 1}]}, True),
+        ("bson-request-prop-equals(key=items.n, value=1)", {"items": [{"n": 1}, {"n": 2}]}, False),
+        ("bson-request-contains(items.n)", {"items": [{"n": 1}, {"n": 2}]}, True),
+        ("bson-request-contains(items.n)", {"items": [{"n": 1}, {"m": 2}]}, False),
+        ("bson-request-contains(items.n)", {"items": [{"n": 1}, 2]}, False),
+        ("bson-request-contains(items.n)", {"items": []}, False),
+        ("bson-request-contains(items.n)", {"items": "n"}, False),
+        ("bson-request-contains(a.b)", {"a": 1}, False),
+    ],
+)
+async def test_of_an_array_every_element_counts(text: str, body: Any, expected: bool) -> None:
+    assert await evaluate(text, "POST", "/box", body=body) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"$set": {"a": 1}, "$inc": {"n": 1}}, True),
+        ({"a": 1, "$unset": {"ab": 1}, "$rename": {"x": "y"}}, True),
+        ({"$set": {"a": 1}, "$inc": {"a": 1}}, False),
+        ({"a": 1, "$unset": {"a.b": 1}}, False),
+        ({"a": 1, "$rename": {"x": "a"}}, False),
+        ({"a": 1, "$rename": {"a": "x"}}, False),
+        ({"$inc": {"n": 1}}, False),
+    ],
+)
+async def test_operators_on_other_properties_leave_a_stored_value_certain(
+    body: Any, expected: bool
+) -> None:
+    assert await evaluate(IS_ONE, "PATCH", "/box/1", body=body) is expected
+
+
+@pytest.mark.parametrize("body", ["text", 5, [1], [{"b": 1}, "text"]])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/box"), ("PATCH", "/box/1")])
+async def test_what_no_document_is_satisfies_no_condition(
+    method: str, path: str, body: Any
+) -> None:
+    for text in (IS_ONE, ONLY_B, HAS_A):
+        assert not await evaluate(text, method, path, body=body)
+    for text in (IS_ONE, ONLY_B):
+        assert not await evaluate(f"not {text}", method, path, body=body)
+
+
+async def test_two_at_signs_are_one_that_stands_for_itself() -> None:
+    for text in ("@@username", "'@username'"):
+        assert await evaluate(f"equals(@qparams['x'], {text})", "GET", "/box?x=@username")
+        assert not await evaluate(f"equals(@qparams['x'], {text})", "GET", "/box?x=ada")
+
+
+async def test_a_rule_with_many_paths_is_found_at_each_of_them() -> None:
+    paths = ", ".join(f"'/p{number}'" for number in range(100))
+    for number in (0, 63, 64, 99):
+        assert await evaluate(f"path({paths})", "GET", f"/p{number}")
+    assert not await evaluate(f"path({paths})", "GET", "/p100")
+
+
+def test_a_predicate_of_more_than_64_kib_is_refused() -> None:
+    longest = "path('/" + "a" * (64 * 1024 - 9) + "')"
+    compile_predicate(longest, RESOLVERS.variables)
+    with pytest.raises(PredicateError, match="longer than 65536 characters"):
+        compile_predicate(f"{longest} ", RESOLVERS.variables)

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
-from docgraph.access.role_holders import MOST_USERS, spare_holders
-from docgraph.access.role_place import RolePlace
+from docgraph.access.role_escalation import (
+    MAX_USERS,
+    OwnRoles,
+    RolePlace,
+    keep_own_roles,
+    may_give,
+    spare_holders,
+)
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Write, WriteKind
@@ -164,7 +169,7 @@ async def test_a_condition_of_the_database_spares_those_with_the_role_at_a_plain
 
 async def test_at_other_paths_those_who_are_read_without_it_are_left() -> None:
     async def find(filter: Any, limit: int) -> list[Any]:
-        assert (filter, limit) == ({"team": "x"}, MOST_USERS + 1)
+        assert (filter, limit) == ({"team": "x"}, MAX_USERS + 1)
         return [
             {"_id": 1, "grants": [{"role": "user"}, {"role": "admin"}]},
             {"_id": 2, "grants": [{"role": "user"}]},

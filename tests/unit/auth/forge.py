@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 
 class Omit:
@@ -42,8 +42,8 @@ def sign(message: bytes, algorithm: str, key: Any) -> bytes:
         return hmac.digest(key.encode() if isinstance(key, str) else key, message, HMACS[algorithm])
     if algorithm.startswith("PS"):
         chosen = HASHES[algorithm[2:]]
-        return key.sign(message, padding.PSS(padding.MGF1(chosen), 32), chosen)
-    return key.sign(message, padding.PKCS1v15(), HASHES[algorithm[2:]])
+        return bytes(key.sign(message, padding.PSS(padding.MGF1(chosen), 32), chosen))
+    return bytes(key.sign(message, padding.PKCS1v15(), HASHES[algorithm[2:]]))
 
 
 def make_token(
@@ -62,7 +62,7 @@ def make_token(
     return f"{message}.{encode(sign(message.encode(), algorithm, key))}"
 
 
-def public_pem(key: rsa.RSAPrivateKey = RSA_KEY) -> bytes:
+def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey = RSA_KEY) -> bytes:
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )

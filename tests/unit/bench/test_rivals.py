@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import bench.rivals
 import pytest
 from bench.contest import TWIN_PORT, Result, load_definitions
 from bench.rivals import RIVALS, RUNGS, SCHEMA, NodeRival, PythonRival, Rival, set_up_all
@@ -116,7 +116,7 @@ def print_any(schema: Any) -> str:
 def test_without_node_its_rivals_are_left_out_for_one_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bench.rivals.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
 
     ready, left_out = set_up_all()
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from docgraph.cli.apps import changes
-from docgraph.cli.apps.changes import Change, Kind, find_collisions
+from docgraph.cli.apps.changes import Change, ChangeKind, find_collisions
 from docgraph.cli.apps.export import write_definition
 from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import decode
-from docgraph.codec.types import Decimal128, ObjectId
+from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
-from docgraph.tools.draft import read_draft
+from docgraph.workbench.draft import read_draft
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMA = "type Query {\n  items: [Item]\n}\n\ntype Item {\n  name: String\n}\n"
@@ -264,8 +264,8 @@ def test_the_addresses_of_each_app_are_worked_out_once(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(changes, "claims_of", look)
     stored = [{"_id": f"app{number}"} for number in range(100)]
-    found = [Change(one["_id"], Kind.SAME, one, one) for one in stored]
-    found.append(Change("app7+", Kind.NEW, {}, {"_id": "app7+"}))
+    found = [Change(one["_id"], ChangeKind.SAME, one, one) for one in stored]
+    found.append(Change("app7+", ChangeKind.NEW, {}, {"_id": "app7+"}))
 
     assert list(find_collisions(found, prune=False)) == [("app7+", "app7")]
     assert len(looked) == 201

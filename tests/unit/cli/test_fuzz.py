@@ -10,16 +10,16 @@ import pytest
 
 from docgraph.cli.fuzz.documents import Barrier, build_documents
 from docgraph.cli.fuzz.failing import build_failing_filters
-from docgraph.cli.fuzz.judge import Judge
-from docgraph.cli.fuzz.operation import GRAPHQL, REST, Operation
+from docgraph.cli.fuzz.leak_oracle import LeakOracle
+from docgraph.cli.fuzz.operation import GRAPHQL, REST, FuzzRequest
 from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.cli.fuzz.world import Reply, World
 from docgraph.codec import decode
-from docgraph.graphql.fuzz.evaluated import mark_evaluated
-from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.values import Finder
 from docgraph.rest.sections import Mongo
 from docgraph.store.sections import MongoMount
+from docgraph.workbench.fuzz.collection_shape import PropertyShape
+from docgraph.workbench.fuzz.evaluated import mark_evaluated
+from docgraph.workbench.fuzz.fuzz_values import Finder
 
 RENAMING = Renaming("scratch_a_")
 
@@ -60,8 +60,11 @@ def test_names_that_would_be_too_long_are_short_and_different() -> None:
 
 
 def test_paths_of_the_rest_api_stay_as_they_are() -> None:
-    mounts = (MongoMount(what="*", where="/all"), MongoMount(what="/shop/orders", where="/o"))
-    mounts += (MongoMount(what="/{tenant}", where="/{tenant}"),)
+    mounts = (
+        MongoMount(what="*", where="/all"),
+        MongoMount(what="/shop/orders", where="/o"),
+        MongoMount(what="/{tenant}", where="/{tenant}"),
+    )
     sections: dict[str, Any] = {"mongo": Mongo(mongo_mounts=mounts)}
     (setting,) = RENAMING.settings(sections, ["shop"], [])
     path, _, value = setting.partition("=")
@@ -72,8 +75,8 @@ def test_paths_of_the_rest_api_stay_as_they_are() -> None:
     ]
 
 
-def build_shape() -> Node:
-    shape = Node()
+def build_shape() -> PropertyShape:
+    shape = PropertyShape()
     shape.at(("_id",)).kind = "int"
     shape.at(("name",)).kind = "string"
     shape.at(("owner",)).kind = "string"
@@ -156,17 +159,17 @@ def test_filters_fail_for_a_row_that_both_worlds_keep_back() -> None:
     ],
 )
 def test_ways_of_requests_leave_ids_out(method: str, path: str, way: str) -> None:
-    assert Operation(REST, method, f"/c{path}", base="/c").way == way
-    assert Operation(REST, "POST", "/_batch", base="/c").way == "POST /_batch"
+    assert FuzzRequest(REST, method, f"/c{path}", base="/c").way == way
+    assert FuzzRequest(REST, "POST", "/_batch", base="/c").way == "POST /_batch"
 
 
 def test_an_operation_shrinks_by_parameters_conditions_and_parts_of_the_body() -> None:
     filter = {"$and": [{"a": 1}, {"b": {"$gt": 2}}]}
-    operation = Operation(REST, "GET", "/c", {"filter": filter, "page": 1}, {"If-Match": "x"})
+    operation = FuzzRequest(REST, "GET", "/c", {"filter": filter, "page": 1}, {"If-Match": "x"})
     told = [one.describe() for one in operation.shrink()]
     assert "GET /c?page=1 -H 'If-Match: x'" in told
     assert 'GET /c?filter={"$and": [{"a": 1}]}&page=1 -H \'If-Match: x\'' in told
-    query = Operation(GRAPHQL, "POST", "/g", body={"query": "{ a { b c } }"})
+    query = FuzzRequest(GRAPHQL, "POST", "/g", body={"query": "{ a { b c } }"})
     assert "POST /g { a { c } }" in [one.describe() for one in query.shrink()]
     assert b"POST /g HTTP/1.1\r\n" in query.render()
 
@@ -179,7 +182,7 @@ class Told(World):
         self._bodies = bodies
         self._count = -1
 
-    async def send(self, operation: Operation) -> Reply:
+    async def send(self, operation: FuzzRequest) -> Reply:
         self._count += 1
         body = self._bodies[self._count % len(self._bodies)]
         return Reply(200, (("Date", str(self._count)),), body, body)
@@ -205,8 +208,8 @@ async def forget(namespace: str) -> None:
 async def test_worlds_differ_only_where_each_of_them_is_steady(
     left: list[bytes], right: list[bytes], differs: bool
 ) -> None:
-    judge = Judge([Told(*left), Told(*right)], Finder(), (), forget)
-    found = await judge.find_difference(Operation(REST, "GET", "/c"))
+    judge = LeakOracle([Told(*left), Told(*right)], Finder(), (), forget)
+    found = await judge.find_difference(FuzzRequest(REST, "GET", "/c"))
     assert (found is not None) is differs
 
 
@@ -223,8 +226,8 @@ async def test_worlds_differ_only_where_each_of_them_is_steady(
 async def test_a_difference_in_whether_a_request_fails_is_told_as_such(
     left: bytes, right: bytes, is_failure: bool
 ) -> None:
-    judge = Judge([Told(left), Told(right)], Finder(), (), forget)
-    found = await judge.find_difference(Operation(GRAPHQL, "POST", "/g"))
+    judge = LeakOracle([Told(left), Told(right)], Finder(), (), forget)
+    found = await judge.find_difference(FuzzRequest(GRAPHQL, "POST", "/g"))
     assert found is not None
     assert found.is_failure is is_failure
 
@@ -244,7 +247,7 @@ async def test_a_difference_in_whether_a_request_fails_is_told_as_such(
 async def test_the_name_of_a_hidden_field_is_a_leak_and_a_word_is_none(
     answer: bytes, tells: bool
 ) -> None:
-    judge = Judge([Told(answer), Told(answer)], Finder(), ["cost"], forget)
-    shown = await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ a }"}))
+    judge = LeakOracle([Told(answer), Told(answer)], Finder(), ["cost"], forget)
+    shown = await judge.try_out(FuzzRequest(GRAPHQL, "POST", "/g", body={"query": "{ a }"}))
     assert [one.name for one in shown] == ["cost"] * tells
-    assert not await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ cost }"}))
+    assert not await judge.try_out(FuzzRequest(GRAPHQL, "POST", "/g", body={"query": "{ cost }"}))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from docgraph.cli import docgraph
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_servers_take_a_port(monkeypatch: pytest.MonkeyPatch, command: str, host
     monkeypatch.setattr(host, note)
     assert run(command, "--port", "8123").exit_code == 0
     (what,) = given
-    if isinstance(what, Sources):
+    if isinstance(what, ConfigSources):
         assert "/http-listener/port=8123" in what.settings
     else:
         assert what.find("/http-listener/port").value == 8123

@@ -46,6 +46,7 @@ NEVER = (
     "docgraph.store",
     "docgraph.access",
     "docgraph.rest",
+    "docgraph.workbench",
 )
 
 

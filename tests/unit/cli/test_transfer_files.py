@@ -130,10 +130,10 @@ def test_an_export_is_on_the_disk_before_it_takes_its_place(
 def test_a_disk_that_cannot_keep_an_export_is_told_of_and_one_that_cannot_be_asked_is_not(
     directory: Directory, monkeypatch: pytest.MonkeyPatch, reason: int
 ) -> None:
-    def refuse(fd: int) -> None:
+    def reject(fd: int) -> None:
         raise OSError(reason, os.strerror(reason))
 
-    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", reject)
 
     if reason == errno.EINVAL:
         write(directory, 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.cli.verdicts import judge_commands
-from docgraph.graphql.execute.foresee import FetchOutlook, Outlook
-from docgraph.store.driver.recording import Sent
-from docgraph.store.explain import Execution, QueryPlan
+from docgraph.cli.verdicts import check_commands
+from docgraph.graphql.execute.cost_estimate import FetchOutlook, Outlook
+from docgraph.store.driver.explain_recorder import Sent
+from docgraph.store.query_plan import Execution, QueryPlan
 
 SCAN, INDEX = QueryPlan(("COLLSCAN",), ()), QueryPlan(("FETCH", "IXSCAN"), ("a_1",))
 SORT = QueryPlan(("SORT", "FETCH", "IXSCAN"), ("a_1",))
@@ -36,7 +36,7 @@ def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
 ) -> None:
     sent = Sent("Query.a", "find", "d.a", Execution(plan, documents, documents, returned, 3))
 
-    (judged,) = judge_commands([sent], OUTLOOK)
+    (judged,) = check_commands([sent], OUTLOOK)
 
     assert judged.is_good is good
     assert judged.verdict.startswith(verdict)
@@ -47,7 +47,7 @@ def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
 def test_what_an_aggregation_makes_of_many_documents_is_no_waste() -> None:
     sent = Sent("Query.b", "aggregate", "d.a", Execution(INDEX, 5_000, 5_000, 2, 3))
 
-    (judged,) = judge_commands([sent], OUTLOOK)
+    (judged,) = check_commands([sent], OUTLOOK)
 
     assert judged.is_good
     made = "good: 2 results are made of 5000 documents that the index leads to"

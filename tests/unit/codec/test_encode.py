@@ -14,8 +14,7 @@ import pytest
 from bson import SON
 
 from docgraph.codec import EncodeError, JsonMode, decode, encode, fragment, to_json
-from docgraph.codec.scalars import build_date
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
@@ -28,6 +27,7 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.parse_scalars import build_date
 
 OID = "5d7a4b59cf6eeb5f9a3b8d2e"
 DATE = datetime(2019, 9, 12, 13, 42, 49, 260000)
@@ -369,3 +369,19 @@ def test_relaxed_dates_have_no_digits_that_say_nothing(millis: int, text: str) -
 
     assert encoded == f'{{"$date":"{text}"}}'.encode()
     assert decode(encoded) == build_date(millis)
+
+
+@pytest.mark.parametrize("count", [9_999, 10_000, 10_001, 20_000, 25_000])
+@pytest.mark.parametrize("mode", [JsonMode.EXTENDED, JsonMode.GRAPHQL_CANONICAL, JsonMode.STANDARD])
+def test_large_objects_and_arrays_are_written_in_groups(mode: JsonMode, count: int) -> None:
+    numbers = [float("inf"), *range(count - 1)]
+    value = {"a": [numbers, {f"k{n}": [n, 1.5] for n in range(count)}], "b": numbers}
+
+    assert encode(value, mode) == orjson.dumps(to_json(value, mode))
+
+
+def test_a_value_without_a_form_is_named_by_its_path_in_a_large_array() -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode({"a": [*range(15_000), object()]}, JsonMode.EXTENDED)
+
+    assert str(caught.value).startswith("a.15000: ")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.equality import equality_key, is_equal, is_equal_unordered, unordered_key
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
@@ -22,6 +21,7 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.equality import equality_key, is_equal, is_equal_unordered, unordered_key
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec import escape_keys, escape_path, unescape_keys
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.form_data import MAX_FORM, parse_form, refuse_forgery
+from docgraph.codec.form_data import MAX_FORM, parse_form, reject_forgery
 from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
-from docgraph.exchange.pages import Pages
+from docgraph.exchange.origin import OriginPolicy
 from docgraph.exchange.request import Connection, Request
 
 URL_ENCODED = "application/x-www-form-urlencoded"
@@ -118,7 +118,7 @@ def make_request(**headers: str) -> Request:
 )
 def test_what_a_foreign_page_could_send_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(UnsupportedMediaType):
-        refuse_forgery(make_request(**headers))
+        reject_forgery(make_request(**headers))
 
 
 @pytest.mark.parametrize(
@@ -141,17 +141,17 @@ def test_our_own_pages_and_programs_may_send_forms(
         headers = {**headers, "cookie": cookie}
         if headers.keys() == {"cookie"}:
             headers["authorization"] = "Basic YTpi"
-    refuse_forgery(make_request(**headers))
+    reject_forgery(make_request(**headers))
 
 
 def test_pages_on_the_list_may_send_forms_and_a_trusted_proxy_says_which_host_we_are() -> None:
     listed = make_request(origin="https://app.example.org", cookie="theme=dark")
     with pytest.raises(UnsupportedMediaType):
-        refuse_forgery(listed)
-    listed.pages = Pages(["https://app.example.org"])
-    refuse_forgery(listed)
+        reject_forgery(listed)
+    listed.pages = OriginPolicy(["https://app.example.org"])
+    reject_forgery(listed)
     behind = make_request(origin="https://www.example.org", cookie="theme=dark")
     with pytest.raises(UnsupportedMediaType):
-        refuse_forgery(behind)
+        reject_forgery(behind)
     behind.connection = Connection(scheme="https", host="www.example.org")
-    refuse_forgery(behind)
+    reject_forgery(behind)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DBRef,

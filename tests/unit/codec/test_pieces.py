@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docgraph.codec import decode, pieces
-from docgraph.codec.pieces import Irregular, check_size, check_values, count_keys, load
+from docgraph.codec.pieces import (
+    Irregular,
+    check_size,
+    check_values,
+    count_keys,
+    load,
+    walk_levels,
+)
 from docgraph.exchange.errors import BodyError, BodyTooLarge
 
 TEXTS = st.text('ab,:[]{}"\\é\n ', max_size=6)
@@ -105,6 +112,15 @@ def test_deep_nesting_is_refused() -> None:
         decode(b"[1," * 400_000)
 
 
+def test_the_levels_of_a_value_are_listed_from_the_outside_in() -> None:
+    value = {"a": [1, {"b": []}], "c": "d"}
+    levels = [[value], [[1, {"b": []}], "d"], [1, {"b": []}], [[]]]
+
+    assert [list(level) for level in walk_levels(value, "the body", 4)] == levels
+    with pytest.raises(BodyError, match="nested deeper than 2 levels"):
+        list(walk_levels(value, "the body", 2))
+
+
 @pytest.mark.parametrize("size", [1_100_000])
 @pytest.mark.parametrize(
     "unit", [b'{"a":', b'{"":', b'[{"a":', b'{"a":[', b"[", b"[]", b"[[]]", b'[]"ab":', b'"\\"":[]']
@@ -162,7 +178,7 @@ def test_the_interpreter_is_free_between_two_pieces(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(pieces, "_WINDOW", 64 * 1024)
     monkeypatch.setattr(pieces, "_AT_ONCE", 50_000)
-    monkeypatch.setattr(pieces.orjson, "loads", watch)
+    monkeypatch.setattr("docgraph.codec.pieces.orjson.loads", watch)
     thread = threading.Thread(target=load, args=(b'{"a":[' + b"[]," * 200_000 + b"1]}",))
     thread.start()
     thread.join()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docgraph.codec.bson_types import Code
 from docgraph.codec.roles_path import RolesPath
-from docgraph.codec.types import Code
 from docgraph.exchange import ConfigError
 
 

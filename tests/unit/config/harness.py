@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import Decoded, Section, Sources, Tree, decode, load
+from docgraph.config import ConfigSources, ConfigTree, Decoded, Section, decode, load
 from docgraph.exchange.errors import ConfigError, Problem
 from docgraph.server.builtin_sections import SECTIONS
 
@@ -20,11 +20,11 @@ def load_text(
     *,
     overrides: str = "",
     settings: tuple[str, ...] = (),
-) -> Tree:
+) -> ConfigTree:
     """The tree of a `docgraph.yml` with this text."""
     (directory / "docgraph.yml").write_text(text, encoding="utf-8")
     environ = {"DOCGRAPH_OVERRIDES": overrides} if overrides else {}
-    return load(Sources(environ=environ, settings=settings, directory=directory), SECTIONS)
+    return load(ConfigSources(environ=environ, settings=settings, directory=directory), SECTIONS)
 
 
 def decode_text(

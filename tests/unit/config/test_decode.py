@@ -12,8 +12,8 @@ import pytest
 
 from docgraph.auth.authenticators.sections import FileRealmAuthenticator
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
-from docgraph.config import PluginConfig, Sources, decode, load, peek
-from docgraph.config.section import View
+from docgraph.config import ConfigSources, PluginConfig, decode, load, peek
+from docgraph.config.section import Section, View
 from docgraph.exchange.errors import ConfigError, Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
@@ -69,7 +69,7 @@ def test_ten_mistakes_in_one_file_give_ten_messages(tmp_path: Path) -> None:
 def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
     (tmp_path / "docgraph.yml").write_text("core:\n  workers: x\n  workers: y\n")
     (tmp_path / "o.conf").write_text("/core/nam -> x\nbroken\n")
-    sources = Sources(
+    sources = ConfigSources(
         overrides_file=Path("o.conf"),
         settings=("/graphql/uri=5",),
         environ={"DOCGRAPH_OVERRIDES": "/nothing -> 1", "DOCGRAPH_MONGO": "x"},
@@ -232,7 +232,7 @@ class Greeter(PluginConfig, frozen=True):
 
 
 def test_sections_of_plugins_are_as_strict_as_ours(tmp_path: Path) -> None:
-    sections = {**SECTIONS, "greeter": Greeter}
+    sections: dict[str, type[Section]] = {**SECTIONS, "greeter": Greeter}
 
     right = decode_text(tmp_path, "greeter: {enabled: true, ratio: 1}", sections=sections)
     wrong = messages_of(tmp_path, "greeter: {greting: x, ratio: y}", sections=sections)
@@ -269,7 +269,7 @@ def test_sections_of_plugins_check_themselves(tmp_path: Path) -> None:
 
 
 def test_the_struct_of_a_section_that_a_plugin_reuses_is_not_taken_for_ours(tmp_path: Path) -> None:
-    sections = {**SECTIONS, "otherRealm": FileRealmAuthenticator}
+    sections: dict[str, type[Section]] = {**SECTIONS, "otherRealm": FileRealmAuthenticator}
 
     decode_text(
         tmp_path,
@@ -320,7 +320,7 @@ def test_relative_paths_of_a_file_are_relative_to_it(tmp_path: Path) -> None:
     )
 
     decoded = decode(
-        load(Sources(file=Path("conf/x.yml"), environ={}, directory=tmp_path)), SECTIONS
+        load(ConfigSources(file=Path("conf/x.yml"), environ={}, directory=tmp_path)), SECTIONS
     )
 
     here = tmp_path / "conf"
@@ -338,10 +338,16 @@ def test_relative_paths_elsewhere(tmp_path: Path) -> None:
     settings = ("/core/data-directory=db", "/fileRealmAuthenticator/conf-file=users.yml")
 
     with_file = decode(
-        load(Sources(file=Path("conf/x.yml"), environ={}, settings=settings, directory=tmp_path)),
+        load(
+            ConfigSources(
+                file=Path("conf/x.yml"), environ={}, settings=settings, directory=tmp_path
+            )
+        ),
         SECTIONS,
     )
-    without = decode(load(Sources(environ={}, settings=settings, directory=tmp_path)), SECTIONS)
+    without = decode(
+        load(ConfigSources(environ={}, settings=settings, directory=tmp_path)), SECTIONS
+    )
 
     assert with_file.get(Core).data_directory == str(tmp_path / "db")
     assert with_file.get(Core).plugins_directory == str(tmp_path / "conf" / "plugins")
@@ -363,7 +369,7 @@ def test_peek_gives_a_section_before_the_others_are_right(tmp_path: Path) -> Non
 def test_a_decoded_configuration_can_be_pickled(tmp_path: Path) -> None:
     decoded = decode_text(tmp_path, "core: {workers: 2}\nping: {enabled: true}\n")
 
-    assert pickle.loads(pickle.dumps(decoded)) == decoded
+    assert pickle.loads(pickle.dumps(decoded)) == decoded  # noqa: S301 - as workers get it
 
 
 def test_names_from_a_file_cannot_move_the_cursor(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import Sources, load
+from docgraph.config import ConfigSources, load
 from docgraph.config.locate import CONFIGURATION, locating
 from docgraph.exchange import ConfigError, Problem
 
@@ -14,7 +14,7 @@ from docgraph.exchange import ConfigError, Problem
 def locate(tmp_path: Path, problem: Problem) -> str:
     file = tmp_path / "docgraph.yml"
     file.write_text("core:\n  name: x\nsome:\n  users:\n    - {a: 1}\n    - b: 2\n      roles: 3\n")
-    tree = load(Sources(file=file, environ={}, directory=tmp_path))
+    tree = load(ConfigSources(file=file, environ={}, directory=tmp_path))
     with pytest.raises(ConfigError) as caught, locating(tree):
         raise ConfigError([problem])
     (found,) = caught.value.problems

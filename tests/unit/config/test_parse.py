@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config.node import Node, Origin, to_plain
-from docgraph.config.parse import MAX_DEPTH, MAX_TEXT, Parsed, parse_yaml
+from docgraph.config.config_node import ConfigNode, Origin, to_plain
+from docgraph.config.parse import MAX_DEPTH, MAX_TEXT, ParsedText, parse_yaml
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ParsedText:
     return parse_yaml(text, lambda line, column: Origin("file.yml", line + 1, column + 1))
 
 
-def parse_right(text: str) -> Node:
+def parse_right(text: str) -> ConfigNode:
     parsed = parse(text)
     assert parsed.problems == ()
     assert parsed.node is not None

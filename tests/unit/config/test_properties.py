@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.config import Sources, decode, load, show
-from docgraph.config.node import Origin, to_plain
+from docgraph.config import ConfigSources, decode, load, show
+from docgraph.config.config_node import Origin, to_plain
 from docgraph.config.options import walk_options
 from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_value
@@ -40,7 +40,7 @@ VALUES = st.recursive(
 
 
 def decode_or_refuse(**sources: Any) -> None:
-    tree = load(Sources(directory=NOWHERE, **{"environ": {}, **sources}))
+    tree = load(ConfigSources(directory=NOWHERE, **{"environ": {}, **sources}))
     try:
         show(tree, decode(tree, SECTIONS))
     except ConfigError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import Decoded, Sources, decode, load
+from docgraph.config import ConfigSources, Decoded, decode, load
 from docgraph.exchange.errors import ConfigError
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.sections import Mongo
@@ -18,7 +18,7 @@ from tests.unit.config.harness import decode_text, load_text, messages_of
 
 def read(directory: Path, **sources: object) -> Decoded:
     return decode(
-        load(Sources(directory=directory, **{"environ": {}, **sources})),  # type: ignore[arg-type]
+        load(ConfigSources(directory=directory, **{"environ": {}, **sources})),  # type: ignore[arg-type]
         SECTIONS,
     )
 
@@ -38,7 +38,7 @@ def test_each_source_wins_over_the_ones_before_it(tmp_path: Path) -> None:
     overrides_file = tmp_path / "more.yml"
     overrides_file.write_text("graphql: {max-limit: 200, query-time-limit: 2, app-cache-ttr: 2000}")
     tree = load(
-        Sources(
+        ConfigSources(
             overrides_file=overrides_file,
             settings=("/graphql/max-limit=400",),
             environ={
@@ -217,7 +217,7 @@ def test_a_broken_entry_is_named_by_number_and_never_repeated(tmp_path: Path) ->
 
 
 def test_a_misspelt_variable_is_a_problem(tmp_path: Path) -> None:
-    tree = load(Sources(environ={"DOCGRAPH_OVERRIDE": "x"}, directory=tmp_path))
+    tree = load(ConfigSources(environ={"DOCGRAPH_OVERRIDE": "x"}, directory=tmp_path))
 
     [problem] = tree.problems
     assert problem.path == "DOCGRAPH_OVERRIDE"
@@ -225,7 +225,7 @@ def test_a_misspelt_variable_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_other_variables_with_our_prefix_are_a_warning(tmp_path: Path) -> None:
-    tree = load(Sources(environ={"DOCGRAPH_WHATEVER": "x"}, directory=tmp_path))
+    tree = load(ConfigSources(environ={"DOCGRAPH_WHATEVER": "x"}, directory=tmp_path))
 
     assert tree.problems == ()
     assert [warning.path for warning in tree.warnings] == ["DOCGRAPH_WHATEVER"]
@@ -239,7 +239,7 @@ def test_variables_that_a_cluster_sets_are_none_of_our_business(tmp_path: Path) 
         "DOCGRAPH_PORT_8080_TCP_ADDR": "10.0.0.1",
     }
 
-    tree = load(Sources(environ=environ, directory=tmp_path))
+    tree = load(ConfigSources(environ=environ, directory=tmp_path))
 
     assert (tree.problems, tree.warnings) == ((), ())
 

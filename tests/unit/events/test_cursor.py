@@ -19,15 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec import JsonMode
-from docgraph.events import client as clients
 from docgraph.events import cursor as cursors
-from docgraph.events import waves
-from docgraph.events.client import Client
-from docgraph.events.ending import FAILED, GONE, TOO_SLOW
+from docgraph.events import fanout
+from docgraph.events import stream_client as clients
+from docgraph.events.close_reason import FAILED, GONE, TOO_SLOW
 from docgraph.events.hub import Hub
 from docgraph.events.sections import Events
+from docgraph.events.stream_client import Client
 from docgraph.events.transports import EventChunks, serve_socket
-from docgraph.exchange import NotifyWhen, Prepared, Subscription
+from docgraph.exchange import NotifyWhen, SharedMessages, Subscription
 from docgraph.exchange.errors import StoreUnavailable
 from tests.chance import examples
 
@@ -42,9 +42,9 @@ _SECOND: Final = replace(_FIRST, row={"rights": "second"})
 @pytest.fixture(autouse=True)
 def with_rests() -> Iterator[None]:
     """There is one after each wave, and a lost stream is soon opened again."""
-    rests = {"_REST": 1e9, "_LONGEST_REST": 0.005, "_SHORTEST_REST": 0.0}
+    rests: dict[str, Any] = {"_REST": 1e9, "_LONGEST_REST": 0.005, "_SHORTEST_REST": 0.0}
     with (
-        patch.multiple(waves, **rests),
+        patch.multiple(fanout, **rests),
         patch.object(cursors, "_FIRST_PAUSE", 0.001),
         patch.object(clients, "_PAUSE", 0.001),
     ):
@@ -64,6 +64,11 @@ class History:
         self.sizes += sizes
         self.happened.set()
         self.happened = asyncio.Event()
+
+    @property
+    def streams(self) -> History:
+        """The part of the store that watches."""
+        return self
 
     def watch(
         self,
@@ -136,14 +141,15 @@ def read_number(content: bytes) -> int:
 class Peer:
     """One who listens, by either way; as a socket it may refuse what it is offered."""
 
-    def __init__(self, client: Client, room: str | None, start: int) -> None:
-        self.client = client
+    def __init__(self, stream_client: Client, room: str | None, start: int) -> None:
+        self.client = stream_client
         self.room = room
         self.start = start
         self.numbers: list[int] = []
         self.code: int | None = None
         self.has_moved = False
         self.refuses = False
+        self.count_frame: Callable[[], tuple[int, str] | None] | None = None
 
     async def listen(self, transport: str) -> None:
         try:
@@ -164,14 +170,14 @@ class Peer:
                     self.code = orjson.loads(data)["code"]
         await chunks.aclose()
 
-    def offer(self, message: Prepared) -> bool:
+    def offer(self, message: SharedMessages) -> bool:
         if not self.refuses:
             self._take(message)
         return not self.refuses
 
-    async def send(self, message: str | Prepared) -> None:
+    async def send(self, message: str | SharedMessages) -> None:
         await asyncio.sleep(0)
-        assert isinstance(message, Prepared)
+        assert isinstance(message, SharedMessages)
         self._take(message)
 
     async def receive(self) -> None:
@@ -180,7 +186,7 @@ class Peer:
     async def close(self, code: int = 1000, reason: str = "") -> None:
         self.code = self.code or code
 
-    def _take(self, message: Prepared) -> None:
+    def _take(self, message: SharedMessages) -> None:
         frames = b"".join(message.contents)
         assert message.frames in (b"", frames)  # what many share stays as it is
         message.frames = frames
@@ -224,10 +230,10 @@ class World:
         start = None if back is None else max(len(self.history.sizes) - back, 0)
         token = None if start is None else {"_data": f"{start:06}"}
         self.history.is_away = False
-        client = await self.hub.join(replace(_FIRST, notify_when=condition), token)
+        stream_client = await self.hub.join(replace(_FIRST, notify_when=condition), token)
         if start is None:
-            start = int(orjson.loads(client.find_place())["_data"])
-        self.peers.append(Peer(client, room, start))
+            start = int(orjson.loads(stream_client.find_place())["_data"])
+        self.peers.append(Peer(stream_client, room, start))
         self.tasks.append(asyncio.create_task(self.peers[-1].listen(transport)))
 
     async def move(self, which: int) -> None:
@@ -235,7 +241,7 @@ class World:
             if not peer.has_moved:
                 peer.has_moved = await self.hub.move(peer.client, _SECOND)
 
-    async def refuse(self, which: int) -> None:
+    async def reject(self, which: int) -> None:
         for peer in self.peers[which : which + 1]:
             peer.refuses = not peer.refuses
 
@@ -274,7 +280,7 @@ _steps = st.lists(
     | _join
     | _step(World.turn, st.integers(1, 8))
     | _step(World.move, st.integers(0, 3))
-    | _step(World.refuse, st.integers(0, 3))
+    | _step(World.reject, st.integers(0, 3))
     | _step(World.rest)
     | _step(World.be_away),
     min_size=10,
@@ -305,7 +311,7 @@ async def test_a_wave_that_fails_ends_the_stream_for_all_after_what_was_told() -
         await world.join("socket", None, None)
     await world.turn(5)
 
-    def fail(_: Prepared) -> bool:
+    def fail(_: SharedMessages) -> bool:
         raise RuntimeError("cannot be written to")
 
     world.peers[1].client.pass_to(fail)

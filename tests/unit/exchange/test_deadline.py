@@ -6,12 +6,12 @@ from docgraph.exchange import Deadline
 from docgraph.exchange.errors import TimeLimitExceeded
 
 
-def test_no_limit_means_no_end():
+def test_no_limit_means_no_end() -> None:
     assert Deadline.after_ms(0).remaining() is None
     assert Deadline.never().remaining() is None
 
 
-def test_what_remains_shrinks(monkeypatch):
+def test_what_remains_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("docgraph.exchange.deadline.time.monotonic", lambda: now[0])
     deadline = Deadline.after_ms(1000)
@@ -20,7 +20,7 @@ def test_what_remains_shrinks(monkeypatch):
     assert deadline.remaining() == pytest.approx(0.6)
 
 
-def test_a_deadline_that_is_over_says_which_limit_it_was(monkeypatch):
+def test_a_deadline_that_is_over_says_which_limit_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("docgraph.exchange.deadline.time.monotonic", lambda: now[0])
     deadline = Deadline.after_ms(250)

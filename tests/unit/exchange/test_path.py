@@ -22,16 +22,16 @@ from docgraph.exchange.path import parse_path, render_path
         (b"/A", ("A",)),
     ],
 )
-def test_a_path_has_one_reading(raw, segments):
+def test_a_path_has_one_reading(raw: bytes, segments: tuple[str, ...]) -> None:
     assert parse_path(raw) == segments
 
 
 @pytest.mark.parametrize("raw", [b"/%ff", b"/%C3", b"/a%00b"])
-def test_a_path_that_is_no_text_is_refused(raw):
+def test_a_path_that_is_no_text_is_refused(raw: bytes) -> None:
     with pytest.raises(RequestError):
         parse_path(raw)
 
 
-def test_the_root_renders_as_a_slash():
+def test_the_root_renders_as_a_slash() -> None:
     assert render_path(()) == "/"
     assert render_path(("a", "b")) == "/a/b"

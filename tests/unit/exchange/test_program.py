@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.auth.users.telling import tell_password
+from docgraph.auth.users.print_password import print_password
 from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.program import own_command, repeat_options
@@ -74,7 +74,7 @@ def test_the_notice_of_a_password_has_a_command_that_finds_the_same_database(
     monkeypatch.setattr("sys.argv", [hidden, "serve", *given])
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_watched)
 
-    tell_password("admin", "the-password")
+    print_password("admin", "the-password")
 
     told = capsys.readouterr().err
     assert f"{hidden} users passwd admin --config 'my shop.yml' --set …" in told

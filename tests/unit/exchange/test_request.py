@@ -2,19 +2,21 @@
 
 import gzip
 import random
+from typing import Any
 
 import pytest
 
 from docgraph.exchange import Headers, Request, coding
 from docgraph.exchange.errors import BodyError, BodyTooLarge, RequestError, UnsupportedMediaType
+from tests.expect import keep
 
 pytestmark = pytest.mark.anyio
 
 
-def make_request(body=b"", **headers):
+def make_request(body: bytes = b"", **headers: Any) -> tuple[Request, list[Any]]:
     reads = []
 
-    async def read(limit):
+    async def read(limit: int) -> bytes:
         reads.append(limit)
         return body
 
@@ -23,22 +25,22 @@ def make_request(body=b"", **headers):
     return request, reads
 
 
-async def test_nothing_is_read_until_somebody_asks():
+async def test_nothing_is_read_until_somebody_asks() -> None:
     _, reads = make_request(b"abc")
     assert reads == []
 
 
-async def test_the_body_is_read_once_and_parsed_once():
+async def test_the_body_is_read_once_and_parsed_once() -> None:
     request, reads = make_request(b"abc")
-    parsed = []
-    request.parser = lambda body, kind: parsed.append(body) or body.decode()
+    parsed: list[bytes] = []
+    request.parser = lambda body, kind: keep(parsed, body) and body.decode()
     assert await request.get_content() == "abc"
     assert await request.getContent() == "abc"
     assert reads == [10]
     assert parsed == [b"abc"]
 
 
-async def test_parse_content_parses_anew():
+async def test_parse_content_parses_anew() -> None:
     request, reads = make_request(b"abc")
     parsed = []
     request.parser = lambda body, kind: parsed.append(body)
@@ -48,21 +50,21 @@ async def test_parse_content_parses_anew():
     assert len(reads) == 1
 
 
-async def test_an_announced_excess_is_refused_before_reading():
+async def test_an_announced_excess_is_refused_before_reading() -> None:
     request, reads = make_request(b"x" * 11, content_length="11")
     with pytest.raises(BodyTooLarge):
         await request.read_body()
     assert reads == []
 
 
-async def test_an_unannounced_excess_is_refused_and_the_reader_knows_where_it_begins():
+async def test_an_unannounced_excess_is_refused_and_the_reader_knows_where_it_begins() -> None:
     request, reads = make_request(b"x" * 12)
     with pytest.raises(BodyTooLarge):
         await request.read_body()
     assert reads == [10]
 
 
-async def test_a_body_that_could_not_be_read_stays_so():
+async def test_a_body_that_could_not_be_read_stays_so() -> None:
     """What is left of it must never pass for the body."""
     request, _ = make_request(b"x" * 18)
     for _ in range(2):
@@ -74,7 +76,7 @@ async def test_a_body_that_could_not_be_read_stays_so():
 
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZip", "identity, gzip", ", gzip"])
-async def test_a_body_in_gzip_is_read_plain(coding):
+async def test_a_body_in_gzip_is_read_plain(coding: str) -> None:
     request, reads = make_request(gzip.compress(b"0123456789"), content_encoding=coding)
     request.body_limit = 100
     assert reads == []
@@ -83,20 +85,20 @@ async def test_a_body_in_gzip_is_read_plain(coding):
 
 
 @pytest.mark.parametrize("coding", ["identity", "", "Identity, identity"])
-async def test_no_coding_is_none(coding):
+async def test_no_coding_is_none(coding: str) -> None:
     request, _ = make_request(b"abc", content_encoding=coding)
     assert not request.is_coded
     assert await request.read_body() == b"abc"
 
 
-async def test_several_members_are_one_body():
+async def test_several_members_are_one_body() -> None:
     members = gzip.compress(b"abc") + gzip.compress(b"def")
     request, _ = make_request(members, content_encoding="gzip")
     request.body_limit = 100
     assert await request.read_body() == b"abcdef"
 
 
-async def test_no_bytes_at_all_are_no_body():
+async def test_no_bytes_at_all_are_no_body() -> None:
     request, _ = make_request(b"", content_encoding="gzip")
     assert await request.read_body() == b""
 
@@ -104,7 +106,9 @@ async def test_no_bytes_at_all_are_no_body():
 @pytest.mark.parametrize(
     "coding", ["br", "deflate", "zstd", "gzip, gzip", "gzip, br", "*", "aws-chunked"]
 )
-async def test_any_other_coding_is_refused_before_reading_with_the_one_that_is_known(coding):
+async def test_any_other_coding_is_refused_before_reading_with_the_one_that_is_known(
+    coding: str,
+) -> None:
     request, reads = make_request(b"abc", content_encoding=coding)
     for _ in range(2):
         with pytest.raises(UnsupportedMediaType) as caught:
@@ -123,7 +127,7 @@ async def test_any_other_coding_is_refused_before_reading_with_the_one_that_is_k
         gzip.compress(b"abc", mtime=0)[:-8] + b"\0" * 8,
     ],
 )
-async def test_what_is_no_gzip_is_refused(data):
+async def test_what_is_no_gzip_is_refused(data: bytes) -> None:
     request, _ = make_request(data, content_encoding="gzip")
     request.body_limit = 100
     for _ in range(2):
@@ -131,11 +135,11 @@ async def test_what_is_no_gzip_is_refused(data):
             await request.read_body()
 
 
-async def test_a_bomb_is_refused_while_it_is_read(monkeypatch):
+async def test_a_bomb_is_refused_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more is inflated than a piece beyond the bound, however much there would be."""
     inflated = []
 
-    def count(member, data):
+    def count(member: Any, data: bytes) -> bytes:
         inflated.append(len(piece := inflate(member, data)))
         return piece
 
@@ -149,7 +153,7 @@ async def test_a_bomb_is_refused_while_it_is_read(monkeypatch):
     assert sum(inflated) <= request.body_limit + 64 * 1024
 
 
-async def test_compressed_bytes_count_too():
+async def test_compressed_bytes_count_too() -> None:
     """Many empty members say nothing at any length."""
     request, reads = make_request(gzip.compress(b"") * 100, content_encoding="gzip")
     request.body_limit = 100
@@ -159,7 +163,7 @@ async def test_compressed_bytes_count_too():
 
 
 @pytest.mark.parametrize("length", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
-async def test_members_of_any_length_are_read_once(length):
+async def test_members_of_any_length_are_read_once(length: int) -> None:
     """A member that fills more than one piece leaves over what follows it, and no more."""
     parts = [bytes([65 + number]) * length for number in range(12)]
     request, _ = make_request(b"".join(map(gzip.compress, parts)), content_encoding="gzip")
@@ -168,7 +172,7 @@ async def test_members_of_any_length_are_read_once(length):
     assert await request.read_body() == b"".join(parts)
 
 
-async def test_many_members_are_refused():
+async def test_many_members_are_refused() -> None:
     """Each costs time, and an empty one is bounded by nothing that it holds."""
     request, _ = make_request(gzip.compress(b"") * 1000, content_encoding="gzip")
     request.body_limit = 1 << 20
@@ -176,14 +180,14 @@ async def test_many_members_are_refused():
         await request.read_body()
 
 
-async def test_a_large_body_in_gzip_is_read_whole():
+async def test_a_large_body_in_gzip_is_read_whole() -> None:
     content = random.Random(1).randbytes(300_000) + bytes(300_000)
     request, _ = make_request(gzip.compress(content), content_encoding="gzip")
     request.body_limit = 1 << 20
     assert await request.read_body() == content
 
 
-async def test_a_body_may_be_as_long_as_the_bound_and_no_longer():
+async def test_a_body_may_be_as_long_as_the_bound_and_no_longer() -> None:
     for size, fits in ((1000, True), (1001, False)):
         request, _ = make_request(gzip.compress(bytes(size)), content_encoding="gzip")
         request.body_limit = 1000
@@ -194,13 +198,13 @@ async def test_a_body_may_be_as_long_as_the_bound_and_no_longer():
                 await request.read_body()
 
 
-async def test_the_parser_sees_the_bare_media_type():
+async def test_the_parser_sees_the_bare_media_type() -> None:
     request, _ = make_request(b"{}", content_type="Application/JSON; charset=utf-8")
     request.parser = lambda body, kind: kind
     assert await request.get_content() == "application/json"
 
 
-async def test_repeated_parameters_keep_all_values():
+async def test_repeated_parameters_keep_all_values() -> None:
     request = Request("GET", b"/", query_string=b"a=1&b=&a=2&c")
     assert request.query.get("a") == "1"
     assert request.query.get_list("a") == ["1", "2"]
@@ -209,18 +213,18 @@ async def test_repeated_parameters_keep_all_values():
     assert request.query.get("nope") is None
 
 
-async def test_too_many_parameters_are_refused():
+async def test_too_many_parameters_are_refused() -> None:
     request = Request("GET", b"/", query_string=b"&".join(b"a=1" for _ in range(201)))
     with pytest.raises(RequestError, match="more than 200"):
         request.query.get("a")
 
 
-async def test_a_query_string_that_is_no_text_is_refused():
+async def test_a_query_string_that_is_no_text_is_refused() -> None:
     with pytest.raises(RequestError):
         Request("GET", b"/", query_string=b"a=%ff").query.get("a")
 
 
-async def test_headers_are_case_insensitive_and_keep_repetition():
+async def test_headers_are_case_insensitive_and_keep_repetition() -> None:
     headers = Headers([(b"X-A", b"1"), (b"x-a", b"2")])
     assert headers.get("X-a") == "1"
     assert headers.get_list("x-A") == ["1", "2"]

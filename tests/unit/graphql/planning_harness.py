@@ -7,10 +7,10 @@ from typing import Any
 
 from graphql import parse, validate
 
-from docgraph.graphql.apps.app import VisibleApp, build_app
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.plan.plan import Plan, build_plan
-from docgraph.graphql.plan.tree import Fetch
+from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.sections import Graphql
 
 SCHEMA = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
 from docgraph.mcp.sections import Mcp
 from docgraph.server.prepare import load_tree, prepare
@@ -24,19 +24,19 @@ from docgraph.server.prepare import load_tree, prepare
 )
 def test_what_could_never_match_is_told_with_its_place(setting: str) -> None:
     with pytest.raises(ConfigError, match=setting.partition("=")[0]):
-        prepare(load_tree(Sources(settings=(setting,), environ={})))
+        prepare(load_tree(ConfigSources(settings=(setting,), environ={})))
 
 
 def test_agents_without_graphql_are_refused() -> None:
     settings = ("/mcp/enabled=true", "/graphql/enabled=false")
 
     with pytest.raises(ConfigError, match="'graphql' is off"):
-        prepare(load_tree(Sources(settings=settings, environ={})))
+        prepare(load_tree(ConfigSources(settings=settings, environ={})))
 
 
 def test_hosts_with_and_without_a_port_are_understood() -> None:
     setting = '/mcp/allowed-hosts=["api.example.org", "localhost:9000", "[::1]:80", "10.0.0.1"]'
 
-    prepared = prepare(load_tree(Sources(settings=(setting,), environ={})))
+    prepared = prepare(load_tree(ConfigSources(settings=(setting,), environ={})))
 
     assert len(prepared.config.get(Mcp).allowed_hosts) == 4

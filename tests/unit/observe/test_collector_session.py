@@ -13,7 +13,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from docgraph.exchange import StartupError
-from docgraph.observe.otel.collector import Contact
+from docgraph.observe.otel.collector import CollectorStatus
 from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.otel.traces import _build_processor, _Exporter
 from docgraph.observe.trace_events import CollectorLost
@@ -75,14 +75,14 @@ def export(address: str, times: int = 1, **options: object) -> tuple[list[bool],
     """Whether messages were taken, and what is told of one that was not."""
     session = CollectorSession()
     exporter = OTLPSpanExporter(address, session=session, **options)  # type: ignore[call-overload]
-    contact = Contact("traces", address)
+    contact = CollectorStatus("traces", address)
     try:
         with listening(CollectorLost) as told:
             sender = _Exporter(exporter, contact)
             taken = [sender.export([]) is SpanExportResult.SUCCESS for _ in range(times)]
         return taken, [event.reason for event in told]
     finally:
-        exporter.shutdown()  # type: ignore[no-untyped-call]
+        exporter.shutdown()
         contact.close()
 
 

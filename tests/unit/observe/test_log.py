@@ -14,11 +14,11 @@ import pytest
 
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe import Event, Level, emit
+from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.events import (
     EVENTS,
     AppInvalid,
     BackgroundFailed,
-    CommandFinished,
     DatabaseLost,
     ObserverFailed,
     RequestFailed,
@@ -26,9 +26,9 @@ from docgraph.observe.events import (
     RequestRefused,
     RequestStarted,
 )
-from docgraph.observe.log import Log, open_log
+from docgraph.observe.log import EventLogger, Exclusion, open_log
 from docgraph.observe.sections import Logging
-from docgraph.observe.tracing import Place, RequestTrace
+from docgraph.observe.tracing import RequestTrace, TraceContext
 from tests.programs import open_terminal
 
 
@@ -38,7 +38,7 @@ class Session:
     def __init__(self, path: Path, options: Logging) -> None:
         self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.log: Log | None = open_log(options, fd=self._fd)
+        self.log: EventLogger | None = open_log(options, fd=self._fd)
 
     def text(self) -> str:
         self.close()
@@ -403,8 +403,61 @@ def _example(kind: type[Event]) -> Event:
         "int | None": 1,
         "float | None": 0.5,
         "str | None": None,
-        "Place | None": Place(1, 2),
-        "RequestTrace | None": RequestTrace(Place(1, 2)),
-        "RequestTrace": RequestTrace(Place(1, 2)),
+        "TraceContext | None": TraceContext(1, 2),
+        "RequestTrace | None": RequestTrace(TraceContext(1, 2)),
+        "RequestTrace": RequestTrace(TraceContext(1, 2)),
     }
     return kind(**{name: values[kind.__annotations__[name]] for name in kind.__struct_fields__})
+
+
+# --- requests that go without a line --------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_request_of_each_interval_has_a_line() -> None:
+    clock = Clock()
+    exclusion = Exclusion(["/ping"], 60, clock)
+
+    seen = []
+    for _ in range(5):
+        seen.append(exclusion.covers("/ping"))
+        clock.now += 25
+
+    assert seen == [False, True, True, False, True]
+
+
+def test_without_an_interval_only_the_first_has_a_line() -> None:
+    clock = Clock()
+    exclusion = Exclusion(["/ping"], 0, clock)
+
+    first = exclusion.covers("/ping")
+    clock.now += 1e9
+
+    assert not first
+    assert exclusion.covers("/ping")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "covered"),
+    [
+        ("/ping", "/ping", True),
+        ("/ping", "/pings", False),
+        ("/health/*", "/health/db", True),
+        ("/health/*", "/health", False),
+        ("*/metrics", "/a/b/metrics", True),
+        ("/a.c", "/abc", False),
+        ("*", "/with\nbreak", True),
+    ],
+)
+def test_a_star_stands_for_any_text(pattern: str, path: str, covered: bool) -> None:
+    exclusion = Exclusion([pattern], 60, Clock())
+    exclusion.covers(path)
+
+    assert exclusion.covers(path) is covered

@@ -7,7 +7,7 @@ import threading
 from prometheus_client import CollectorRegistry, Histogram
 
 from docgraph.observe.meters import SECONDS
-from docgraph.observe.tallies import Labels, Tallies, Tally
+from docgraph.observe.tallies import Labels, RequestTally, Tallies
 
 DURATIONS = [0.0, *SECONDS, *(bound * 1.01 for bound in SECONDS), 1e9]
 
@@ -63,15 +63,17 @@ def test_labels_without_end_do_not_fill_the_memory() -> None:
 def test_threads_lose_nothing() -> None:
     total = 0
 
-    def hand_on(labels: Labels, tally: Tally) -> None:
+    def hand_on(labels: Labels, tally: RequestTally) -> None:
         nonlocal total
         total += tally.count
 
     tallies = Tallies(SECONDS, hand_on, 10)
-    threads = [
-        threading.Thread(target=lambda: [tallies.add(("a",), 0.1) for _ in range(2_000)])
-        for _ in range(4)
-    ]
+
+    def add_many() -> None:
+        for _ in range(2_000):
+            tallies.add(("a",), 0.1)
+
+    threads = [threading.Thread(target=add_many) for _ in range(4)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):

@@ -13,7 +13,7 @@ import pytest
 
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import LinesDropped, ObserverFailed
-from docgraph.observe.writer import Writer
+from docgraph.observe.writer import LineWriter
 
 LINE = b"x" * 999 + b"\n"
 
@@ -38,7 +38,7 @@ def _read_all(fd: int) -> bytes:
 
 def test_lines_arrive_in_order(pipe: tuple[int, int]) -> None:
     reader, end = pipe
-    writer = Writer(end)
+    writer = LineWriter(end)
     lines = [f"{number}\n".encode() for number in range(1000)]
 
     for line in lines:
@@ -52,7 +52,7 @@ def test_lines_arrive_in_order(pipe: tuple[int, int]) -> None:
 def test_a_line_may_be_made_when_it_is_written(pipe: tuple[int, int]) -> None:
     reader, end = pipe
     makers: list[threading.Thread] = []
-    writer = Writer(end)
+    writer = LineWriter(end)
 
     def make() -> bytes:
         makers.append(threading.current_thread())
@@ -73,7 +73,7 @@ def test_a_line_that_cannot_be_made_is_told_and_the_others_are_written(
     reader, end = pipe
     told: list[Event] = []
     subscribe(told.append)
-    writer = Writer(end)
+    writer = LineWriter(end)
 
     def fail() -> bytes:
         raise ValueError("broken")
@@ -90,7 +90,7 @@ def test_a_line_that_cannot_be_made_is_told_and_the_others_are_written(
 
 def test_a_reader_that_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> None:
     _, end = pipe
-    writer = Writer(end, queue_lines=100)
+    writer = LineWriter(end, queue_lines=100)
 
     for _ in range(1000):  # far more than pipe and queue hold: one that waited would not return
         writer.put(LINE)
@@ -107,7 +107,7 @@ def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) ->
         done.set()
 
     subscribe(listen)
-    writer = Writer(end, queue_lines=100)
+    writer = LineWriter(end, queue_lines=100)
     for _ in range(1000):
         writer.put(LINE)
     received = bytearray()
@@ -126,7 +126,7 @@ def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) ->
 
 def test_a_signal_handler_may_log_in_the_middle_of_logging(pipe: tuple[int, int]) -> None:
     reader, end = pipe
-    writer = Writer(end)
+    writer = LineWriter(end)
     handled = 0
 
     def handle(number: int, frame: object) -> None:
@@ -157,7 +157,7 @@ def test_a_signal_handler_may_log_in_the_middle_of_logging(pipe: tuple[int, int]
 def test_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:
     reader, end = pipe
     os.close(reader)
-    writer = Writer(end)
+    writer = LineWriter(end)
 
     writer.put(LINE)
     writer.close()
@@ -166,7 +166,7 @@ def test_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:
 def test_a_descriptor_that_does_not_block_loses_nothing(pipe: tuple[int, int]) -> None:
     reader, end = pipe
     fcntl.fcntl(end, fcntl.F_SETFL, os.O_NONBLOCK)
-    writer = Writer(end)
+    writer = LineWriter(end)
     received = bytearray()
     drain = threading.Thread(target=lambda: received.extend(_read_all(reader)))
 

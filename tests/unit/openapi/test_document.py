@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import ResourceType
-from docgraph.openapi.document import Facts, build_document
-from docgraph.openapi.endpoints import Collection, Mounted, find_endpoints, read_mounts
+from docgraph.openapi.described_resources import ServedApp, Survey
+from docgraph.openapi.document import DescribedServices, build_document
+from docgraph.openapi.endpoints import CollectionPaths, Mounted, find_endpoints, read_mounts
+from docgraph.openapi.openapi_page import render_page
 from docgraph.openapi.operations import OPERATIONS
-from docgraph.openapi.page import render_page
 from docgraph.openapi.schemas import convert_schema, find_references, name_component
-from docgraph.openapi.security import describe_security
+from docgraph.openapi.service import describe_security
 from docgraph.openapi.services import Bound
-from docgraph.openapi.survey import App, Survey
 from docgraph.rest.sections import Mongo
 from docgraph.rest.service import HANDLERS
 from docgraph.store.sections import MongoMount
@@ -23,7 +23,7 @@ from tests.descriptions import check_description
 
 
 def build(mounts: tuple[Mounted, ...] = (Mounted("", ("db",)),), **facts: Any) -> dict[str, Any]:
-    document = build_document(Facts("test", Mongo(), mounts, **facts))
+    document = build_document(DescribedServices("test", Mongo(), mounts, **facts))
     check_description(document)
     return document
 
@@ -74,7 +74,11 @@ def references(part: Any) -> list[str]:
 
 
 def test_operation_ids_are_unique() -> None:
-    listed = (Collection("db", "a-b"), Collection("db", "a_b"), Collection("db", "a b"))
+    listed = (
+        CollectionPaths("db", "a-b"),
+        CollectionPaths("db", "a_b"),
+        CollectionPaths("db", "a b"),
+    )
     document = build(survey=Survey(collections=listed))
 
     ids = [
@@ -123,7 +127,7 @@ def test_a_document_can_be_mounted_alone() -> None:
 
 def test_the_page_size_is_the_one_of_the_configuration() -> None:
     settings = Mongo(default_pagesize=50, max_pagesize=20)
-    document = build_document(Facts("test", settings, (Mounted("", ("db",)),)))
+    document = build_document(DescribedServices("test", settings, (Mounted("", ("db",)),)))
 
     schema = document["components"]["parameters"]["pagesize"]["schema"]
     assert (schema["default"], schema["maximum"]) == (20, 20)
@@ -141,7 +145,7 @@ def test_a_plugin_is_described_by_path_and_methods() -> None:
 
 def test_an_app_is_described_at_its_encoded_address() -> None:
     graphql = Bound("graphql", "/graphql", "", ("POST",), exact=False, secured=True)
-    survey = Survey(apps=(App(("v1", "my films"), "films"),))
+    survey = Survey(apps=(ServedApp(("v1", "my films"), "films"),))
 
     assert "/graphql/v1/my%20films" in build(services=(graphql,), survey=survey)["paths"]
 
@@ -206,7 +210,7 @@ def test_names_of_components_are_safe_and_different() -> None:
 
 
 def test_the_page_escapes_what_it_shows() -> None:
-    survey = Survey(collections=(Collection("db", "<img src=x onerror=alert(1)>&"),))
+    survey = Survey(collections=(CollectionPaths("db", "<img src=x onerror=alert(1)>&"),))
 
     page = render_page(build(survey=survey)).decode()
 

@@ -25,9 +25,9 @@ from docgraph import (
     VariableResolver,
 )
 from docgraph.cli import COMMANDS
-from docgraph.plugins import Found, PluginSet, assemble
+from docgraph.plugins import FoundPlugin, PluginSet, assemble
 from docgraph.plugins.check import BUILT_IN_COMMANDS, _check_method, methods_of
-from docgraph.plugins.options import section_struct
+from docgraph.plugins.plugin_section import section_struct
 from docgraph.server.builtin import BUILTIN
 
 
@@ -82,12 +82,12 @@ class Greet(Command):
         return 0
 
 
-def build(plugin: type[Plugin], section: PluginConfig | None = None) -> PluginSet:
+def build(plugin: type[Any], section: PluginConfig | None = None) -> PluginSet:
     sections = {} if section is None else {plugin.name: section}
-    return assemble([Found(plugin, "hall.py")], sections, {})
+    return assemble([FoundPlugin(plugin, "hall.py")], sections, {})
 
 
-def vary(plugin: type[Plugin], **attributes: Any) -> type[Plugin]:
+def vary(plugin: type[Any], **attributes: Any) -> type[Plugin]:
     """The plugin, with these attributes in place of its own."""
     return type(plugin.__name__, (plugin,), attributes)
 
@@ -181,7 +181,7 @@ def test_a_class_of_its_own_that_has_the_methods_is_taken() -> None:
         async def initialize(self) -> None:
             pass
 
-    assert [one.name for one in build(Own).plugins] == ["own"]  # type: ignore[arg-type]
+    assert [one.name for one in build(Own).plugins] == ["own"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_section_of_a_service_is_still_injected_by_its_own_struct() -> None:
 
     hall = vary(Hall, Config=Tea)
     section = section_struct(hall)(sugar=2)  # type: ignore[call-arg]
-    found = [Found(hall, "hall.py"), Found(Guest, "hall.py")]
+    found = [FoundPlugin(hall, "hall.py"), FoundPlugin(Guest, "hall.py")]
     plugins = assemble(found, {"hall": section}, {})
     assert plugins.find("guest").cup is section
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.exchange import DataPoint, Resource, StartupError
-from docgraph.plugins import Found, assemble
+from docgraph.plugins import FoundPlugin, assemble
 from docgraph.plugins.kinds import DataInterceptor, Kind
 from docgraph.plugins.points import stands_at
 
@@ -59,7 +59,7 @@ class Structural:
 
 
 def start(plugin: type[DataInterceptor]) -> None:
-    assemble([Found(plugin, "the plugins directory")], {}, {})
+    assemble([FoundPlugin(plugin, "the plugins directory")], {}, {})
 
 
 def test_one_without_any_method_is_refused_and_told_what_there_is() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,15 +15,15 @@ from docgraph.predicates import (
     Parameter,
     Predicate,
     PredicateError,
+    PredicateWord,
     Truth,
-    Word,
     bind_arguments,
     compile_predicate,
     compile_tree,
     parse_predicate,
     place_in_order,
 )
-from docgraph.predicates.parse import Call
+from docgraph.predicates.parse import PredicateCall
 
 
 def build_has(arguments: Arguments) -> Predicate:
@@ -34,8 +36,8 @@ def build_size(arguments: Arguments) -> Predicate:
 
 
 VOCABULARY = {
-    "has": Word([Parameter("names", is_list=True, is_default=True)], build_has),
-    "size": Word([Parameter("size"), Parameter("unit", is_required=False)], build_size),
+    "has": PredicateWord([Parameter("names", is_list=True, is_default=True)], build_has),
+    "size": PredicateWord([Parameter("size"), Parameter("unit", is_required=False)], build_size),
 }
 
 
@@ -109,7 +111,7 @@ TREES = st.recursive(
     ],
 )
 def test_a_condition_that_nobody_can_tell_stays_unknown(text: str, expected: Truth) -> None:
-    def compile_call(call: Call) -> Predicate:
+    def compile_call(call: PredicateCall) -> Predicate:
         return lambda subject: TRUTHS[call.name]
 
     assert compile_tree(parse_predicate(text), compile_call)(None) is expected
@@ -126,7 +128,11 @@ def test_a_tree_is_true_exactly_when_it_is_so_whatever_the_unknown_turns_out_to_
 
     def evaluate(values: tuple[Truth, ...]) -> Truth:
         truths = TRUTHS | dict(zip(names, values, strict=True))
-        return compile_tree(parse_predicate(text), lambda call: lambda _: truths[call.name])(None)
+
+        def compile_call(call: Any) -> Callable[[None], Truth]:
+            return lambda _: truths[call.name]
+
+        return compile_tree(parse_predicate(text), compile_call)(None)
 
     certain = all(evaluate(values) for values in product((True, False), repeat=len(names)))
     assert (evaluate((None,) * len(names)) is True) == certain
@@ -144,7 +150,7 @@ def test_values_without_names_fill_the_parameters_in_order(
     text: str, given: dict[str, tuple[str, ...]]
 ) -> None:
     call = parse_predicate(text)
-    assert isinstance(call, Call)
+    assert isinstance(call, PredicateCall)
     parameters = (Parameter("one"), Parameter("rest", is_list=True, is_required=False))
 
     assert bind_arguments(call, parameters, place_in_order) == given
@@ -152,7 +158,7 @@ def test_values_without_names_fill_the_parameters_in_order(
 
 def test_a_value_that_no_parameter_is_left_for_is_refused() -> None:
     call = parse_predicate("word(x, y)")
-    assert isinstance(call, Call)
+    assert isinstance(call, PredicateCall)
 
     with pytest.raises(PredicateError, match="column 1: word takes fewer values"):
         bind_arguments(call, (Parameter("one"),), place_in_order)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from docgraph.predicates import PredicateError, parse_predicate
-from docgraph.predicates.parse import All, AnyOf, Call, Literal, Not
+from docgraph.predicates.parse import All, AnyOf, Literal, Not, PredicateCall
 
 
-def call(name: str, *values: str, column: int = 1, **named: tuple[str, ...]) -> Call:
-    return Call(name, values, tuple(named.items()), column)
+def call(name: str, *values: str, column: int = 1, **named: tuple[str, ...]) -> PredicateCall:
+    return PredicateCall(name, values, tuple(named.items()), column)
 
 
 def test_true_and_false_are_literals() -> None:

@@ -306,9 +306,13 @@ async def test_work_that_computes_stays_within_the_parallelism() -> None:
 async def test_idle_threads_end_and_new_ones_start() -> None:
     pool = ThreadPool("test", 4, idle=0.01)
     together = threading.Barrier(4)
+
+    def meet() -> None:
+        together.wait(30)
+
     for _ in range(2):
         for _ in range(4):
-            pool.submit(lambda: together.wait(30) and None)
+            pool.submit(meet)
         await _until_true(lambda: pool.size == 0)
     pool.close()
 
@@ -330,7 +334,11 @@ async def test_where_the_system_allows_no_more_threads_those_that_exist_do_the_w
 ) -> None:
     pool, gate = ThreadPool("test", 4), Gate()
     done: list[int] = []
-    pool.submit(lambda: gate.pass_through() and None)
+
+    def pass_gate() -> None:
+        gate.pass_through()
+
+    pool.submit(pass_gate)
     await _until_true(lambda: gate.calls == 1)
 
     def fail(thread: threading.Thread) -> None:

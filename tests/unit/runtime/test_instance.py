@@ -26,7 +26,7 @@ def test_secrets_differ_by_purpose_and_instance(tmp_path: Path) -> None:
 def test_a_worker_opens_what_the_parent_made(tmp_path: Path) -> None:
     """Decisions 33 and 44."""
     with create_instance(tmp_path) as parent:
-        worker = pickle.loads(pickle.dumps(parent.for_worker(2)))
+        worker = pickle.loads(pickle.dumps(parent.for_worker(2)))  # noqa: S301 - as workers get it
 
         assert (parent.worker, worker.worker) == (0, 2)
         assert worker.secret("tokens") == parent.secret("tokens")

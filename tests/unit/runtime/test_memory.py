@@ -49,11 +49,11 @@ async def keeper(process: Process) -> AsyncIterator[MemoryKeeper]:
 async def test_what_was_taken_is_given_back_when_it_is_quiet(
     keeper: MemoryKeeper, process: Process
 ) -> None:
-    await keeper.look()
+    await keeper.release()
     process.size = 300 * MIB
 
-    await keeper.look()
-    await keeper.look()
+    await keeper.release()
+    await keeper.release()
 
     assert process.trims == [300 * MIB]
 
@@ -61,23 +61,23 @@ async def test_what_was_taken_is_given_back_when_it_is_quiet(
 async def test_nothing_is_done_while_many_requests_come(
     keeper: MemoryKeeper, process: Process
 ) -> None:
-    await keeper.look()
+    await keeper.release()
     process.size, process.requests = 300 * MIB, 1000
 
-    await keeper.look()
+    await keeper.release()
     assert process.trims == []
 
-    await keeper.look()
+    await keeper.release()
     assert process.trims == [300 * MIB]
 
 
 async def test_a_probe_now_and_then_does_not_keep_memory(
     keeper: MemoryKeeper, process: Process
 ) -> None:
-    await keeper.look()
+    await keeper.release()
     process.size, process.requests = 300 * MIB, 5
 
-    await keeper.look()
+    await keeper.release()
 
     assert process.trims == [300 * MIB]
 
@@ -87,7 +87,7 @@ async def test_little_is_not_worth_it_until_it_adds_up(
 ) -> None:
     for growth in range(4):
         process.size = (80 + 3 * growth) * MIB
-        await keeper.look()
+        await keeper.release()
 
     assert process.trims == [89 * MIB]
 
@@ -95,11 +95,11 @@ async def test_little_is_not_worth_it_until_it_adds_up(
 async def test_what_is_in_use_is_not_asked_for_again_and_again(
     keeper: MemoryKeeper, process: Process
 ) -> None:
-    await keeper.look()
+    await keeper.release()
     process.size = process.used = 300 * MIB
 
     for _ in range(3):
-        await keeper.look()
+        await keeper.release()
 
     assert process.trims == [300 * MIB]
 

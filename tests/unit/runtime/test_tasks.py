@@ -275,7 +275,7 @@ async def test_a_loop_that_is_held_up_is_noticed(heard: list[Event]) -> None:
         async with asyncio.timeout(30):
             while not heard:
                 await asyncio.sleep(0.02)
-                time.sleep(0.1)
+                time.sleep(0.1)  # noqa: ASYNC251 - holds the loop up
 
     assert isinstance(heard[0], LoopLagged)
     assert heard[0].seconds > 0.05

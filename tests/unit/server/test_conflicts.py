@@ -47,7 +47,11 @@ jwtTokenManager: {{enabled: true, key: {KEY}}}
             "mongo:\n  default-pagesize: 2000\n",
             "2:3: /mongo/default-pagesize: 'default-pagesize' (2000) is greater than",
         ),
-        ("mclient:\n  max-pool-size: 2\n", "2:3: /mclient/max-pool-size: 'min-pool-size' (5) is"),
+        ("mclient:\n  max-pool-size: 4\n", "2:3: /mclient/max-pool-size: 'min-pool-size' (5) is"),
+        (
+            "mclient:\n  connection-string: mongodb://localhost/?MAXPOOLSIZE=3\n",
+            "2:3: /mclient/connection-string: maxPoolSize is below 4",
+        ),
         (
             "connection-options:\n  max-connections-per-address: 3000\n",
             "2:3: /connection-options/max-connections-per-address: 'max-connections-per-address' "

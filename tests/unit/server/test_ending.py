@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping
-from docgraph.server.process import ending as module
-from docgraph.server.process.ending import Ending
+from docgraph.server.process.shutdown import Shutdown
 
 
 class Timer:
@@ -45,12 +46,12 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Timer]:
         made.append(Timer(seconds, work))
         return made[-1]
 
-    monkeypatch.setattr(module.threading, "Timer", make)
+    monkeypatch.setattr(threading, "Timer", make)
     return made
 
 
 def test_nothing_counts_before_somebody_asks_for_the_stop(timers: list[Timer]) -> None:
-    ending = Ending(10.0)
+    ending = Shutdown(10.0)
 
     with ending.watching():
         assert ending.left is None
@@ -62,8 +63,8 @@ def test_all_is_over_two_seconds_after_the_grace(
     timers: list[Timer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
-    monkeypatch.setattr(module.os, "_exit", left.append)
-    ending, mongod = Ending(10.0), Mongod()
+    monkeypatch.setattr(os, "_exit", left.append)
+    ending, mongod = Shutdown(10.0), Mongod()
     ending.database = mongod
     with ending.watching():
         emit(ServerStopping("SIGTERM"))
@@ -82,7 +83,7 @@ def test_all_is_over_two_seconds_after_the_grace(
 
 
 def test_the_database_has_a_moment_however_late_it_is(timers: list[Timer]) -> None:
-    ending = Ending(-60.0)
+    ending = Shutdown(-60.0)
     with ending.watching():
         emit(ServerStopping("SIGTERM"))
 

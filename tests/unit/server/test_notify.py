@@ -17,57 +17,57 @@ class Heard:
     def __init__(self) -> None:
         self.now = 100.0
         self.count = 0
-        self.watchdog = Watchdog(self.tell, 8.0, lambda: self.now)
+        self.watchdog = Watchdog(self.notify, 8.0, lambda: self.now)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self.count += 1
 
-    def look(self, at: float, **pulses: int) -> int:
+    def check(self, at: float, **pulses: int) -> int:
         """How often it has told after a look at that second."""
         self.now = 100.0 + at
-        self.watchdog.look({int(name[1:]): pulse for name, pulse in pulses.items()})
+        self.watchdog.check({int(name[1:]): pulse for name, pulse in pulses.items()})
         return self.count
 
 
 def test_the_watchdog_tells_twice_in_a_period_while_all_pulses_move() -> None:
     heard = Heard()
 
-    assert heard.look(0, w1=1, w2=1) == 1
+    assert heard.check(0, w1=1, w2=1) == 1
     assert heard.watchdog.seconds_left == 4
-    assert heard.look(3.9, w1=2, w2=2) == 1
-    assert heard.look(4, w1=3, w2=3) == 2
+    assert heard.check(3.9, w1=2, w2=2) == 1
+    assert heard.check(4, w1=3, w2=3) == 2
 
 
 def test_the_watchdog_is_silent_while_one_worker_hangs_and_speaks_when_it_goes_on() -> None:
     heard = Heard()
-    heard.look(0, w1=1, w2=1)
+    heard.check(0, w1=1, w2=1)
 
-    assert heard.look(4, w1=2, w2=1) == 1
+    assert heard.check(4, w1=2, w2=1) == 1
     assert heard.watchdog.seconds_left == 1
-    assert heard.look(5, w1=3, w2=1) == 1
-    assert heard.look(6, w1=4, w2=2) == 2
+    assert heard.check(5, w1=3, w2=1) == 1
+    assert heard.check(6, w1=4, w2=2) == 2
 
 
 def test_a_worker_that_is_replaced_is_not_missed_but_the_last_one_is() -> None:
     heard = Heard()
-    heard.look(0, w1=1, w2=1)
+    heard.check(0, w1=1, w2=1)
 
-    assert heard.look(4, w1=2) == 2
-    assert heard.look(8) == 2
-    assert heard.look(9, w1=3, w2=2) == 3
+    assert heard.check(4, w1=2) == 2
+    assert heard.check(8) == 2
+    assert heard.check(9, w1=3, w2=2) == 3
 
 
 def test_without_the_variables_nobody_is_told() -> None:
-    manager = ServiceManager.take_from({})
+    manager = ServiceManager.from_environment({})
 
-    manager.tell_ready("here")
+    manager.notify_ready("here")
     assert manager.watchdog.seconds_left is None
 
 
 def test_the_variables_are_taken_away_from_processes_that_are_started_later() -> None:
     ours = {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "30000000", "OTHER": "stays"}
 
-    manager = ServiceManager.take_from(ours)
+    manager = ServiceManager.from_environment(ours)
 
     assert ours == {"OTHER": "stays"}
     assert manager.watchdog.seconds_left == 0
@@ -77,7 +77,7 @@ def test_a_watchdog_that_is_meant_for_another_process_is_left_alone() -> None:
     variables = {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "30000000"}
 
     for pid, left in ((os.getpid(), 0), (1, None)):
-        manager = ServiceManager.take_from({**variables, "WATCHDOG_PID": str(pid)})
+        manager = ServiceManager.from_environment({**variables, "WATCHDOG_PID": str(pid)})
         assert manager.watchdog.seconds_left == left
 
 
@@ -87,8 +87,8 @@ def test_a_manager_that_is_gone_stands_in_the_log_once(tmp_path: Path) -> None:
     try:
         manager = ServiceManager(str(tmp_path / "gone"))
         for _ in range(2):
-            manager.tell_ready("here")
-            manager.tell("WATCHDOG=1")
+            manager.notify_ready("here")
+            manager.notify("WATCHDOG=1")
     finally:
         unsubscribe(events.append)
 
@@ -103,11 +103,11 @@ def test_a_manager_that_goes_twice_stands_in_the_log_twice(tmp_path: Path) -> No
     manager = ServiceManager(str(path))
     subscribe(events.append, wants=lambda kind: kind is NotifyFailed)
     try:
-        manager.tell("WATCHDOG=1")
+        manager.notify("WATCHDOG=1")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.bind(str(path))
-            manager.tell("WATCHDOG=1")
-        manager.tell("WATCHDOG=1")
+            manager.notify("WATCHDOG=1")
+        manager.notify("WATCHDOG=1")
     finally:
         unsubscribe(events.append)
 
@@ -118,6 +118,6 @@ def test_a_message_arrives_as_one_datagram(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "socket"))
         manager.settimeout(60)
-        ServiceManager(str(tmp_path / "socket")).tell_ready("ready at http://x")
+        ServiceManager(str(tmp_path / "socket")).notify_ready("ready at http://x")
 
         assert manager.recv(4096) == b"READY=1\nSTATUS=ready at http://x"

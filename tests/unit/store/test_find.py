@@ -11,7 +11,7 @@ from docgraph.store.find import MAX_LIMIT, build_aggregate, build_count, build_f
 
 
 def test_find_asks_for_one_batch_and_leaves_out_what_is_not_given() -> None:
-    options = {"projection": None, "sort": {}, "hint": None, "comment": "why"}
+    options: dict[str, Any] = {"projection": None, "sort": {}, "hint": None, "comment": "why"}
 
     command = build_find("posts", {"a": 1}, limit=10, options=options)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.store.facts import Index
+from docgraph.store.collection_stats import Index
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 
 SCORE = {"$meta": "textScore"}

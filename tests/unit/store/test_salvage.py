@@ -11,7 +11,7 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Rege
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidBSON
 
-from docgraph.store.driver.salvage import decode_reply, is_readable, salvage
+from docgraph.store.driver.lenient_decode import decode_reply, is_readable, salvage
 
 OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict)
 BAD_UUID = Binary(b"abc", 4)

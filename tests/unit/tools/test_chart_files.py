@@ -13,7 +13,7 @@ from tools.chart import CHART, ROOT
 from tools.containerfile import CONTAINERFILE, read_stages
 
 import docgraph
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.config.options import find_option, walk_options
 from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
@@ -117,7 +117,7 @@ def test_every_value_is_explained() -> None:
 
 
 def test_the_chart_takes_docgraph_to_have_the_defaults_that_it_has() -> None:
-    sections = sections_of(find_plugins(load_tree(Sources(environ={}))))
+    sections = sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
     used = {
         (section, option, default)
         for path in (CHART / "templates").glob("*")
@@ -133,7 +133,7 @@ def test_the_chart_takes_docgraph_to_have_the_defaults_that_it_has() -> None:
 
 
 def test_every_secret_of_docgraph_is_kept_out_of_the_config_map() -> None:
-    sections = sections_of(find_plugins(load_tree(Sources(environ={}))))
+    sections = sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
     checks = (CHART / "templates/_checks.tpl").read_text()
     secrets = [
         (section, option)

@@ -11,7 +11,7 @@ import yaml
 from pymongo.uri_parser import parse_uri
 from tools.containerfile import CONTAINERFILE, Stage, read_stages
 
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.runtime.sections import Core
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.sections import HttpListener
@@ -25,7 +25,7 @@ SERVED = (STAGES["docgraph"], STAGES["embedded"])
 
 def read_settings(tmp_path: Path, *settings: str, **environ: str) -> Any:
     """What docgraph makes of these options and variables."""
-    sources = Sources(settings=settings, environ=environ, directory=tmp_path)
+    sources = ConfigSources(settings=settings, environ=environ, directory=tmp_path)
     return prepare(load_tree(sources)).config
 
 
@@ -48,7 +48,8 @@ def test_a_container_is_not_root_says_how_it_is_and_listens_outside(
     command, option, setting = stage.last("CMD").words
     assert (command, option) == ("serve", "--set")
     listener = read_settings(tmp_path, setting).get(HttpListener)
-    assert (listener.host, str(listener.port)) == ("0.0.0.0", stage.last("EXPOSE").text)
+    assert listener.host == "0.0.0.0"  # noqa: S104 - of the container
+    assert str(listener.port) == stage.last("EXPOSE").text
 
 
 def test_every_stage_copies_from_one_above_it_and_nothing_is_run_as_another_user() -> None:
@@ -116,7 +117,7 @@ def test_compose_gives_docgraph_no_right_that_it_does_not_need() -> None:
     assert docgraph["read_only"] is True
     assert docgraph["cap_drop"] == ["ALL"]
     assert docgraph["security_opt"] == ["no-new-privileges:true"]
-    assert docgraph["tmpfs"] == ["/tmp"]
+    assert docgraph["tmpfs"] == ["/tmp"]  # noqa: S108 - in the container
     assert COMPOSE["networks"]["database"]["internal"] is True
     assert all(
         "ports" not in service for name, service in COMPOSE["services"].items() if "mongo" in name

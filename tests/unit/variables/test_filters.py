@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.types import ObjectId, Regex
+from docgraph.codec.bson_types import ObjectId, Regex
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.variables import (
-    BadValue,
     CallerDocument,
     NotBound,
     Scope,
     TemplateError,
     TrustedDocument,
+    UnusableValue,
     Variables,
     compile_template,
     mark_caller,
@@ -79,7 +79,7 @@ def test_the_whole_filter_can_be_an_argument() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, "x", [1]])
 def test_a_whole_filter_that_is_no_object_is_refused(value: Any) -> None:
-    with pytest.raises(BadValue, match="a filter must be an object"):
+    with pytest.raises(UnusableValue, match="a filter must be an object"):
         render({"$arg": "f"}, {"f": value})
 
 
@@ -173,7 +173,7 @@ def test_a_supplied_value_is_compared_and_never_run(value: Any) -> None:
 
 def test_an_operator_in_a_plain_document_is_refused_as_a_filter() -> None:
     """Decision 20a: a stored document cannot bring operators either."""
-    with pytest.raises(BadValue, match=r"\$where cannot come from a value"):
+    with pytest.raises(UnusableValue, match=r"\$where cannot come from a value"):
         render({"$and": [{"$arg": "@user.filter"}]}, None, {"@user.filter": {"$where": "1"}})
 
 
@@ -227,11 +227,11 @@ def test_a_regex_argument_matches_as_a_regex() -> None:
 
 def test_a_pattern_is_bounded() -> None:
     assert render({"a": {"$regex": {"$arg": "x"}}}, {"x": "^a"}) == {"a": {"$regex": "^a"}}
-    with pytest.raises(BadValue, match="512 characters"):
+    with pytest.raises(UnusableValue, match="512 characters"):
         render({"a": {"$regex": {"$arg": "x"}}}, {"x": "a" * 513})
-    with pytest.raises(BadValue, match="must be a string"):
+    with pytest.raises(UnusableValue, match="must be a string"):
         render({"a": {"$regex": {"$arg": "x"}}}, {"x": {"$gt": ""}})
-    with pytest.raises(BadValue, match="512 characters"):
+    with pytest.raises(UnusableValue, match="512 characters"):
         render({"$arg": "f"}, {"f": CallerDocument({"a": CallerDocument({"$regex": "a" * 513})})})
 
 
@@ -239,7 +239,7 @@ def test_in_takes_a_list_or_one_value() -> None:
     assert render({"a": {"$in": {"$arg": "x"}}}, {"x": [1, 2]}) == {"a": {"$in": [1, 2]}}
     assert render({"a": {"$in": {"$arg": "x"}}}, {"x": 1}) == {"a": {"$in": [1]}}
     assert matches_nothing(render({"a": {"$in": {"$arg": "x"}}}, {"x": []}))
-    with pytest.raises(BadValue, match="not null"):
+    with pytest.raises(UnusableValue, match="not null"):
         render({"a": {"$in": {"$arg": "x"}}}, {"x": None})
 
 
@@ -321,7 +321,7 @@ def test_choices_that_are_all_stored_regular_expressions_match_nothing() -> None
 
 @pytest.mark.parametrize("operator", ["$nin", "$all"])
 def test_a_condition_that_cannot_compare_a_stored_regular_expression_fails(operator: str) -> None:
-    with pytest.raises(BadValue, match="a stored regular expression"):
+    with pytest.raises(UnusableValue, match="a stored regular expression"):
         render({"x": {operator: {"$fk": "re"}}}, parent={"re": PATTERN})
 
 
@@ -370,7 +370,7 @@ def test_conjuncts_are_the_conditions_that_must_all_hold() -> None:
         context="filter",
     )
 
-    assert [(part.source, part.foreign_keys) for part in template.conjuncts] == [
+    assert [(part.source, set(part.foreign_keys)) for part in template.conjuncts] == [
         ({"a": {"$fk": "k"}}, {"k"}),
         ({"b": {"$arg": "x"}}, set()),
         ({"c": 1}, set()),
@@ -521,7 +521,7 @@ def test_the_negation_of_an_empty_choice_holds_for_everything(operator: str) -> 
     ],
 )
 def test_a_stored_pattern_does_not_fall_out_of_a_negation(filter_: Any) -> None:
-    with pytest.raises(BadValue, match="stored regular expression"):
+    with pytest.raises(UnusableValue, match="stored regular expression"):
         render(filter_, parent={"k": [1, Regex("^x")]})
 
 

@@ -1,1 +1,1 @@
-"""What the authors of definitions may show: no more than a request of their own would."""
+"""Limits for the authors of definitions: no more than their own requests would return."""

@@ -1,1 +1,1 @@
-"""What the conditions of a permission do to reads and writes."""
+"""Enforce the conditions of a permission on reads and writes."""

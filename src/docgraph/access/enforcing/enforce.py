@@ -1,8 +1,9 @@
-"""What a permission demands of reads and writes: `writeFilter`, `mergeRequest`, `projectResponse`.
+"""Enforce a permission on reads and writes: `writeFilter`, `mergeRequest`, `projectResponse`.
 
-They stand at the store, so that no handler can forget them. Row filters of reads are not here: they
-go to every store call as `rows`. Without a permission (the command line, the root role, approval
-by code) nothing is demanded; collections other than the request's own are not touched.
+They are enforced at the store, so that no handler can omit them. Row filters of reads are not here:
+they are passed to every store call as `rows`. Without a permission (the command line, the root
+role, approval by code) nothing is enforced; collections other than the request's own are not
+affected.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from docgraph.access.enforcing.hidden import check_copies, reads_hidden, writes_by_hidden
-from docgraph.access.enforcing.merging import merge_into
+from docgraph.access.enforcing.merge_request import merge_into
 from docgraph.exchange import (
     Document,
     Exchange,
@@ -39,18 +40,18 @@ __all__ = [
     "WriteFilter",
 ]
 
-_FIRST = -1000  # before others add conditions of their own to what the caller asks for
+_FIRST = -1000  # before other interceptors add their own conditions to the caller's
 
 
 class _Enforcing(DataInterceptor):
     security: ClassVar[bool] = True
 
     def resolve(self, resource: Resource) -> bool:
-        """Whatever holds documents."""
+        """Return whether the resource contains documents."""
         return resource.db is not None and resource.collection is not None
 
     def find_permission(self, exchange: Exchange | None, resource: Resource) -> Permission | None:
-        """The permission, where it is about this collection."""
+        """Return the permission if it concerns this collection."""
         permission = exchange.permission if exchange is not None else None
         if permission is None or resource.db is None or resource.collection is None:
             return None
@@ -59,14 +60,14 @@ class _Enforcing(DataInterceptor):
 
 
 class HiddenReads(_Enforcing):
-    """Refuses reads and counts that use what `projectResponse` does not show."""
+    """Rejects reads and counts that use properties which `projectResponse` hides."""
 
     name: ClassVar[str] = "permissionHiddenReads"
     description: ClassVar[str] = "refuses reads that use what mongo.projectResponse hides"
     priority: ClassVar[int] = _FIRST
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
-        """The read as it is, or 401 for unknown callers and 403 for known ones."""
+        """Return the read unchanged, or raise 401 (not authenticated) or 403."""
         permission = self.find_permission(exchange, resource)
         if exchange is None or permission is None or not permission.project_response:
             return read
@@ -76,7 +77,7 @@ class HiddenReads(_Enforcing):
 
 
 class HiddenWrites(_Enforcing):
-    """Refuses writes that find documents by what `projectResponse` hides, or would show it."""
+    """Rejects writes that select documents by hidden properties, or would show them."""
 
     name: ClassVar[str] = "permissionHiddenWrites"
     description: ClassVar[str] = "refuses writes that use what mongo.projectResponse hides"
@@ -85,7 +86,7 @@ class HiddenWrites(_Enforcing):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write as it is, or 401 for unknown callers and 403 for known ones."""
+        """Return the write unchanged, or raise 401 (not authenticated) or 403."""
         permission = self.find_permission(exchange, resource)
         if exchange is None or permission is None or not permission.project_response:
             return write
@@ -96,7 +97,7 @@ class HiddenWrites(_Enforcing):
 
 
 def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
-    """The refusal that a request gets which no rule admits."""
+    """Build the rejection of a request that no rule permits."""
     reason = "the request uses properties that the rule hides"
     request, account = exchange.request, exchange.account
     name = account.name if account is not None else ""
@@ -105,7 +106,7 @@ def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
 
 
 class WriteFilter(_Enforcing):
-    """Lets a write touch only documents that `writeFilter` matches; creating is not touching."""
+    """Limits writes to documents that `writeFilter` matches; creating documents stays possible."""
 
     name: ClassVar[str] = "permissionWriteFilter"
     description: ClassVar[str] = "applies mongo.writeFilter of permissions"
@@ -114,7 +115,7 @@ class WriteFilter(_Enforcing):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write with the filter of the permission added."""
+        """Return the write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
         if permission is None:
             return write
@@ -124,7 +125,7 @@ class WriteFilter(_Enforcing):
 
 
 def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
-    """The write with a further condition on the documents that it finds."""
+    """Return the write with a further condition on the documents that it selects."""
     if write.kind is WriteKind.INSERT or not filter:
         return write
     own = write.filter
@@ -135,7 +136,7 @@ def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
 
 
 class RequestMerger(_Enforcing):
-    """Puts the values of `mergeRequest` into what is written, over those of the caller."""
+    """Writes the values of `mergeRequest` over those of the caller."""
 
     name: ClassVar[str] = "permissionRequestMerger"
     description: ClassVar[str] = "applies mongo.mergeRequest of permissions"
@@ -144,7 +145,7 @@ class RequestMerger(_Enforcing):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write with the values of the permission in it."""
+        """Return the write with the values of the permission."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.merge_request:
             return write
@@ -152,7 +153,7 @@ class RequestMerger(_Enforcing):
 
 
 class ResponseProjector(_Enforcing):
-    """Takes out of what is read whatever `projectResponse` does not show."""
+    """Removes properties that `projectResponse` hides from documents that are read."""
 
     name: ClassVar[str] = "permissionResponseProjector"
     description: ClassVar[str] = "applies mongo.projectResponse of permissions"
@@ -162,12 +163,12 @@ class ResponseProjector(_Enforcing):
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """The documents as the permission shows them."""
+        """Return the documents as the permission shows them."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.project_response:
             return documents
         shown = project(documents, permission.project_response)
         for before, after in zip(documents, shown, strict=True):
-            if SORT_KEY in before:  # of an order that uses nothing hidden (`HiddenReads`)
+            if SORT_KEY in before:  # of a sort that uses nothing hidden (`HiddenReads`)
                 after[SORT_KEY] = before[SORT_KEY]
         return shown

@@ -1,16 +1,16 @@
-"""What `projectResponse` hides cannot be asked for either, nor copied to where it is shown.
+"""Hidden properties (`projectResponse`): detect reads and writes that would reveal them.
 
-Judged are the reads and writes that the store is about to carry out, never the text of a request:
-a second reading of its parameters would be another one some day. What cannot be told for certain
+The checks inspect the reads and writes that the store is about to execute, never the text of a
+request: a second parser of its parameters would differ from the first some day. A doubtful case
 counts as using something hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from docgraph.exchange import Document, Read, Write
+from docgraph.exchange import Read, Write
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.shown import (
     Shown,
@@ -19,21 +19,22 @@ from docgraph.store.guard.shown import (
     is_partly_shown,
     is_shown,
 )
+from docgraph.store.guard.write_effects import list_operations
 
 __all__ = ["check_copies", "reads_hidden", "writes_by_hidden"]
 
-_UNORDERED: Final = frozenset({"_id", "$natural"})  # the order that a list has anyway
+_UNORDERED: Final = frozenset({"_id", "$natural"})  # the default order of a list
 _OWN_INDEX: Final = "_id_"
-# What they do does not depend on what is stored.
+# Their effect does not depend on stored values.
 _BLIND: Final = frozenset({"$set", "$setOnInsert", "$unset", "$currentDate"})
-# An operand that takes a number out of its range makes the update fail, which tells the number by
-# one try after another. Small steps never get there.
+# An operand that takes a number out of its range makes the update fail, which reveals the number by
+# repeated attempts. Small steps never reach the limit.
 _CALCULATING: Final = frozenset({"$inc", "$mul", "$bit"})
-_MOST_ADDED: Final = 1 << 31
+_MAX_ADDED: Final = 1 << 31
 
 
 def reads_hidden(read: Read, shown: Shown) -> bool:
-    """Whether filter, order, hint or projection of a read use a property that is not shown."""
+    """Return whether filter, sort, hint or projection of a read use a hidden property."""
     projection = read.projection or {}
     return (
         asks_for_hidden(read.filter, shown)
@@ -44,35 +45,29 @@ def reads_hidden(read: Read, shown: Shown) -> bool:
 
 
 def writes_by_hidden(write: Write, shown: Shown) -> bool:
-    """Whether a write finds its documents by a property that is not shown."""
+    """Return whether a write selects its documents by a hidden property."""
     return bool(write.filter) and asks_for_hidden(write.filter, shown)
 
 
 def check_copies(write: Write, shown: Shown) -> None:
-    """Refuse a write that could make something hidden visible: by a copy, or by its effect."""
+    """Reject a write that could reveal something hidden: by a copy, or by its effect."""
     if write.pipeline is not None:
-        raise _refuse()
+        raise _reject()
     for update, tells in ((write.update, _tells), (write.applied, _tells_by_check)):
-        if update is not None and any(tells(*one, shown) for one in _operations(update)):
-            raise _refuse()
+        if update is not None and any(tells(*one, shown) for one in list_operations(update)):
+            raise _reject()
 
 
-def _refuse() -> SecurityViolation:
+def _reject() -> SecurityViolation:
     return SecurityViolation("the update uses properties that are not available here")
 
 
-def _operations(update: Document) -> Iterator[tuple[str, str, Any]]:
-    for operator, fields in update.items():
-        for path, operand in fields.items() if isinstance(fields, Mapping) else ():
-            yield operator, path, operand
-
-
 def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
-    """Whether what the operator leaves to be seen depends on what is hidden.
+    """Return whether the visible result of the operator depends on hidden values.
 
-    `$rename` moves it, and `$inc` overflows or does not. `$pull`, `$push` with `$sort`, `$max` and
-    others look at whole elements, of which a part is hidden; where all is hidden, so is what they
-    do.
+    `$rename` moves them, and `$inc` overflows or does not. `$pull`, `$push` with `$sort`, `$max`
+    and others compare whole elements that are hidden in part; where all is hidden, so is their
+    result.
     """
     if operator == "$rename" or (operator in _CALCULATING and not _counts(operator, operand)):
         return not is_shown(path, shown)
@@ -80,10 +75,10 @@ def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
 
 
 def _tells_by_check(operator: str, path: str, operand: Any, shown: Shown) -> bool:
-    """The same where the whole document is checked, by a schema perhaps.
+    """Return whether the operator reveals hidden values by validation of the whole document.
 
-    Whether a number is in its bounds, or an element is there twice, tells what was there. What is
-    put in place of something hidden, or takes it away, as a whole, depends on nothing.
+    Whether a number is within its bounds, or an element exists twice, reveals the stored value. An
+    operator that replaces or removes a hidden value as a whole depends on nothing.
     """
     if operator not in _BLIND:
         return not is_shown(path, shown)
@@ -93,25 +88,26 @@ def _tells_by_check(operator: str, path: str, operand: Any, shown: Shown) -> boo
 
 
 def _counts(operator: str, operand: Any) -> bool:
-    return operator == "$inc" and isinstance(operand, int) and abs(operand) < _MOST_ADDED
+    return operator == "$inc" and isinstance(operand, int) and abs(operand) < _MAX_ADDED
 
 
 def _orders_by_hidden(read: Read, shown: Shown) -> bool:
-    tells_keys = any(
+    tells_keys = read.keyset is not None or any(
         isinstance(value, Mapping) and "$meta" in value
         for value in (read.projection or {}).values()
     )
     return any(
-        isinstance(direction, Mapping)  # by a score: of an index that may hold everything
+        isinstance(direction, Mapping)  # by a score: of an index that may contain everything
         or not (is_shown(path, shown) or (path in _UNORDERED and not tells_keys))
         for path, direction in read.sort
     )
 
 
 def _hints_at_hidden(hint: Any) -> bool:
-    """An index orders what is read, and leaves out what its own condition does not match.
+    """Return whether the hint could reveal hidden values.
 
-    Neither its name nor its keys say what that condition is about (`partialFilterExpression`).
+    An index orders the documents, and omits those that its own condition does not match. Neither
+    its name nor its keys show the fields of that condition (`partialFilterExpression`).
     """
     if isinstance(hint, Mapping):
         return not all(path in _UNORDERED for path in hint)
@@ -119,7 +115,7 @@ def _hints_at_hidden(hint: Any) -> bool:
 
 
 def _computes(path: str, value: Any, shown: Shown) -> bool:
-    """Whether a projection says more than what to show and what not, or which part of an array."""
+    """Return whether a projection does more than include, exclude or slice."""
     if not isinstance(value, Mapping):
         return not isinstance(value, bool | int | float)
     match dict(value):
@@ -129,5 +125,5 @@ def _computes(path: str, value: Any, shown: Shown) -> bool:
         case {"$elemMatch": _, **rest} if not rest:
             return not is_shown(path, shown)
         case {"$meta": "sortKey", **rest} if not rest:
-            return False  # of an order that uses nothing hidden
+            return False  # of a sort that uses nothing hidden
     return True

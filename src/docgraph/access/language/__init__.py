@@ -1,4 +1,4 @@
-"""The predicate language of permission rules: the common grammar, with words about requests."""
+"""The predicate language of permission rules: the common grammar, with functions on requests."""
 
 from docgraph.access.language.predicate import Predicate, compile_predicate, holds
 from docgraph.access.language.view import RequestView

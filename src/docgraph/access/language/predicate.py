@@ -1,8 +1,8 @@
-"""From the text of a predicate to a test of requests.
+"""Compile the predicate of a permission rule to a test of requests.
 
-A predicate is true, false or unknown. What has no value is neither so nor not so: a condition on it
-is unknown and so is its contrary, so that `not equals(@user.team, 'a')` admits nobody of whom no
-team is known. A rule matches only where its predicate is true.
+A predicate is true, false or unknown. A condition on a missing value is unknown and so is its
+negation: `not equals(@user.team, 'a')` permits no caller whose team is missing. A rule matches only
+where its predicate is true.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from docgraph.access.language.reach import EVERYWHERE, NOWHERE, Reach
-from docgraph.access.language.texts import NoValue
-from docgraph.access.language.view import RequestView, Wanted
+from docgraph.access.language.function import FunctionArguments, FunctionScope, Test
+from docgraph.access.language.missing import NoValue
+from docgraph.access.language.prefilter import EVERYWHERE, NOWHERE, Reach
+from docgraph.access.language.view import NeedsValue, RequestView
 from docgraph.access.language.vocabulary import VOCABULARY
-from docgraph.access.language.word import Arguments, Scope, Test
 from docgraph.exchange.errors import RequestError
 from docgraph.predicates import (
     PredicateError,
@@ -28,7 +28,7 @@ from docgraph.predicates import (
     parse_predicate,
     place_in_order,
 )
-from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
+from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall
 from docgraph.predicates.tokens import REFERENCES
 
 __all__ = ["Outcome", "Predicate", "compile_call", "compile_predicate", "holds"]
@@ -40,7 +40,7 @@ Outcome = Callable[[RequestView], Truth]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A compiled predicate; `variables` are the `@…` that it may ask for."""
+    """A compiled predicate; `variables` are the `@…` that it may need."""
 
     text: str
     test: Outcome = field(repr=False)
@@ -49,27 +49,30 @@ class Predicate:
 
 
 def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
-    """Raises `PredicateError` with the column of what is wrong; `variables` are the known ones."""
+    """Compile a predicate; raises `PredicateError` with the column.
+
+    `variables` are the names that exist.
+    """
     if len(text) > MAX_TEXT:
         raise PredicateError(1, f"longer than {MAX_TEXT} characters")
-    scope = Scope(variables)
+    scope = FunctionScope(variables)
     node = parse_predicate(text, REFERENCES)
     test = compile_tree(node, lambda call: compile_call(call, scope))
     return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
 
 
 async def holds(predicate: Predicate, view: RequestView) -> bool:
-    """Whether the predicate holds; finds the values that it asks for on the way."""
+    """Return whether the predicate is true; loads the values that it needs."""
     while True:
         view.bound = {}
         try:
             return predicate.test(view) is True
-        except Wanted as wanted:
+        except NeedsValue as wanted:
             await view.supply(wanted.name)
 
 
-def compile_call(call: Call, scope: Scope) -> Outcome:
-    """One condition; raises `PredicateError`. Those to the left of it are in the scope already."""
+def compile_call(call: PredicateCall, scope: FunctionScope) -> Outcome:
+    """Compile one condition; raises `PredicateError`. The scope has the conditions to its left."""
     word = VOCABULARY.get(call.name)
     if word is None:
         raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")
@@ -81,26 +84,29 @@ def compile_call(call: Call, scope: Scope) -> Outcome:
             for name, texts in given.items()
             if name not in fixed
         }
-        test = word.build(Arguments(values, given, scope))
-        return _tell(test) if word.reach(given) is None else test
+        test = word.build(FunctionArguments(values, given, scope))
+        return _with_unknown(test) if word.reach(given) is None else test
     except ValueError as error:
         raise PredicateError(call.column, f"{call.name}: {error}") from None
 
 
-def _tell(test: Test) -> Outcome:
-    """The test with a third outcome: what has no value, or cannot be read, is unknown."""
+def _with_unknown(test: Test) -> Outcome:
+    """Return the test with a third result: missing or unreadable values are unknown."""
 
-    def tell(view: RequestView) -> Truth:
+    def evaluate(view: RequestView) -> Truth:
         try:
             return test(view)
         except (NoValue, RequestError):
             return None
 
-    return tell
+    return evaluate
 
 
 def _find_reach(node: Node) -> tuple[Reach, bool]:
-    """Outside which paths and methods the node is false; whether it can neither ask nor fail."""
+    """Return the paths and methods outside which the node is false.
+
+    The second value: whether the node can neither need a value nor fail.
+    """
     match node:
         case Literal(value):
             return (EVERYWHERE if value else NOWHERE), True
@@ -111,7 +117,7 @@ def _find_reach(node: Node) -> tuple[Reach, bool]:
         case AnyOf(parts):
             found = [_find_reach(part) for part in parts]
             return reduce(or_, (one for one, _ in found)), all(plain for _, plain in found)
-        case Call():
+        case PredicateCall():
             word = VOCABULARY[node.name]
             reach = word.reach(bind_arguments(node, word.parameters, place_in_order))
             return (EVERYWHERE, False) if reach is None else (reach, True)
@@ -123,7 +129,7 @@ def _narrow(parts: tuple[Node, ...]) -> tuple[Reach, bool]:
         more, plain = _find_reach(part)
         reach &= more
         if not plain:
-            return reach, False  # the parts to the right of it are reached only through it
+            return reach, False  # the parts to the right of it are evaluated only after it
     return reach, True
 
 

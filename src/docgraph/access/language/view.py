@@ -1,8 +1,8 @@
-"""A request as predicates see it: what its service has parsed, and values that are found on demand.
+"""The request that predicates evaluate: the parsed value, and values that are loaded on demand.
 
-Predicates are plain functions, so that a hundred rules cost next to nothing. One that needs a value
-which has to be awaited (a variable, the body) raises `Wanted`; whoever evaluates it finds the value
-and asks again. Nothing is read, and nothing resolved, for a predicate that is not reached.
+Predicates are plain functions, so that a hundred rules cost little. A predicate that needs a value
+which has to be awaited (a variable, the body) raises `NeedsValue`; the caller loads the value and
+evaluates it again. Nothing is read or resolved for a predicate that is not reached.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from docgraph.access.language.changes import Changes
-from docgraph.access.language.seeds import find_seeds
-from docgraph.access.language.texts import Absent, NoValue, Text
+from docgraph.access.language.missing import AbsentValue, NoValue, Text
+from docgraph.access.language.written_changes import WrittenChanges
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
@@ -20,11 +19,11 @@ from docgraph.exchange.path import render_path
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 
-__all__ = ["RequestView", "Wanted"]
+__all__ = ["NeedsValue", "RequestView"]
 
 _BODY: Final = "the body"  # not the name of any variable
-_UNKNOWN: Final = object()  # there may be a value, and nobody can tell it
-_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})  # the service ignores those of others
+_UNKNOWN: Final = object()  # there may be a value, but it cannot be determined
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})  # the service ignores other bodies
 _FILTERED_READS: Final = frozenset(
     {ResourceType.COLLECTION, ResourceType.DOCUMENT, ResourceType.SIZE}
 )
@@ -33,8 +32,8 @@ _READS: Final = frozenset({"GET", "HEAD"})
 _LENGTH: Final = "the length of the body"
 
 
-class Wanted(Exception):
-    """A predicate cannot go on without this value."""
+class NeedsValue(Exception):
+    """A predicate needs this value to continue."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -42,9 +41,9 @@ class Wanted(Exception):
 
 
 class RequestView:
-    """One request; `bound` are the `${…}` of the rule that is being looked at.
+    """One request; `bound` are the `${…}` of the rule that is being evaluated.
 
-    `data` is what the REST API will carry out; None for requests to other services. `segments` are
+    `data` is what the REST API will execute; None for requests to other services. `segments` are
     the path that is really served. Large bodies are inspected in a thread.
     """
 
@@ -70,12 +69,12 @@ class RequestView:
 
     @property
     def resource(self) -> Resource | None:
-        """What a request to the REST API addresses."""
+        """The resource that a request to the REST API addresses."""
         return None if self.data is None else self.data.resource
 
     @property
     def is_retyped(self) -> bool:
-        """Whether the path as a text means another document than the one that is served.
+        """Whether the path as a text names another document than the one that is served.
 
         `/users/5?id_type=NUMBER` is not the document of the user "5".
         """
@@ -85,24 +84,24 @@ class RequestView:
         return self.data is not None and self.data.is_retyped
 
     def get(self, name: str) -> Any:
-        """The value of `@…`; raises `Wanted`, `Absent` or `NoValue`."""
+        """Return the value of `@…`; raises `NeedsValue`, `AbsentValue` or `NoValue`."""
         try:
             value = self._known[name]
         except KeyError:
-            raise Wanted(name) from None
+            raise NeedsValue(name) from None
         if value is UNBOUND:
-            raise Absent(name)
+            raise AbsentValue(name)
         if value is _UNKNOWN:
             raise NoValue(name)
         return value
 
-    def get_changes(self) -> Changes:
-        """What the request writes; raises `Wanted` or `NoValue`."""
-        changes: Changes = self.get(_BODY)
+    def get_changes(self) -> WrittenChanges:
+        """Return what the request writes; raises `NeedsValue` or `NoValue`."""
+        changes: WrittenChanges = self.get(_BODY)
         return changes
 
     def get_length(self) -> int:
-        """The length of the body as its service sees it; raises `Wanted` or `NoValue`."""
+        """Return the length of the body that its service sees; raises `NeedsValue` or `NoValue`."""
         if self.request.is_coded:
             inflated: int = self.get(_LENGTH)
             return inflated
@@ -112,24 +111,24 @@ class RequestView:
         return int(announced)
 
     def bind(self, found: Mapping[str, str]) -> None:
-        """Keep parts of the path or of other texts, for `${…}` further to the right.
+        """Store parts of the path or of other texts, for `${…}` further to the right.
 
-        The last segment of a document's path is the id that the service looks for, with its type.
+        The last segment of a document's path is the id that the service looks up, with its type.
         """
         for name, text in found.items():
             self.bound[name] = self.find_id() if self._is_id(text) else Text(text)
 
     def get_bound(self, name: str) -> Any:
-        """The value of `${…}`."""
+        """Return the value of `${…}`."""
         value = self.bound.get(name)
         if value is None:
-            raise Absent(name)
+            raise AbsentValue(name)
         if value is _UNKNOWN:
             raise NoValue(name)
         return value
 
     async def supply(self, name: str) -> None:
-        """Find a value; a null counts as none, and what cannot be read is unknown."""
+        """Load a value; null counts as absent, and an unreadable value is unknown."""
         try:
             value = await self._find(name)
         except (RequestError, NoValue):
@@ -137,7 +136,7 @@ class RequestView:
         self._known[name] = UNBOUND if value is None else value
 
     async def supply_all(self, names: frozenset[str]) -> Variables:
-        """Those values, found where need be, for a template to be rendered with."""
+        """Return those values, loaded if necessary, for rendering a template."""
         for name in sorted(names):
             if name not in self._known:
                 await self.supply(name)
@@ -169,17 +168,12 @@ class RequestView:
             return _UNKNOWN
         method = self.request.method
         if method not in _WITH_BODY:
-            return Changes({})
-        seeds = tuple(find_seeds(method, self.data))
-
-        def find_changes(body: Any) -> Changes:
-            return Changes(body, is_update=method == "PATCH", seeds=seeds)
-
+            return WrittenChanges({})
         body = await read_documents(self.request)
-        return await self.request.work(find_changes, body)
+        return await self.request.work(WrittenChanges, body, method, self.data)
 
     async def _find_stored(self, path: tuple[str, ...]) -> Any:
-        """`@request.body.a.b`: the value that is stored there, if it is one and the same."""
+        """Return the value stored at `@request.body.a.b`, if it is unambiguous."""
         if _BODY not in self._known:
             await self.supply(_BODY)
         changes = self.get_changes()
@@ -195,7 +189,7 @@ class RequestView:
         return values[0] if is_one else _UNKNOWN
 
     def _uses_filter(self) -> bool:
-        """Whether the service carries the request out under its filter."""
+        """Return whether the service executes the request with its filter."""
         if self.data is None or self.data.resource is None:
             return False
         mode, method, type = self.data.parameters.mode, self.request.method, self.data.resource.type
@@ -206,13 +200,13 @@ class RequestView:
         return method == "DELETE" or mode in (None, WriteMode.UPDATE)
 
     def _is_id(self, text: str) -> bool:
-        """Whether the text is the last segment of a document's path."""
+        """Return whether the text is the last segment of a document's path."""
         resource = self.resource
         is_document = resource is not None and resource.type is ResourceType.DOCUMENT
         return is_document and self.segments[-1:] == (text,)
 
     def find_id(self) -> Any:
-        """The id that the service looks for, as the value that it is."""
+        """Return the id that the service looks up, with its type."""
         if self.data is None or self.data.resource is None or self.data.refusal is not None:
             return _UNKNOWN
         return self.data.resource.id

@@ -1,1 +1,1 @@
-"""Who knows the users and their passwords, one file each."""
+"""Authenticators: look up users and check passwords; one file each."""

@@ -1,7 +1,7 @@
-"""A user document as the database realm reads it: account, roles, what proves the password.
+"""Parse a user document of the database: account, roles, stored password.
 
-Pure. A document that does not have the shape of a user is nobody: it neither logs in nor fails in
-another way than an unknown name.
+Pure. A document without the shape of a user counts as no user: a login with it fails exactly like
+one with an unknown name.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from docgraph.exchange import Account, Document
 
 __all__ = ["User", "UserReader", "find_value", "put_value"]
 
-# They stand for the user id in accounts of JWTs. Whoever may edit the own document must not be able
-# to write another id there.
+# These properties are the user id in accounts of JWTs. Users who may edit their own document must
+# not be able to write another id there.
 _NAMES_OF_ID: Final = ("sub", "userid")
 _HEX_LENGTHS = {"MD5": 32, "SHA-256": 64}
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user and what is stored of the password; the secrets are in no text about it."""
+    """A user and the stored password; its repr contains no secrets."""
 
     account: Account
     password: str | None = field(default=None, repr=False)
     ha1: Any = field(default=None, repr=False)
 
     def find_ha1(self, algorithm: str) -> str | None:
-        """The stored HA1: one hex text, or several by their algorithm."""
+        """Return the stored HA1: one hex text, or several by their algorithm."""
         value = self.ha1.get(algorithm) if isinstance(self.ha1, Mapping) else self.ha1
         if isinstance(value, str) and len(value) == _HEX_LENGTHS.get(algorithm):
             return value.lower()
@@ -39,15 +39,15 @@ class User:
 
 
 class UserReader:
-    """Reads documents as the section says."""
+    """Parses documents as the section configures."""
 
     def __init__(self, section: DbRealmAuthenticator) -> None:
         self._section = section
         self.roles = RolesPath(section.json_path_roles)
 
     def read(self, name: str, document: Document) -> User | None:
-        """The user of that name; the account holds no secret, and no id but the user's own."""
-        # An array of names matches a filter on one of them, and a collation matches other cases.
+        """Return the user of that name; the account has no secret, and no id but the user's own."""
+        # An array of names matches a filter on one of them, and a collation ignores case.
         if find_value(document, self._section.prop_id) != name:
             return None
         secret = {self._section.prop_password, self._section.prop_ha1}
@@ -67,7 +67,7 @@ class UserReader:
 
 
 def find_value(document: Mapping[str, Any], path: str) -> Any:
-    """The value at a path in dot notation, None when there is none."""
+    """Return the value at a path in dot notation, or None."""
     value: Any = document
     for part in path.split("."):
         if not isinstance(value, Mapping):
@@ -77,7 +77,7 @@ def find_value(document: Mapping[str, Any], path: str) -> Any:
 
 
 def put_value(document: Document, path: str, value: Any) -> None:
-    """Put a value at a path in dot notation, beside what is there."""
+    """Set a value at a path in dot notation, keeping its siblings."""
     *parents, last = path.split(".")
     for part in parents:
         document = document.setdefault(part, {})

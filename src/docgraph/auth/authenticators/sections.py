@@ -1,4 +1,4 @@
-"""Who the users are: those of the database and those of a file."""
+"""Configuration sections for users: those of the database and those of a file."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class FileRealmAuthenticator(PluginConfig, frozen=True):
     ] = ()
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """The users have to come from somewhere."""
+        """Check that the users have one source."""
         if self.enabled and self.conf_file is None and not self.users:
             yield view.blame(
                 "/fileRealmAuthenticator/users",

@@ -1,1 +1,1 @@
-"""Cookies that carry tokens: set, read, guarded against forgery, removed."""
+"""Cookies with tokens: set, read, protect against CSRF, remove."""

@@ -1,9 +1,9 @@
-"""The authentication cookie as a value: its text, its attributes, what a request carries of it.
+"""Authentication cookie: its value, its attributes, and its parsing.
 
     dg_auth=Bearer_<jwt>; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=86400; Expires=…
 
-A space is not allowed in a cookie (RFC 6265 4.1.1), so that an underscore stands after the scheme;
-a value with a space, in quotes or not, is understood as well. Pure.
+A space is not allowed in a cookie (RFC 6265 4.1.1), so that an underscore follows the scheme; a
+value with a space, in quotes or not, is accepted as well. Pure.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from typing import Final
 from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.exchange import Headers, StartupError
 
-__all__ = ["MOST_BYTES", "Cookie", "CookieTooLarge", "find_values", "read_authorization"]
+__all__ = ["MAX_BYTES", "Cookie", "CookieTooLarge", "find_values", "read_authorization"]
 
-MOST_BYTES: Final = 4096  # what every browser takes: name, value and attributes together
+MAX_BYTES: Final = 4096  # the limit of browsers: name, value and attributes together
 _VALUE: Final = re.compile(r"(Bearer|Basic)[_ ]([A-Za-z0-9._~+/=-]+)")
 _MODES: Final = {"strict": "Strict", "lax": "Lax", "none": "None"}
 
 
 class CookieTooLarge(ValueError):
-    """No browser would keep it."""
+    """The cookie is larger than browsers accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """The cookie of a configuration; what clears it has the same attributes as what sets it."""
+    """The configured cookie; it is cleared with the same attributes that it is set with."""
 
     section: AuthCookieSetter
 
     @property
     def name(self) -> str:
-        """The name, which may promise something to the browser."""
+        """The name; browsers enforce the promises of the prefixes `__Host-` and `__Secure-`."""
         return self.section.name
 
     def check(self) -> None:
-        """Refuse what a browser would silently throw away."""
+        """Reject a cookie that a browser would silently ignore."""
         section, path = self.section, "/authCookieSetter"
         if self.name.startswith(("__Host-", "__Secure-")) and not section.secure:
-            raise _refuse(f"{path}/secure", f"a cookie called {self.name!r} must be secure")
+            raise _reject(f"{path}/secure", f"a cookie called {self.name!r} must be secure")
         if self.name.startswith("__Host-") and section.domain is not None:
-            raise _refuse(f"{path}/domain", f"a cookie called {self.name!r} must have no domain")
+            raise _reject(f"{path}/domain", f"a cookie called {self.name!r} must have no domain")
         if self.name.startswith("__Host-") and section.path != "/":
-            raise _refuse(f"{path}/path", f"a cookie called {self.name!r} must have the path '/'")
+            raise _reject(f"{path}/path", f"a cookie called {self.name!r} must have the path '/'")
         if section.same_site and section.same_site_mode == "none" and not section.secure:
-            raise _refuse(f"{path}/secure", "a cookie with same-site-mode 'none' must be secure")
+            raise _reject(f"{path}/secure", "a cookie with same-site-mode 'none' must be secure")
 
     def set(self, authorization: str, now: float) -> str:
-        """The `Set-Cookie` that keeps these credentials, `Bearer …` or `Basic …`."""
+        """Return the `Set-Cookie` for these credentials, `Bearer …` or `Basic …`."""
         scheme, _, credentials = authorization.partition(" ")
         cookie = self._render(f"{scheme}_{credentials}", self.section.expires_ttl, now)
-        if len(cookie) >= MOST_BYTES:
+        if len(cookie) >= MAX_BYTES:
             raise CookieTooLarge(f"{len(cookie)} bytes")
         return cookie
 
     def clear(self) -> str:
-        """The `Set-Cookie` that ends the cookie: an empty value that is over already."""
+        """Return the `Set-Cookie` that clears the cookie: an empty value that has expired."""
         return self._render("", 0, 0)
 
     def _render(self, value: str, seconds: int, now: float) -> str:
@@ -80,7 +80,7 @@ class Cookie:
 
 
 def find_values(headers: Headers, name: str) -> list[str]:
-    """The different values that a request carries under that name."""
+    """Return the different values that a request has under that name."""
     found: dict[str, None] = {}
     for field in headers.get_list("cookie"):
         if name not in field:
@@ -93,12 +93,12 @@ def find_values(headers: Headers, name: str) -> list[str]:
 
 
 def read_authorization(value: str) -> str | None:
-    """The value of `Authorization` that a cookie stands for; None for anything else."""
+    """Return the value of `Authorization` that a cookie represents; None for other values."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = value[1:-1]
     match = _VALUE.fullmatch(value)
     return f"{match[1]} {match[2]}" if match else None
 
 
-def _refuse(path: str, message: str) -> StartupError:
+def _reject(path: str, message: str) -> StartupError:
     return StartupError(f"{path}: {message}", hint="browsers do not keep it otherwise")

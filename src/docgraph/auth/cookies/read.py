@@ -1,9 +1,9 @@
-"""`authCookieHandler`: the cookie, taken as an `Authorization` header (decisions 27, 30).
+"""`authCookieHandler`: use the cookie as an `Authorization` header (decisions 27, 30).
 
-The header is shown to the mechanisms that verify tokens and to nobody else: not to those that check
-passwords, for the cookie never holds one, and a stale cookie must cost neither a hash nor an
-attempt. A real `Authorization` header wins. A cookie that nobody accepts counts as none and is
-cleared, though not at the wish of a foreign page; two cookies of the name that differ are such a
+Only mechanisms that verify tokens see the header. Those that check passwords do not: the cookie
+never contains one, and a stale cookie must cost neither a hash nor an attempt. A real
+`Authorization` header has precedence. A cookie that no mechanism accepts counts as none and is
+cleared, but not in requests of foreign pages; two different cookies of the name count as such a
 cookie.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
-from docgraph.auth.cookies.forgery import check_forgery
+from docgraph.auth.cookies.csrf import check_forgery
 from docgraph.auth.cookies.remove import REMOVER
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
-from docgraph.auth.tokens.headers import note_cookie
+from docgraph.auth.tokens.token_headers import record_cookie
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Exchange, Headers
-from docgraph.exchange.pages import Page
+from docgraph.exchange.origin import RequestOrigin
 from docgraph.plugins.kinds import (
     ABSENT,
     Accepted,
@@ -39,7 +39,7 @@ _REJECTED: Final = "authCookieHandler.rejected"
 
 
 class CookieHandler(AuthMechanism):
-    """A mechanism without a challenge: a cookie is not asked for, it is there or not."""
+    """A mechanism without a challenge: browsers send a cookie without being asked."""
 
     name: ClassVar[str] = "authCookieHandler"
     description: ClassVar[str] = "takes the authentication cookie as credentials"
@@ -64,7 +64,7 @@ class CookieHandler(AuthMechanism):
         self._verifiers = [one for one in found if one is not None]
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """What the mechanisms make of the cookie."""
+        """Return the result of the mechanisms for the cookie."""
         headers = exchange.request.headers
         if "authorization" in headers:
             return ABSENT
@@ -75,8 +75,8 @@ class CookieHandler(AuthMechanism):
         if isinstance(outcome, Accepted):
             is_logout = exchange.service == REMOVER
             check_forgery(exchange.request, takes_forms=is_logout)
-            note_cookie(exchange)
-        elif exchange.request.page is not Page.FOREIGN:
+            record_cookie(exchange)
+        elif exchange.request.page is not RequestOrigin.FOREIGN:
             exchange.attributes[_REJECTED] = True
         return outcome
 
@@ -93,7 +93,7 @@ class CookieHandler(AuthMechanism):
 
 
 class CookieClearer(Interceptor):
-    """Clears a cookie that nobody accepted."""
+    """Clears a cookie that no mechanism accepted."""
 
     name: ClassVar[str] = "authCookieClearer"
     description: ClassVar[str] = "clears an authentication cookie that is not valid any more"
@@ -105,17 +105,17 @@ class CookieClearer(Interceptor):
         self._cleared = ("Set-Cookie", Cookie(cookie).clear())
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Only where the handler has refused one."""
+        """Return whether the handler has rejected a cookie."""
         return _REJECTED in exchange.attributes and not exchange.is_entry
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Goes on in any case."""
+        """Add the header; never ends the request."""
         exchange.headers.append(self._cleared)
         return None
 
 
 class CookieClearerOnRefusal(CookieClearer):
-    """The same for requests that are refused for want of an account."""
+    """Clears the cookie of requests that are rejected as unauthenticated."""
 
     name: ClassVar[str] = "authCookieClearerOnRefusal"
     description: ClassVar[str] = "clears an invalid authentication cookie, also with a 401"
@@ -123,7 +123,7 @@ class CookieClearerOnRefusal(CookieClearer):
 
 
 def _show(exchange: Exchange, authorization: str) -> Exchange:
-    """The exchange as it would be with that header; whatever is noted in it is gone afterwards."""
+    """Return a copy of the exchange with that header; its attributes are discarded afterwards."""
     request = copy.copy(exchange.request)
     request.headers = Headers.of(authorization=authorization)
     return replace(exchange, request=request, headers=[], attributes={})

@@ -1,7 +1,7 @@
-"""`authCookieRemover`: logging out clears the cookie and ends the token (decision 30).
+"""`authCookieRemover`: logout clears the cookie and revokes the token (decision 30).
 
-Whoever asks for it may do so, with a form or without any body; a foreign page may not, whether the
-browser sent the cookie along or kept it back.
+Every caller may log out, with a form or without a body. A foreign page may not, whether or not the
+browser sent the cookie.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie
-from docgraph.auth.cookies.forgery import foreign_page
+from docgraph.auth.cookies.csrf import foreign_page
 from docgraph.auth.cookies.sections import AuthCookieRemover, AuthCookieSetter
-from docgraph.auth.tokens.ending import end_session
-from docgraph.auth.tokens.headers import find_manager, withdraw_token
+from docgraph.auth.tokens.logout import end_session
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.token_headers import find_manager, withdraw_token
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
-from docgraph.exchange.pages import Page
+from docgraph.exchange.origin import RequestOrigin
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
@@ -28,7 +28,7 @@ REMOVER: Final = "authCookieRemover"
 
 
 class CookieRemover(Service):
-    """Works without credentials, too, unless `secure` asks for them."""
+    """Logs out; needs no credentials unless `secure` requires them."""
 
     name: ClassVar[str] = REMOVER
     description: ClassVar[str] = "clears the authentication cookie and ends the token"
@@ -61,15 +61,15 @@ class CookieRemover(Service):
         self._manager = find_manager(self._registry)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """Asked before a method is refused, so that 401 comes first."""
+        """Return the methods; called before a method is rejected, so that 401 comes first."""
         is_known = exchange.account is not None or exchange.request.method == "OPTIONS"
         if self.config.secure and not is_known:
             raise Unauthenticated("authentication required")
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The cookie is cleared whatever else happens; 200 says that the token has ended, too."""
-        if exchange.request.page is Page.FOREIGN:
+        """Clear the cookie in any case; 200 means that the token is revoked, too."""
+        if exchange.request.page is RequestOrigin.FOREIGN:
             raise foreign_page()
         withdraw_token(exchange)
         exchange.headers.append(self._cleared)

@@ -1,4 +1,4 @@
-"""The cookie that carries a token: who sets, reads and clears it."""
+"""Configuration sections for the cookie with a token: set, read and clear it."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class AuthCookieSetter(PluginConfig, frozen=True):
     ] = 86_400
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Decision 30: all three plugins, and a token that somebody issues and verifies."""
+        """Decision 30: require all three plugins, and a token that is issued and verified."""
         yield from _come_as_three(view)
         yield from _have_a_token(view)
         yield from _agree_on_tokens(view)
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """All three option sets have the token-basic mechanism on; set 1 works without it."""
+        """Advise enabling the token-basic mechanism; only option set 1 works without it."""
         if not self.enabled or not view.knows(TokenBasicAuthMechanism):
             return
         signed = view.on(JwtTokenManager) and view.on(JwtAuthenticationMechanism)
@@ -99,7 +99,7 @@ TURN_ON: Final = "turn on rndTokenManager or jwtTokenManager"
 
 
 def _come_as_three(view: View) -> Iterator[Problem]:
-    """Cookie authentication needs the setter, the handler and the remover."""
+    """Check that the setter, the handler and the remover are enabled together."""
     if not view.knows(*_COOKIES):
         return
     off = [section.section_name for section in _COOKIES if view.on(section) is None]
@@ -113,7 +113,7 @@ def _come_as_three(view: View) -> Iterator[Problem]:
 
 
 def _have_a_token(view: View) -> Iterator[Problem]:
-    """One of the three option sets: a manager that issues and a mechanism that verifies."""
+    """Check for one of the three option sets: a manager that issues, a mechanism that verifies."""
     parts = (
         RndTokenManager,
         JwtTokenManager,
@@ -124,7 +124,7 @@ def _have_a_token(view: View) -> Iterator[Problem]:
         return
     random, signed, basic, jwt = (view.on(section) is not None for section in parts)
     path = "/authCookieSetter/enabled"
-    if not random and not signed and not view.plugins:  # whether one of them is, the start knows
+    if not random and not signed and not view.plugins:  # a plugin may be one: the start checks
         yield view.blame(path, NO_MANAGER, TURN_ON)
     elif not basic and not (signed and jwt):
         yield view.blame(
@@ -136,7 +136,7 @@ def _have_a_token(view: View) -> Iterator[Problem]:
 
 
 def _agree_on_tokens(view: View) -> Iterator[Problem]:
-    """Decision 30: the JWT mechanism must accept and read what jwtTokenManager writes."""
+    """Decision 30: check that the JWT mechanism accepts and reads the tokens of jwtTokenManager."""
     jwt, manager = view.on(JwtAuthenticationMechanism), view.on(JwtTokenManager)
     if jwt is None or manager is None or view.on(AuthCookieSetter) is None:
         return

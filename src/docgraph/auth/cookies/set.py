@@ -1,8 +1,8 @@
-"""`authCookieSetter`: a cookie for callers who ask for it with `set-auth-cookie` (decision 30),
-and for those who came by it and renew their token.
+"""`authCookieSetter`: set the authentication cookie (decision 30).
 
-The cookie holds the token of the answer, never what the caller logged in with. It is set over https
-only, unless `secure` is off; over plain http the answer says so, and the log does, once.
+Callers request it with `set-auth-cookie`; a renewed token replaces the cookie of its caller. The
+cookie contains the token of the response, never the credentials of the login. It is set over https
+only, unless `secure` is off; over plain http the response reports that, and the log does, once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge
 from docgraph.auth.cookies.sections import NO_MANAGER, TURN_ON, AuthCookieSetter
-from docgraph.auth.headers import BasicCredentials, BearerToken
-from docgraph.auth.tokens.headers import find_manager, find_token, wants_cookie
+from docgraph.auth.credentials import BasicCredentials, BearerToken
+from docgraph.auth.tokens.token_headers import find_manager, find_token, wants_cookie
 from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import NotSupported
 from docgraph.observe import emit
@@ -34,7 +34,7 @@ _WAY_OUT: Final = (
 
 
 class CookieSetter(Interceptor):
-    """Stands at the response, after everything that may have renewed or ended the token."""
+    """Runs at the response, after everything that may renew or revoke the token."""
 
     name: ClassVar[str] = "authCookieSetter"
     description: ClassVar[str] = "sets the authentication cookie for those who ask for it"
@@ -56,27 +56,27 @@ class CookieSetter(Interceptor):
         self._is_told = False
 
     async def provision(self) -> None:
-        """A JWT is carried as such where the JWT mechanism reads it, else like a password."""
+        """Choose the scheme: Bearer if the JWT mechanism reads the token, else Basic."""
         self._bearer = all(
             self._registry.find(name) is not None
             for name in ("jwtTokenManager", "jwtAuthenticationMechanism")
         )
 
     def validate(self) -> None:
-        """Refuse names and attributes that browsers do not take together, and to have no token."""
+        """Reject names and attributes that browsers do not accept together, and a missing token."""
         if find_manager(self._registry) is None:
             raise StartupError(f"/{self.name}/enabled: {NO_MANAGER}", hint=TURN_ON)
         self._cookie.check()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Known callers who ask for it."""
+        """Return whether an authenticated user requests the cookie."""
         is_known = exchange.account is not None and not exchange.is_entry
         return is_known and wants_cookie(exchange)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Adds the cookie to the answer, or why there is none."""
+        """Add the cookie to the response, or the reason why it is missing."""
         if self.config.secure and exchange.request.connection.scheme != "https":
-            self._tell(exchange)
+            self._warn(exchange)
             return None
         token, account = find_token(exchange), exchange.account
         if token is None or account is None:
@@ -96,7 +96,7 @@ class CookieSetter(Interceptor):
         exchange.headers.append(("Set-Cookie", cookie))
         return None
 
-    def _tell(self, exchange: Exchange) -> None:
+    def _warn(self, exchange: Exchange) -> None:
         exchange.headers.append(_NOT_SET)
         if not self._is_told:
             self._is_told = True

@@ -1,1 +1,1 @@
-"""The guard against guessing passwords."""
+"""Brute force protection for passwords."""

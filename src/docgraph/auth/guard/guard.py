@@ -1,13 +1,12 @@
-"""`bruteForceAttackGuard`: 429 to those who try passwords, before a password is checked.
+"""`bruteForceAttackGuard`: reject password guessing with 429, before a password is checked.
 
-Counted are guesses by address and user together, in a short window and in a long one, and failures
-by address alone, over all workers.
-There is no count by user alone: whoever guesses somebody's password from elsewhere cannot keep the
-user out. Credentials that were right before from this address are no guesses and pass, even where a
-neighbour behind it has used up all attempts; from elsewhere they count, or the 429 of wrong ones
-and the pass of the right one would answer guesses without end. Requests without a password, OPTIONS
-among them, are neither counted nor refused. Logging out is never refused: where other requests are,
-a token still counts, and a password is not looked at.
+It counts guesses by address and user together, in a short and in a long window, and failures by
+address alone, over all workers. It does not count by user alone: guesses from other addresses
+cannot lock a user out. Credentials that were right before from this address are no guesses and
+pass, even when a neighbor behind the same address has used up all attempts. From other addresses
+they count: otherwise the difference between 429 and success would answer unlimited guesses.
+Requests without a password, such as OPTIONS, are neither counted nor rejected. Logging out is never
+rejected: when other requests are, a token is still accepted, and a password is not checked.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
 from docgraph.auth.cookies.remove import REMOVER
-from docgraph.auth.guard.attempts import Attempt, Attempts, Guesses, group_address
-from docgraph.auth.guard.sections import BruteForceAttackGuard
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     BasicCredentials,
     Credentials,
     MalformedCredentials,
     read_claimed_user,
     read_credentials,
 )
-from docgraph.auth.tokens.headers import find_manager
+from docgraph.auth.guard.attempts import Attempt, Attempts, GuessCounts, group_address
+from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.tokens.token_headers import find_manager
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import TooManyRequests
@@ -48,13 +47,13 @@ _KNOWN_SECONDS: Final = 3600.0
 
 
 class LoginGuard(Interceptor):
-    """Stands before authentication; the two below tell it how that went."""
+    """Runs before authentication; the two interceptors below report the result to it."""
 
     name: ClassVar[str] = NAME
     description: ClassVar[str] = "answers 429 to those who try passwords"
     security: ClassVar[bool] = True
     point: ClassVar[Point] = Point.BEFORE_AUTH
-    priority: ClassVar[int] = 1000  # after whatever may still change the credentials
+    priority: ClassVar[int] = 1000  # after interceptors that may change the credentials
     Config = BruteForceAttackGuard
 
     def __init__(
@@ -81,7 +80,7 @@ class LoginGuard(Interceptor):
         self._is_open = True
 
     def validate(self) -> None:
-        """Refuse to work without the plugins that tell how a login went."""
+        """Check that the plugins which report the result of a login are enabled."""
         for name in _COMPANIONS:
             if self._registry.find(name) is None:
                 raise StartupError(
@@ -90,17 +89,17 @@ class LoginGuard(Interceptor):
                 )
 
     async def close(self) -> None:
-        """Give back the counters."""
+        """Close the counters."""
         if self._is_open:
             self._attempts.close()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Only requests that carry credentials, and are going to be asked for them."""
+        """Return whether the request has credentials; those of OPTIONS are not verified."""
         request = exchange.request
         return request.method != "OPTIONS" and "authorization" in request.headers
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Raise `TooManyRequests`, or note the attempt and let it pass."""
+        """Raise `TooManyRequests`, or record the attempt and let it pass."""
         attempt = self._read_attempt(exchange)
         if attempt is None:
             return None
@@ -116,12 +115,12 @@ class LoginGuard(Interceptor):
                 request.headers = request.headers.without("authorization")
         return None
 
-    def settle(self, exchange: Exchange) -> None:
-        """What became of the attempt, if there was one: an account, or none."""
+    def record_result(self, exchange: Exchange) -> None:
+        """Record the result of the attempt, if there was one: an account, or none."""
         attempt: Attempt | None = exchange.attributes.pop(_ATTEMPT, None)
         if attempt is None:
             return
-        attempt.settle()
+        attempt.complete()
         if exchange.account is None:
             self._fail(attempt)
         elif not self._is_known(attempt):
@@ -136,7 +135,7 @@ class LoginGuard(Interceptor):
             self._attempts.add_guess(attempt.pair)
 
     def _read_attempt(self, exchange: Exchange) -> Attempt | None:
-        """The attempt to log in with a password; a token of another scheme is none."""
+        """Return the login attempt with a password; a token of another scheme is none."""
         headers = exchange.request.headers
         credentials = read_credentials(headers)
         user = read_claimed_user(headers)
@@ -144,12 +143,12 @@ class LoginGuard(Interceptor):
             return None
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
-        # Digest answers differ from request to request, so that nothing stands for all of them.
+        # Digest responses differ from request to request, so no digest identifies them.
         digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
         return Attempt(user, address, digest)
 
     async def _has_token(self, exchange: Exchange) -> bool:
-        """Whether the credentials are a token, which nobody guesses."""
+        """Return whether the credentials are a token, which cannot be guessed."""
         manager = find_manager(self._registry)
         credentials = read_credentials(exchange.request.headers)
         if manager is None or credentials is None or credentials.scheme != "basic":
@@ -164,11 +163,11 @@ class LoginGuard(Interceptor):
         return bool(attempt.digest) and self._known.peek(attempt.digest) is not None
 
     def _admit(self, attempt: Attempt) -> Attempt:
-        """The attempt that counts: the same credentials at the same time are one."""
+        """Return the attempt that counts: identical concurrent credentials are one attempt."""
         failures = self._attempts.count_failures(attempt.address)
         if failures >= self.config.max_failed_attempts_per_address:
-            raise self._refuse(attempt, "address", self._seconds)
-        if not attempt.digest:  # counted when it fails; checking it costs next to nothing
+            raise self._reject(attempt, "address", self._seconds)
+        if not attempt.digest:  # counted when it fails; checking it costs almost nothing
             self._check_guesses(attempt, self._attempts.count_guesses(attempt.pair), following=1)
             return attempt
         pending = self._pending.get(attempt.digest)
@@ -178,24 +177,24 @@ class LoginGuard(Interceptor):
         try:
             self._check_guesses(attempt, guesses)
         except TooManyRequests:
-            attempt.cancel()  # else whoever goes on trying would never be let in again
+            attempt.cancel()  # otherwise a client that keeps trying would never be admitted again
             raise
         self._pending[attempt.digest] = attempt
         return attempt
 
-    def _check_guesses(self, attempt: Attempt, guesses: Guesses, following: int = 0) -> None:
-        """Raise `TooManyRequests` where there are too many, with those that are still to follow."""
+    def _check_guesses(self, attempt: Attempt, guesses: GuessCounts, following: int = 0) -> None:
+        """Raise `TooManyRequests` when there are too many, including those still to follow."""
         scope = "address-and-user"
         if guesses.long + following > self.config.max_failed_attempts_long_window:
-            raise self._refuse(attempt, scope, self._long_seconds)
+            raise self._reject(attempt, scope, self._long_seconds)
         if guesses.short + following > self.config.max_failed_attempts:
-            raise self._refuse(attempt, scope, self._seconds)
+            raise self._reject(attempt, scope, self._seconds)
 
     def _digest(self, credentials: Credentials, address: str) -> bytes:
-        """Stands for the credentials from this address; they are not kept."""
+        """Return a digest of the credentials from this address; they are not stored."""
         return hmac.digest(self._secret, f"{address} {credentials.text}".encode(), "sha256")
 
-    def _refuse(self, attempt: Attempt, scope: str, window: float) -> TooManyRequests:
+    def _reject(self, attempt: Attempt, scope: str, window: float) -> TooManyRequests:
         user = attempt.user if scope == "address-and-user" else ""
         subject = f"{window} {attempt.address} {user}"
         if self._told.peek(subject) is None:  # once per window, not once per attempt
@@ -210,7 +209,7 @@ class LoginGuard(Interceptor):
 
 
 class _Settling(Interceptor):
-    """Tells the guard how authentication went; rests when the guard is off."""
+    """Reports the result of authentication to the guard; inactive when the guard is disabled."""
 
     security: ClassVar[bool] = True
     priority: ClassVar[int] = 0
@@ -225,18 +224,18 @@ class _Settling(Interceptor):
         self._guard = cast("LoginGuard | None", self._registry.find(NAME))
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Where there was an attempt."""
+        """Return whether there was an attempt."""
         return _ATTEMPT in exchange.attributes
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Nothing changes for the request."""
+        """Report the result; the request is unchanged."""
         if self._guard is not None:
-            self._guard.settle(exchange)
+            self._guard.record_result(exchange)
         return None
 
 
 class FailedLogins(_Settling):
-    """After a refusal: of the caller (401), or of what a known caller wants (403)."""
+    """Runs after a rejection: of the credentials (401), or of the request (403)."""
 
     name: ClassVar[str] = _COMPANIONS[0]
     description: ClassVar[str] = "counts failed logins for bruteForceAttackGuard"
@@ -244,7 +243,7 @@ class FailedLogins(_Settling):
 
 
 class SuccessfulLogins(_Settling):
-    """After a login."""
+    """Runs after a login."""
 
     name: ClassVar[str] = _COMPANIONS[1]
     description: ClassVar[str] = "forgets the failures of those who log in"

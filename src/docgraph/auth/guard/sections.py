@@ -1,4 +1,4 @@
-"""What stops those who try passwords: `bruteForceAttackGuard`."""
+"""Configuration section of the brute force protection: `bruteForceAttackGuard`."""
 
 from __future__ import annotations
 

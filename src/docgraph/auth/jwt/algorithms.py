@@ -1,7 +1,7 @@
-"""The one algorithm that tokens may be signed with, and the keys that fit it.
+"""JWT signature algorithms, and the keys that fit them.
 
-The algorithm is the configuration's, never the token's (RFC 8725 3.1): a key is prepared for it
-once, and is not of any use for another.
+The configuration chooses the one algorithm, never the token (RFC 8725 3.1): a key is prepared for
+it once, and cannot be used for another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """`name` as it stands in tokens, for example `HS256`."""
+    """`name` as tokens contain it, for example `HS256`."""
 
     name: str
     primitive: Primitive
@@ -44,26 +44,26 @@ class Algorithm:
 
     @classmethod
     def named(cls, option: str, *, allow_weak_key: bool = False) -> Algorithm:
-        """`HMAC256` and `HS256` are one algorithm, as are `RSA256` and `RS256`."""
+        """Return the algorithm of an option: `HMAC256` means `HS256`, `RSA256` means `RS256`."""
         name = option.replace("HMAC", "HS").replace("RSA", "RS")
         return cls(name, get_default_algorithms()[name], allow_weak_key)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether who verifies could sign as well."""
+        """Whether a verifier could sign as well."""
         return self.name.startswith("HS")
 
     @property
     def hash_bytes(self) -> int:
-        """The length of the hash, which no secret may stay below (RFC 7518 3.2)."""
+        """The length of the hash, which is the minimum length of a secret (RFC 7518 3.2)."""
         return hash_bytes(self.name)
 
     def verify(self, message: bytes, key: Key, signature: bytes) -> bool:
-        """Whether the signature is one of the message, in constant time where it matters."""
+        """Return whether the signature is valid, in constant time where it matters."""
         return self.primitive.verify(message, key, signature)
 
     def load_secret(self, secret: bytes) -> bytes:
-        """A secret for HMAC; what looks like a public key is not a secret."""
+        """Check a secret for HMAC; a text that looks like a public key is rejected."""
         if len(secret) < self.hash_bytes and not self.allow_weak_key:
             raise KeyRefused(
                 f"the secret has {len(secret)} bytes, {self.name} needs {self.hash_bytes}"
@@ -75,7 +75,7 @@ class Algorithm:
         return prepared
 
     def load_pem(self, pem: bytes) -> RSAPublicKey:
-        """The public key of PEM text, alone or in a certificate."""
+        """Load the public key of PEM text, alone or in a certificate."""
         if b"PRIVATE KEY-----" in pem:
             raise KeyRefused("this is a private key, which belongs to the issuer alone")
         try:
@@ -88,7 +88,7 @@ class Algorithm:
         return self._check_rsa(key)
 
     def load_jwk(self, jwk: Any) -> Key:
-        """A key of a set; only its public part is looked at."""
+        """Load a key of a set; only its public part is read."""
         if not isinstance(jwk, dict):
             raise KeyRefused("not an object")
         self._check_purpose(jwk)

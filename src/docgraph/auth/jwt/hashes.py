@@ -1,4 +1,4 @@
-"""How long the hash of an algorithm is, which no secret may stay below (RFC 7518 3.2)."""
+"""Hash lengths of JWT algorithms: the minimum length of a secret (RFC 7518 3.2)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["hash_bytes", "is_short"]
 
 
 def hash_bytes(algorithm: str) -> int:
-    """The length for an algorithm such as `HS256`, `HMAC256` or `RS256`."""
+    """Return the length for an algorithm such as `HS256`, `HMAC256` or `RS256`."""
     return int(algorithm[-3:]) // 8
 
 
 def is_short(key: str, algorithm: str) -> bool:
-    """Whether a key is a secret, and shorter than the hash."""
+    """Return whether a key is a secret, and shorter than the hash."""
     return algorithm.startswith("H") and len(key.encode()) < hash_bytes(algorithm)

@@ -1,8 +1,8 @@
-"""Keys that change: a set in a file or at an address (RFC 7517), read again when it is time.
+"""JSON Web Key Sets (JWKS, RFC 7517): keys from a file or URL that are refreshed and rotated.
 
-Keys are found by the `kid` of a token. A name that is not there may be that of a new key, so that
-the set is fetched again, but never twice within `PAUSE`, however many tokens name keys that do not
-exist. A set that cannot be fetched leaves the one before in force.
+Keys are found by the `kid` of a token. An unknown `kid` may belong to a new key, so the set is
+fetched again, but never twice within `PAUSE`, however many tokens name keys that do not exist. When
+a fetch fails, the previous set stays in use.
 """
 
 from __future__ import annotations
@@ -23,61 +23,61 @@ from docgraph.runtime.clock import elapsed
 
 __all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys"]
 
-PAUSE: Final = 10.0  # seconds between two attempts, at least
+PAUSE: Final = 10.0  # minimum seconds between two attempts
 MAX_KEYS: Final = 64
 
 
 class KeySource(Protocol):
-    """Where a token's key comes from; `version` changes whenever the keys do."""
+    """The source of a token's key; `version` changes whenever the keys do."""
 
     @property
     def version(self) -> int:
-        """A number for the present keys."""
+        """A number that identifies the current keys."""
         ...
 
     def keep_fresh(self) -> None:
-        """Called at each use: see to it that the keys are read again in time."""
+        """Refresh the keys in time; called at each use."""
 
     async def find(self, kid: str | None) -> Sequence[Key]:
-        """The keys that a token which names `kid` may be signed with."""
+        """Return the keys for a token that names `kid`."""
         ...
 
     async def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop the background work."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedKey:
-    """The one key of the configuration; what a token calls it does not matter."""
+    """The one key of the configuration; the `kid` of a token does not matter."""
 
     key: Key = field(repr=False)
     version: int = 0
 
     def keep_fresh(self) -> None:
-        """It never changes."""
+        """Do nothing: the key never changes."""
 
     async def find(self, kid: str | None) -> Sequence[Key]:
-        """Always that key."""
+        """Return that key."""
         return (self.key,)
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: there is no background work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A set as it was fetched: by name, and all together for tokens that name none."""
+    """A fetched set: by name, and all together for tokens that name none."""
 
     by_kid: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
     all: tuple[Key, ...] = ()
 
     def select(self, kid: str | None) -> tuple[Key, ...]:
-        """The keys of that name; a lookup, so that a strange name is only an unknown one."""
+        """Return the keys of that name; a mere lookup, so any name is safe."""
         return self.all if kid is None else self.by_kid.get(kid, ())
 
 
 def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
-    """The keys of a set that fit the algorithm; the others are left out."""
+    """Parse the keys of a set that fit the algorithm; others are omitted."""
     try:
         decoded: Any = msgspec.json.decode(data)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
         try:
             key = algorithm.load_jwk(entry)
         except KeyRefused:
-            continue  # a set serves many purposes; ours needs only some of its keys
+            continue  # a set serves many purposes; only some of its keys are needed
         usable.append(key)
         kid = entry.get("kid")
         if isinstance(kid, str):
@@ -100,7 +100,7 @@ def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
 
 
 class KeySet:
-    """The keys behind `jwks`; `fetch` gives the bytes of the set, `max_age` is in seconds."""
+    """The keys of `jwks`; `fetch` returns the bytes of the set, `max_age` is in seconds."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class KeySet:
         self.version = 0
 
     async def load(self) -> Keys:
-        """Fetch the set; raises what keeps us from it."""
+        """Fetch the set; raises the error of the source."""
         self._attempted = self._clock()
         data = await self._fetch()
         keys = parse_keys(data, self._algorithm)
@@ -132,12 +132,12 @@ class KeySet:
         return keys
 
     def keep_fresh(self) -> None:
-        """Begin to fetch a set that has grown old; nobody waits for it."""
+        """Start fetching a set that is too old; no request waits for it."""
         if self._clock() - self._fetched > self._max_age and self._may_attempt():
             self._start()
 
     async def find(self, kid: str | None) -> Sequence[Key]:
-        """The keys of that name, from a new set if the present one does not have it."""
+        """Return the keys of that name, from a new set if the current one does not have it."""
         self.keep_fresh()
         found = self._keys.select(kid) if self._keys else ()
         if found:
@@ -151,7 +151,7 @@ class KeySet:
         return self._keys.select(kid)
 
     async def close(self) -> None:
-        """Give up a fetch that is under way."""
+        """Cancel a fetch that is in progress."""
         if self._refresh is not None:
             await cancel_until_over([self._refresh])
 
@@ -165,7 +165,7 @@ class KeySet:
     async def _reload(self) -> None:
         try:
             await self.load()
-        except Exception as error:  # whatever a source may raise: told, and tried again later
+        except Exception as error:  # any error of a source: logged, and retried later
             emit(BackgroundFailed("jwks", error, retry_seconds=PAUSE))
         finally:
             self._refresh = None

@@ -1,8 +1,8 @@
-"""The compact form of a signed token (RFC 7515), read strictly, before any key is touched.
+"""Parse the compact form of a signed token (JWS, RFC 7515), strictly, before any key is used.
 
-Everything that has more than one reading is refused: padding, the other alphabet, bits that nobody
-decodes, JSON that is not UTF-8, a member that stands twice. What the header says about keys (`jwk`,
-`jku`, `x5u`, `x5c`) is never looked at: a token does not choose what it is checked with.
+Everything ambiguous is rejected: padding, the other alphabet, unused bits, JSON that is not UTF-8,
+a repeated member. Key parameters of the header (`jwk`, `jku`, `x5u`, `x5c`) are never used: a token
+does not choose the key that verifies it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.auth.mechanisms.rejection_reason import TokenRefused
 from docgraph.codec import decode_json
 from docgraph.exchange.errors import BodyError
 
@@ -25,13 +25,13 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 _TYPES: Final = frozenset({"jwt", "at+jwt"})
 _CONTENT_TYPES: Final = frozenset({"json"})
-# What changes the meaning of a token, and what would have to be understood if it is there.
+# Parameters that change the meaning of a token, and would have to be supported.
 _UNSUPPORTED: Final = ("crit", "b64", "zip", "enc")
 
 
 @dataclass(frozen=True, slots=True)
 class Jws:
-    """The parts of a token; nothing in it is to be believed before the signature is checked."""
+    """The parts of a token; untrusted before the signature is verified."""
 
     header: Mapping[str, Any]
     payload: bytes = field(repr=False)
@@ -40,13 +40,13 @@ class Jws:
 
     @property
     def kid(self) -> str | None:
-        """The name of the key, if the token tells one."""
+        """The name of the key, if the token has one."""
         kid: str | None = self.header.get("kid")
         return kid
 
 
 def parse_jws(token: str, algorithm: str) -> Jws:
-    """The parts of a token that says it is signed with `algorithm`, and is meant for us."""
+    """Parse a token that claims to be signed with `algorithm` and is meant for this service."""
     if len(token) > MAX_TOKEN_BYTES:
         raise TokenRefused("too-large")
     segments = token.split(".")
@@ -60,7 +60,7 @@ def parse_jws(token: str, algorithm: str) -> Jws:
 
 
 def unwrap_base64(text: str) -> str:
-    """`base64Encoded`: the token inside; its characters are such that both alphabets agree."""
+    """Return the token inside (`base64Encoded`); its characters are the same in both alphabets."""
     if len(text) > MAX_TOKEN_BYTES:
         raise TokenRefused("too-large")
     if not _BASE64.fullmatch(text):
@@ -73,7 +73,7 @@ def unwrap_base64(text: str) -> str:
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
-    """A JSON object that is not nested beyond reason, and has each of its members once."""
+    """Decode a JSON object with limited nesting and without repeated members."""
     try:
         value = decode_json(data, max_depth=_MAX_DEPTH)
     except BodyError:
@@ -109,5 +109,5 @@ def _check_header(header: Mapping[str, Any], algorithm: str) -> None:
 
 
 def _is_one_of(value: Any, types: frozenset[str]) -> bool:
-    """RFC 7515 4.1.9: of any case, and `application/` may be left out."""
+    """Compare a type by RFC 7515 4.1.9: case-insensitive, and `application/` is optional."""
     return isinstance(value, str) and value.lower().removeprefix("application/") in types

@@ -1,1 +1,1 @@
-"""The ways a request can say who is calling, one file each."""
+"""Authentication mechanisms: read credentials from a request; one file each."""

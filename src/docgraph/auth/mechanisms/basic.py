@@ -1,11 +1,11 @@
-"""`basicAuthMechanism`: user id and password in every request (RFC 7617)."""
+"""`basicAuthMechanism`: HTTP Basic authentication with user id and password (RFC 7617)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     BasicCredentials,
     MalformedCredentials,
     read_credentials,
@@ -28,7 +28,7 @@ __all__ = ["BasicMechanism"]
 
 
 class BasicMechanism(AuthMechanism):
-    """Asks the configured authenticator; what is malformed never reaches it."""
+    """Verifies with the configured authenticator; malformed credentials never reach it."""
 
     name: ClassVar[str] = "basicAuthMechanism"
     description: ClassVar[str] = "Authorization: Basic with user id and password"
@@ -49,7 +49,7 @@ class BasicMechanism(AuthMechanism):
         )
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """What the authenticator raises passes: a lost database is not a wrong password."""
+        """Verify the password; errors propagate: a database failure is not a wrong password."""
         credentials = read_credentials(exchange.request.headers)
         if credentials is None or credentials.scheme != "basic":
             return ABSENT
@@ -61,5 +61,5 @@ class BasicMechanism(AuthMechanism):
         return Accepted(account) if account is not None else Rejected("wrong-password")
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """The same for everybody."""
+        """Return the same challenge for every request."""
         return self._challenge

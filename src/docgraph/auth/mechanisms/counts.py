@@ -1,9 +1,9 @@
-"""Each count of a nonce once: what makes a recorded digest worthless.
+"""Digest nonce counts: each count of a nonce is accepted once (replay protection).
 
 A count must be higher than the highest one seen with its nonce. Where only the workers of one
-instance can check a nonce, they keep the highest counts in shared memory; where instances share the
-key, in the database, whose unique `_id` decides between two who come at the same moment. Only
-right digests get here, so that callers without a password cannot fill either of them.
+instance can check a nonce, the highest counts are in shared memory. Where instances share the key,
+they are in the database, whose unique `_id` decides between concurrent requests. Only valid digests
+are counted, so that callers without a password can fill neither of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from docgraph.store.mounts import NONCE_STORE
 __all__ = ["COLLECTION", "NonceCounts", "SharedCounts", "StoredCounts", "create_shared_counts"]
 
 COLLECTION: Final = NONCE_STORE
-# A record outlives its nonce by far, so that no clock that is behind brings it to life again.
+# A record is stored far longer than its nonce is valid, so that a slow clock cannot revive it.
 KEPT: Final = 10 * LIFETIME
 _SWEEP_SECONDS: Final = 300.0
 _SWEEP_DEADLINE_MS: Final = 30_000
@@ -39,27 +39,27 @@ _ROW_BYTES: Final = ROW_SLOTS * _SLOT.size
 
 
 class NonceCounts(Protocol):
-    """Who has seen which counts."""
+    """The counts that were seen."""
 
     async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
-        """Whether this is the first and highest use of the count; from now on it is not."""
+        """Return whether the count is new and the highest, and record it."""
         ...
 
     async def close(self) -> None:
-        """Give back what is open."""
+        """Release open resources."""
         ...
 
 
 def create_shared_counts(path: Path) -> None:
-    """Make the file unless another worker has done so."""
+    """Create the file unless another worker has done so."""
     make_once(path, lambda fresh: create_shared(fresh, ROWS * _ROW_BYTES))
 
 
 class SharedCounts:
-    """A table in the memory that all workers of an instance share.
+    """A table in memory that all workers of an instance share.
 
-    A row that is full of live nonces takes no more: the client gets a new nonce, which belongs to
-    another row, rather than an old digest a second chance.
+    A row that is full of live nonces accepts no more: the client gets a new nonce, which belongs to
+    another row. Otherwise an old digest could be replayed.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = elapsed) -> None:
@@ -67,7 +67,7 @@ class SharedCounts:
         self._clock = clock
 
     async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
-        """In memory: nothing here waits for longer than another worker's look at one row."""
+        """Check in memory: waits only while another worker holds one row."""
         digest = hashlib.blake2b(nonce.id, digest_size=16).digest()
         first = int.from_bytes(digest[:8], "little") % ROWS * _ROW_BYTES
         tag = int.from_bytes(digest[8:], "little") or 1
@@ -79,11 +79,11 @@ class SharedCounts:
             return True
 
     async def close(self) -> None:
-        """Give back the memory; the counts stay for the others."""
+        """Release the memory; the counts stay for the other workers."""
         self._file.close()
 
     def _choose(self, first: int, tag: int, count: int) -> int | None:
-        """Where to note the count; None for one that is used up, and when there is no room."""
+        """Return where to record the count; None for a used one, and when the row is full."""
         now, free = self._clock(), None
         for offset in range(first, first + _ROW_BYTES, _SLOT.size):
             held, end, highest = _SLOT.unpack_from(self._file.memory, offset)
@@ -100,31 +100,31 @@ class StoredCounts:
     def __init__(self, store: Store, db: str) -> None:
         self._store = store
         self._resource = Resource(ResourceType.COLLECTION, db, COLLECTION)
-        self._clock = store.clock  # the one that all of them share
+        self._clock = store.clock  # shared by all instances
 
     async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
-        """A lost database raises: it is neither a right nor a wrong digest."""
-        # Two first uses of one nonce may collide; the one that lost is compared with the winner.
+        """Record the count; a database failure raises: the digest is neither valid nor invalid."""
+        # Two first uses of one nonce may collide; the loser is compared with the winner.
         return await self._raise_count(nonce, count, deadline) or await self._raise_count(
             nonce, count, deadline
         )
 
     async def close(self) -> None:
-        """The store is not ours."""
+        """Do nothing: the store belongs to others."""
 
     async def sweep(self) -> None:
-        """Remove what is over, again and again."""
+        """Remove expired records periodically."""
         await self._store.available()
         while True:
             over = datetime.fromtimestamp(self._clock(), UTC)
             write = Write(WriteKind.DELETE, filter={"end": {"$lt": over}}, many=True)
-            await self._store.write(
+            await self._store.writes.write(
                 self._resource, write, deadline=Deadline.after_ms(_SWEEP_DEADLINE_MS)
             )
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def _raise_count(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
-        """Raise the count of the nonce, or insert it: a count that is no higher does neither."""
+        """Raise the count of the nonce, or insert it; a count that is not higher does neither."""
         end = datetime.fromtimestamp(nonce.made + KEPT, UTC)
         write = Write(
             WriteKind.UPDATE,
@@ -133,7 +133,7 @@ class StoredCounts:
             upsert=True,
         )
         try:
-            await self._store.write(self._resource, write, deadline=deadline)
+            await self._store.writes.write(self._resource, write, deadline=deadline)
         except Conflict:
             return False
         return True

@@ -1,20 +1,20 @@
-"""`digestAuthMechanism`: the password never travels (RFC 7616, decision 36).
+"""`digestAuthMechanism`: HTTP Digest authentication (RFC 7616, decision 36).
 
-Only `qop=auth` without session variants. The order of the checks matters: `stale=true` tells a
-client to try again without asking its user, and is told only to one whose digest was right.
+Supports only `qop=auth` without session variants. The order of the checks matters: `stale=true`
+makes a client retry without asking its user, and is sent only after a valid digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
-from hashlib import sha256
-from typing import ClassVar, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     AuthenticationInfo,
     DigestChallenge,
     DigestCredentials,
@@ -27,7 +27,6 @@ from docgraph.auth.mechanisms.counts import (
     StoredCounts,
     create_shared_counts,
 )
-from docgraph.auth.mechanisms.digests import compute_response, compute_rspauth
 from docgraph.auth.mechanisms.nonces import Nonce, Nonces
 from docgraph.auth.mechanisms.realm import require_authenticator
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
@@ -37,20 +36,20 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking
 from docgraph.store import Store
 
-__all__ = ["DigestAuthenticator", "DigestMechanism"]
+__all__ = ["DigestAuthenticator", "DigestMechanism", "compute_response", "compute_rspauth"]
 
 STALE = "digestAuthMechanism.stale"
 
 
 class DigestAuthenticator(Protocol):
-    """What an authenticator needs beside `verify` to be of use here."""
+    """The methods that an authenticator needs for digest, in addition to `verify`."""
 
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
-        """HA1 in lower-case hexadecimal digits; None for a user without one."""
+        """Return HA1 in lower-case hexadecimal digits; None for a user without one."""
         ...
 
     async def find(self, user: str) -> Account | None:
-        """The account, once the secret is proved; None when it has gone in the meantime."""
+        """Return the account after the secret is proved; None when it no longer exists."""
         ...
 
 
@@ -80,15 +79,16 @@ class DigestMechanism(AuthMechanism):
         self._store = store
         self._lane = blocking.lane("digest", concurrency=1)
         self._tasks = tasks
-        self._db = users.users_db  # where users are, there are the nonces they have used
-        # The clock of everybody who has the key: of the instances, or of the workers of this one.
+        self._db = users.users_db  # the nonces are stored next to the users
+        # The clock that all processes with the key share: all instances, or the workers of this
+        # one.
         self._nonces = (
             Nonces(config.key.encode(), clock=store.clock)
             if config.key
             else Nonces(instance.secret("digest nonces"))
         )
-        # The same everywhere: a client that an unknown instance sent here gets `stale`, no refusal.
-        self._opaque = sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]
+        # The same everywhere: a client of another instance gets `stale` and not a rejection.
+        self._opaque = hashlib.sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]
         self._nobody = secrets.token_hex()  # the secret of users that do not exist
         self._authenticator: DigestAuthenticator
         self._counts: NonceCounts | None = None
@@ -111,12 +111,12 @@ class DigestMechanism(AuthMechanism):
             self._counts = await run_blocking(self._lane, self._open_shared)
 
     async def close(self) -> None:
-        """Give back the counts."""
+        """Close the counts."""
         if self._counts is not None:
             await self._counts.close()
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Digest first, then the nonce, then its count."""
+        """Check the digest first, then the nonce, then its count."""
         credentials = read_credentials(exchange.request.headers)
         if credentials is None or credentials.scheme != "digest":
             return ABSENT
@@ -141,7 +141,7 @@ class DigestMechanism(AuthMechanism):
         return Accepted(account)
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """A fresh nonce for everybody."""
+        """Return a challenge with a fresh nonce."""
         stale = exchange.attributes.get(STALE, False)
         nonce = self._nonces.make()
         return [
@@ -157,7 +157,7 @@ class DigestMechanism(AuthMechanism):
         ]
 
     def _find_flaw(self, given: DigestCredentials, request: Request) -> str | None:
-        """What makes the answer one to another question than ours."""
+        """Return why the response does not fit our challenge or this request, or None."""
         if given.realm != self.config.realm:
             return "wrong-realm"
         if given.opaque != self._opaque:
@@ -167,7 +167,7 @@ class DigestMechanism(AuthMechanism):
         return None if _is_target(given.uri, request) else "wrong-uri"
 
     async def _find_secret(self, given: DigestCredentials, method: str) -> str | None:
-        """The secret of the user if the digest was made with it; nobody's costs the same time."""
+        """Return the user's secret if the digest is valid; unknown users take the same time."""
         found = await self._authenticator.digest_secret(
             given.username, self.config.realm, given.algorithm
         )
@@ -176,9 +176,9 @@ class DigestMechanism(AuthMechanism):
         return found if right else None
 
     async def _use_nonce(self, given: DigestCredentials, exchange: Exchange) -> Nonce | None:
-        """The nonce if it is ours, fresh, and its count has not been used."""
+        """Return the nonce if it is ours, fresh, and its count has not been used."""
         nonce = self._nonces.read(given.nonce)
-        if exchange.is_renewal:  # its count was used when the request came
+        if exchange.is_renewal:  # its count was used by the original request
             return nonce
         if nonce is None or not self._nonces.is_fresh(nonce) or self._counts is None:
             return None
@@ -200,7 +200,7 @@ class DigestMechanism(AuthMechanism):
 
 
 def _is_target(uri: str, request: Request) -> bool:
-    """Whether `uri` is what the request line asks for, as path or as address of this host."""
+    """Return whether `uri` is the target of the request line, as path or as URL of this host."""
     target = request.raw_path.decode("latin-1")
     if request.query_string:
         target += f"?{request.query_string.decode('latin-1')}"
@@ -214,3 +214,36 @@ def _is_target(uri: str, request: Request) -> bool:
     if parts.scheme not in {"http", "https"} or parts.netloc.lower() != host:
         return False
     return uri.endswith(f"://{parts.netloc}{target}")
+
+
+# --- responses, computed (RFC 7616 3.4) -----------------------------------------------------------
+# `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
+
+
+def _md5(data: bytes) -> str:
+    # Old clients support nothing else; its use is limited to them.
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+_HASHES: Final[dict[str, Callable[[bytes], str]]] = {"MD5": _md5, "SHA-256": _sha256}
+
+
+def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
+    """Return the response that a client with the secret must have sent."""
+    return _compute(secret, given, method)
+
+
+def compute_rspauth(secret: str, given: DigestCredentials) -> str:
+    """Return the server's proof for the client that it knows the secret."""
+    return _compute(secret, given, "")
+
+
+def _compute(secret: str, given: DigestCredentials, method: str) -> str:
+    digest = _HASHES[given.algorithm]
+    action = digest(f"{method}:{given.uri}".encode("latin-1"))
+    parts = (secret, given.nonce, given.nc, given.cnonce, "auth", action)
+    return digest(":".join(parts).encode("latin-1"))

@@ -1,4 +1,4 @@
-"""`identityAuthMechanism`: every request is the configured account. For testing."""
+"""`identityAuthMechanism`: authenticate every request as the configured account. For tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["IdentityMechanism"]
 
 
 class IdentityMechanism(AuthMechanism):
-    """Comes last, so that real credentials win where other mechanisms are on beside it."""
+    """Runs last, so that real credentials win where other mechanisms are enabled, too."""
 
     name: ClassVar[str] = "identityAuthMechanism"
     description: ClassVar[str] = "authenticates every request as one configured account"
@@ -32,5 +32,5 @@ class IdentityMechanism(AuthMechanism):
         )
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Always accepted."""
+        """Accept the request."""
         return self._outcome

@@ -2,8 +2,8 @@
 
     size → form → algorithm and type → key → signature → claims → revocation
 
-A verified token is remembered by its digest, so that a client which uses it again costs a lookup;
-time and revocation are asked at each use all the same.
+A verified token is cached by its digest, so that using it again costs a lookup; expiration and
+revocation are checked at each use.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     BearerToken,
     MalformedCredentials,
     read_credentials,
     render_bearer_challenge,
 )
-from docgraph.auth.jwt import sources
+from docgraph.auth.jwt import key_sources
 from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
-from docgraph.auth.jwt.claims import Claims, Verified
-from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
+from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource, parse_keys
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
-from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.auth.jwt.verified_claims import Claims, Verified
+from docgraph.auth.mechanisms.rejection_reason import TokenRefused
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
-from docgraph.auth.tokens.claims import is_own, restore
+from docgraph.auth.tokens.account_claims import is_own, restore
 from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account, Exchange, StartupError
@@ -36,7 +36,7 @@ from docgraph.observe.events import BackgroundFailed, ConfigWarning
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
 from docgraph.runtime import Blocking, LoadingCache, run_blocking
 
-__all__ = ["JwtMechanism", "Revocations", "TokenVerifier"]
+__all__ = ["JwtMechanism", "RevocationCheck", "TokenVerifier", "check_keys", "load_key"]
 
 REALM = "docgraph"
 REFUSED = "jwtAuthenticationMechanism.refused"
@@ -45,16 +45,16 @@ FILE_AGE = 10.0  # seconds until a file is read again
 ADDRESS_AGE = 300.0
 
 
-class Revocations(Protocol):
-    """The provider `token-revocations`: what has been ended before its time, in memory."""
+class RevocationCheck(Protocol):
+    """The provider `token-revocations`: tokens that were revoked, in memory."""
 
     def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
-        """Whether that token no longer counts."""
+        """Return whether that token is revoked."""
         ...
 
 
 class JwtMechanism(AuthMechanism):
-    """Reads the token, has it verified, and says nothing of the reasons to the caller."""
+    """Verifies the token; responses never contain the reason of a rejection."""
 
     name: ClassVar[str] = "jwtAuthenticationMechanism"
     description: ClassVar[str] = "Authorization: Bearer with a JSON Web Token"
@@ -66,7 +66,7 @@ class JwtMechanism(AuthMechanism):
         self,
         config: JwtAuthenticationMechanism,
         blocking: Blocking,
-        token_revocations: Revocations | None = None,
+        token_revocations: RevocationCheck | None = None,
         configuration_directory: Path | None = None,
         manager: JwtTokenManager | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class JwtMechanism(AuthMechanism):
         self._verifier: TokenVerifier
 
     async def provision(self) -> None:
-        """Load the key or the set of keys."""
+        """Load the key or the key set."""
         self._keys = await self._open_keys()
         self._verifier = TokenVerifier(
             self._algorithm,
@@ -92,12 +92,12 @@ class JwtMechanism(AuthMechanism):
         )
 
     async def close(self) -> None:
-        """Give up what runs in the background."""
+        """Stop the background work."""
         if self._keys is not None:
             await self._keys.close()
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Who the token says it is."""
+        """Return the account of the token."""
         credentials = read_credentials(exchange.request.headers)
         if credentials is None or credentials.scheme != "bearer":
             return ABSENT
@@ -114,83 +114,101 @@ class JwtMechanism(AuthMechanism):
         return Rejected(reason)
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """With `error="invalid_token"` for those who sent one (RFC 6750 3.1)."""
+        """Return the challenge, with `error="invalid_token"` if a token was sent (RFC 6750 3.1)."""
         return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
 
     async def _open_keys(self) -> KeySource:
         match self.config.key, self.config.jwks:
-            case str(key), None:
-                return await self._open_key(key)
+            case str(), None:
+                return FixedKey(await run_blocking(self._lane, self._load_key))
             case None, str(jwks):
                 return await self._open_set(jwks)
-        raise self._refuse("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
+        # The section refuses it before; a mechanism can be made without one.
+        raise _reject("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
 
-    async def _open_key(self, key: str) -> FixedKey:
-        try:
-            return FixedKey(await self._load_key(key))
-        except KeyRefused as error:
-            raise self._refuse("key", str(error), self._describe_key()) from None
-
-    async def _load_key(self, key: str) -> Key:
-        if self._algorithm.is_symmetric:
-            return self._algorithm.load_secret(key.encode())
-        if "-----BEGIN" in key:
-            return self._algorithm.load_pem(key.encode())
-        path = self._directory / key
-        try:
-            pem = await run_blocking(self._lane, sources.read, path)
-        except (OSError, ValueError) as error:
-            # The option holds a secret as far as anybody knows: its text is not repeated.
-            raise KeyRefused(
-                f"neither PEM text nor the path of a readable file ({type(error).__name__})"
-            ) from None
-        return self._algorithm.load_pem(pem)
+    def _load_key(self) -> Key:
+        return load_key(self.config, self._directory)
 
     async def _open_set(self, jwks: str) -> KeySet:
-        if not sources.is_address(jwks):
+        if not key_sources.is_address(jwks):
             return await self._open_file(self._directory / jwks)
-        if sources.is_plain_address(jwks):
+        if key_sources.is_plain_address(jwks):
             message = "keys fetched over http can be replaced on the way"
             emit(ConfigWarning("configuration", f"/{self.name}/jwks", message, "use https"))
         keys = KeySet(
-            lambda: run_blocking(self._lane, sources.fetch, jwks),
+            lambda: run_blocking(self._lane, key_sources.fetch, jwks),
             self._algorithm,
             max_age=ADDRESS_AGE,
         )
         try:
             await keys.load()
         except Exception as error:
-            # An issuer that is away keeps nobody else from being served: it is tried again when
-            # a token comes, which is answered with 503 as long as there are no keys.
+            # An unavailable issuer must not prevent the start: the fetch is retried when a token
+            # arrives, which is answered with 503 as long as there are no keys.
             emit(BackgroundFailed("jwks", error))
         return keys
 
     async def _open_file(self, path: Path) -> KeySet:
         keys = KeySet(
-            lambda: run_blocking(self._lane, sources.read, path), self._algorithm, max_age=FILE_AGE
+            lambda: run_blocking(self._lane, key_sources.read, path),
+            self._algorithm,
+            max_age=FILE_AGE,
         )
-        try:
-            loaded = await keys.load()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise self._refuse("jwks", f"{path}: {reason}", "name a file with a key set") from None
-        if not loaded.all:
-            raise self._refuse("jwks", f"{path}: no key fits {self._algorithm.name}")
+        await run_blocking(self._lane, check_keys, self.config, self._directory)
+        await keys.load()
         return keys
 
-    def _describe_key(self) -> str:
-        if self._algorithm.is_symmetric:
-            return f"use a random text of at least {self._algorithm.hash_bytes} bytes"
-        return "give a PEM public key or certificate, as text or as the path of a file"
 
-    def _refuse(self, option: str, message: str, hint: str | None = None) -> StartupError:
-        return StartupError(f"/{self.name}/{option}: {message}", hint=hint)
+def check_keys(config: JwtAuthenticationMechanism, directory: Path) -> None:
+    """Check the key, or the set of keys in a file; that at an address may come later."""
+    if config.key is not None:
+        load_key(config, directory)
+        return
+    if config.jwks is None or key_sources.is_address(config.jwks):
+        return
+    algorithm, path = Algorithm.named(config.algorithm), directory / config.jwks
+    try:
+        loaded = parse_keys(key_sources.read(path), algorithm)
+    except (OSError, ValueError) as error:
+        reason = _describe(error) if isinstance(error, OSError) else str(error)
+        raise _reject("jwks", f"{path}: {reason}", "name a file with a key set") from None
+    if not loaded.all:
+        raise _reject("jwks", f"{path}: no key fits {algorithm.name}")
+
+
+def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
+    """Load the key of the section: a secret, PEM text, or the file that is named."""
+    algorithm = Algorithm.named(config.algorithm, allow_weak_key=config.allow_weak_key)
+    key = config.key or ""
+    hint = "give a PEM public key or certificate, as text or as the path of a file"
+    if algorithm.is_symmetric:
+        hint = f"use a random text of at least {algorithm.hash_bytes} bytes"
+    try:
+        if algorithm.is_symmetric:
+            return algorithm.load_secret(key.encode())
+        pem = key.encode() if "-----BEGIN" in key else key_sources.read(directory / key)
+        return algorithm.load_pem(pem)
+    except KeyRefused as error:
+        raise _reject("key", str(error), hint) from None
+    except (OSError, ValueError) as error:
+        # The option holds a secret as far as anybody knows: its text is not repeated.
+        reason = f" ({_describe(error)})" if isinstance(error, OSError) else ""
+        what = f"neither PEM text nor the path of a readable file{reason}"
+        raise _reject("key", what, hint) from None
+
+
+def _describe(error: OSError) -> str:
+    return (error.strerror or "cannot be read").lower()
+
+
+def _reject(option: str, message: str, hint: str | None = None) -> StartupError:
+    return StartupError(f"/{JwtMechanism.name}/{option}: {message}", hint=hint)
 
 
 def _shares_key(config: JwtAuthenticationMechanism, manager: JwtTokenManager | None) -> bool:
-    """Whether tokens of our own manager come this way: they keep the account of their login.
+    """Return whether tokens of our own manager arrive here: they restore their login's account.
 
-    A token of anybody else who claims to be one of ours stays what it says: claims (decision 19).
+    A foreign token that claims to be one of ours stays what it is: claims (decision 19).
     """
     return (
         manager is not None
@@ -201,20 +219,20 @@ def _shares_key(config: JwtAuthenticationMechanism, manager: JwtTokenManager | N
 
 
 class TokenVerifier:
-    """From the text of a token to an account; raises `TokenRefused`.
+    """Verifies the text of a token and returns its account; raises `TokenRefused`.
 
-    Remembered tokens depend on the keys only; whether one has ended is asked at every use.
-    `restore` makes more of what a token says, given its text. `shares_users`: the users that tokens
-    of others name are users of this service, so that a changed password ends those tokens, too.
+    Cached tokens depend on the keys only; expiration and revocation are checked at every use.
+    `restore` adds to the claims of a token, given its text. `shares_users`: the users that foreign
+    tokens name are users of this service, so that a changed password revokes those tokens, too.
     """
 
-    def __init__(  # noqa: PLR0913 - what is asked of a token
+    def __init__(  # noqa: PLR0913 - the requirements for a token
         self,
         algorithm: Algorithm,
         claims: Claims,
         keys: KeySource,
         *,
-        revocations: Revocations | None = None,
+        revocations: RevocationCheck | None = None,
         restore: Callable[[Verified, str], Verified] | None = None,
         shares_users: bool = False,
         clock: Callable[[], float] = time.time,
@@ -230,7 +248,7 @@ class TokenVerifier:
         self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
 
     async def verify(self, token: str) -> Account:
-        """The account of the token."""
+        """Return the account of the token."""
         self._keys.keep_fresh()
         version = self._keys.version
         if version != self._version:
@@ -240,7 +258,7 @@ class TokenVerifier:
         verified = self._remembered.peek(digest)
         if verified is None:
             verified = await self._check(token)
-            if self._keys.version == version:  # else it was verified with keys that were rotated
+            if self._keys.version == version:  # otherwise the keys were rotated
                 self._remembered.put(digest, verified)
         elif self._claims.is_over(verified.expires, self._clock()):
             self._remembered.invalidate(digest)
@@ -262,7 +280,7 @@ class TokenVerifier:
         return verified if self._restore is None else self._restore(verified, token)
 
     def _is_revoked(self, verified: Verified) -> bool:
-        """By the id of the token; by its user only where that is a user of this service."""
+        """Check by the id of the token; by its user only if that is a user of this service."""
         if self._revocations is None:
             return False
         account = verified.account

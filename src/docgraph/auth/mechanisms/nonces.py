@@ -1,7 +1,7 @@
-"""Nonces that need no memory: a time, a random part and a seal made with a shared key.
+"""Stateless nonces: a time, a random part and a seal made with a shared key.
 
-Any process that has the key can tell a nonce of ours from a forged one, and how old it is, by the
-clock that all of them share. That each is used once per count is the business of `counts.py`.
+Any process with the key can distinguish our nonces from forged ones, and knows their age by the
+shared clock. `counts.py` checks that each count of a nonce is used once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TEXT_LENGTH: Final = (_BODY_BYTES + _SEAL_BYTES) * 4 // 3  # a multiple of thre
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """A nonce that bears our seal; `id` is unique, `made` in seconds of the clock of `Nonces`."""
+    """A nonce with our seal; `id` is unique, `made` in seconds of the clock of `Nonces`."""
 
     id: bytes
     made: float
 
 
 class Nonces:
-    """Makes and reads nonces; `key` may be of any length."""
+    """Creates and parses nonces; `key` may have any length."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Nonces:
         self._clock = clock
 
     def make(self) -> str:
-        """A fresh one."""
+        """Return a fresh nonce."""
         body = _TIME.pack(int(self._clock() * 1000)) + secrets.token_bytes(_RANDOM_BYTES)
         return base64.urlsafe_b64encode(body + self._seal(body)).decode()
 
     def read(self, text: str) -> Nonce | None:
-        """The nonce, however old; None for one that we never made."""
+        """Return the nonce, however old; None for one that we did not create."""
         if len(text) != _TEXT_LENGTH or not text.isascii():
             return None
         try:
@@ -69,11 +69,11 @@ class Nonces:
         return Nonce(body, _TIME.unpack_from(body)[0] / 1000)
 
     def is_fresh(self, nonce: Nonce) -> bool:
-        """Whether it is within its lifetime."""
+        """Return whether it is within its lifetime."""
         return -_SKEW <= self._clock() - nonce.made <= self._lifetime
 
     def is_ageing(self, nonce: Nonce) -> bool:
-        """Whether half of its lifetime is over: time to hand out the next one."""
+        """Return whether half of its lifetime is over: time to issue the next one."""
         return self._clock() - nonce.made > self._lifetime / 2
 
     def _seal(self, body: bytes) -> bytes:

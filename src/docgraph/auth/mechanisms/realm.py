@@ -1,4 +1,4 @@
-"""How a mechanism comes to the authenticator that its option names."""
+"""Find the authenticator that the option of a mechanism names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["require_authenticator"]
 
 
 def require_authenticator(registry: PluginRegistry, section: str, name: str) -> Authenticator:
-    """The enabled authenticator of that name; anything else stops the start."""
+    """Return the enabled authenticator of that name; raises a configuration error otherwise."""
     found = registry.find(name)
     if found is not None and found.kind is Kind.AUTHENTICATOR:
         authenticator: Authenticator = found

@@ -1,4 +1,4 @@
-"""How callers say who they are: the mechanisms."""
+"""Configuration sections of the authentication mechanisms."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class BasicAuthMechanism(PluginConfig, frozen=True):
     realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """The authenticator is there and on."""
+        """Check that the authenticator exists and is enabled."""
         yield from _check_authenticator(self, view)
 
 
@@ -106,7 +106,7 @@ class TokenBasicAuthMechanism(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Somebody has to issue tokens, and somebody has to verify them."""
+        """Advise when tokens are issued but not verified, or the reverse."""
         if not view.knows(RndTokenManager, JwtTokenManager):
             return
         is_issued = view.on(RndTokenManager) or view.on(JwtTokenManager)
@@ -184,13 +184,19 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
             yield from self._check_roles(view)
 
     def _check_key(self, view: View) -> Iterator[Problem]:
-        """A secret is not shorter than its hash."""
+        """Check that a secret is not shorter than its hash."""
         if self.key is None and self.jwks is None:
             yield view.blame(
                 "/jwtAuthenticationMechanism/key",
                 "jwtAuthenticationMechanism is on and has neither key nor jwks",
                 "set one of them",
                 "/jwtAuthenticationMechanism/enabled",
+            )
+        elif self.key is not None and self.jwks is not None:
+            yield view.blame(
+                "/jwtAuthenticationMechanism/jwks",
+                "key and jwks are both set",
+                "remove one of them",
             )
         elif (
             self.key is not None and not self.allow_weak_key and is_short(self.key, self.algorithm)
@@ -203,7 +209,7 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
             )
 
     def _check_roles(self, view: View) -> Iterator[Problem]:
-        """rolesClaim yields to fixedRoles; setting both is no start."""
+        """Check that only one of rolesClaim and fixedRoles is set."""
         claim = "/jwtAuthenticationMechanism/rolesClaim"
         fixed = "/jwtAuthenticationMechanism/fixedRoles"
         if self.fixed_roles and view.tree.is_set(claim):
@@ -221,7 +227,7 @@ class IdentityAuthMechanism(PluginConfig, frozen=True):
     roles: Annotated[tuple[str, ...], Meta(description="roles of the account")] = ("admin", "user")
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """With identity nobody is ever challenged, so that digest could never begin."""
+        """Reject identity together with digest: without a challenge, digest could never begin."""
         if self.enabled and view.on(DigestAuthMechanism):
             yield view.blame(
                 "/identityAuthMechanism/enabled",
@@ -231,7 +237,7 @@ class IdentityAuthMechanism(PluginConfig, frozen=True):
             )
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Everybody is somebody: fine on a desk, a disaster elsewhere."""
+        """Warn that every request is authenticated: acceptable for tests only."""
         if self.enabled:
             yield view.blame(
                 "/identityAuthMechanism/enabled",
@@ -243,7 +249,7 @@ class IdentityAuthMechanism(PluginConfig, frozen=True):
 def _check_authenticator(
     mechanism: BasicAuthMechanism | DigestAuthMechanism, view: View
 ) -> Iterator[Problem]:
-    """A mechanism names an authenticator that is there and on."""
+    """Check that a mechanism names an authenticator that exists and is enabled."""
     if not mechanism.enabled:
         return
     ours = (DbRealmAuthenticator, FileRealmAuthenticator)

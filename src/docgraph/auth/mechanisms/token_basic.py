@@ -1,8 +1,8 @@
-"""`tokenBasicAuthMechanism`: user id and token in the place of a password.
+"""`tokenBasicAuthMechanism`: Basic authentication with a token in place of the password.
 
-It shares its scheme with `basicAuthMechanism` and comes first. What is no token may still be a
-password, so that a mismatch is a rejection only where nobody else reads the scheme: a login by
-password must not count as a failure.
+It shares its scheme with `basicAuthMechanism` and runs first. A text that is no token may still be
+a password. A mismatch is therefore a rejection only where no other mechanism reads the scheme: a
+login by password must not count as a failure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from docgraph.auth.headers import (
+from docgraph.auth.credentials import (
     BasicCredentials,
     MalformedCredentials,
     read_credentials,
@@ -35,7 +35,7 @@ BASIC = "basicAuthMechanism"
 
 
 class TokenBasicMechanism(AuthMechanism):
-    """Asks the token manager; without one it never attempts anything."""
+    """Verifies with the token manager; without one it does nothing."""
 
     name: ClassVar[str] = "tokenBasicAuthMechanism"
     description: ClassVar[str] = "Authorization: Basic with user id and token"
@@ -56,14 +56,14 @@ class TokenBasicMechanism(AuthMechanism):
         self._refusal: Outcome = ABSENT
 
     async def provision(self) -> None:
-        """Find the token manager, and whether passwords come by the same scheme."""
+        """Find the token manager, and whether passwords use the same scheme."""
         managers = self._registry.of_kind(Kind.TOKEN_MANAGER)
         self._manager = managers[0] if managers else None
         if self._registry.find(BASIC) is None:
             self._refusal = Rejected("wrong-token")
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Accepted when the token manager knows user and token together."""
+        """Accept the request when the token manager accepts user and token together."""
         credentials = read_credentials(exchange.request.headers)
         if self._manager is None or credentials is None or credentials.scheme != "basic":
             return ABSENT
@@ -75,5 +75,5 @@ class TokenBasicMechanism(AuthMechanism):
         return Accepted(account) if account is not None else self._refusal
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """The one of `basicAuthMechanism`, so that the two together offer it once."""
+        """Return the challenge of `basicAuthMechanism`, so that both together send it once."""
         return self._challenge

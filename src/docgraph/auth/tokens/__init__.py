@@ -1,1 +1,1 @@
-"""Tokens in the place of passwords: made, shared by the workers, verified, ended."""
+"""Tokens in place of passwords: issue, share between workers, verify, revoke."""

@@ -1,14 +1,14 @@
-"""The tokens that an instance has issued, one per login, as every worker of it knows them.
+"""Issued tokens of an instance, one per login, cached in every worker.
 
-A live token is reused by all requests of the login, over all workers (decisions 29, 33). What a
-worker has seen it remembers until the login is changed: when the generation `logins` moves, the
-table tells which ones were, and what is remembered of all others stays. Stamps of `revocations` are
-asked at every use. Shortly before its end a token is followed by another one, and stays good until
-its own end, so that nobody gets one to keep that is over in a moment.
+All requests of a login use the same live token, in all workers (decisions 29, 33). A worker caches
+tokens until the login changes: when the generation `logins` changes, the table lists the changed
+logins, and the cache drops only these. Revocations are checked at every use. Shortly before its end
+a token gets a successor and stays valid until its own end, so that no caller receives a token that
+is about to expire.
 
-Where sessions have a greatest age, who comes with a token gets those of the own session only: the
-password that another client has shown does not make this one's session younger. Who shows the
-password gets a session that has at least half of that age before it.
+Where sessions have a maximum age, a caller with a token gets tokens of its own session only: a
+password that another client sent does not extend this session. A caller with a password gets a
+session that has at least half of the maximum age left.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from docgraph.auth.tokens.snapshot import decode_account, encode_account
-from docgraph.auth.tokens.table import ANY, Changes, Row, Sessions, TokenTable
+from docgraph.auth.tokens.table import ANY, Sessions, TokenChanges, TokenRow, TokenTable
 from docgraph.auth.tokens.token import LoginNames, TokenAccount
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 
-__all__ = ["ID_BYTES", "Ended", "Issued", "IssuedTokens", "KnowsRevoked"]
+__all__ = ["ID_BYTES", "Issued", "IssuedTokens", "KnowsRevoked", "UserGone"]
 
 ID_BYTES: Final = 24  # 192 random bits
 _REMEMBERED: Final = 10_000
-_LONGEST_MARGIN: Final = 60.0  # seconds before its end from which on a token is not given out
-_CLOCK_WAS_SET: Final = 2.0  # seconds by which no clock is off that was not set
+_LONGEST_MARGIN: Final = 60.0  # seconds before its end during which a token is not issued
+_CLOCK_WAS_SET: Final = 2.0  # a larger difference means that the clock was set
 _QUEUE: Final = 4096
 
 T = TypeVar("T")
 
 
 class KnowsRevoked(Protocol):
-    """What is asked of the provider `token-revocations` here."""
+    """The methods of the provider `token-revocations` that are used here."""
 
     def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
-        """Whether that token no longer counts."""
+        """Return whether that token is revoked."""
         ...
 
     def date(self, user: str) -> float:
-        """When a token of the user that is made now counts as made."""
+        """Return the issue time of a token of the user that is created now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A token without its text, which only the manager can make."""
+    """A token without its text, which only the manager can create."""
 
     id: bytes
     account: TokenAccount
@@ -62,29 +62,29 @@ class Issued:
     valid_until: float
 
 
-class Ended(Exception):
-    """There is no such user any more, and so there will be no token."""
+class UserGone(Exception):
+    """The user no longer exists, so no token is issued."""
 
 
 @dataclass(slots=True)
-class _Entry:
-    """What is remembered of a row of the table, and which change was the last when it was read."""
+class _IssuedToken:
+    """A cached row of the table, and the last change when it was read."""
 
     issued: Issued
     owner: str  # the name of the login
     snapshot: bytes
     change: int
-    login: Account | None = None  # the last one that was found to have this snapshot
+    login: Account | None = None  # the last one with this snapshot
 
 
 class _UnknownTokenError(Exception):
-    """The way an unknown token stays out of the cache."""
+    """Keeps an unknown token out of the cache."""
 
 
 class IssuedTokens:
-    """Asks the table of the instance for what this process does not remember.
+    """Reads uncached tokens from the table of the instance.
 
-    `clock` measures how long tokens live, `wall` is the time of day that is told of them.
+    `clock` measures the lifetime of tokens, `wall` is the time of day that is reported to callers.
     """
 
     def __init__(  # noqa: PLR0913 - what a token depends on
@@ -114,26 +114,28 @@ class IssuedTokens:
         self._logins = LoginNames()
         self._looking = asyncio.Lock()
         self._seen = generations.read("logins")
-        self._change = 0  # the last one that is known
+        self._change = 0  # the last one that was read
         self._changed: dict[str, int] = {}  # logins, and the last change of each
-        self._current: LoadingCache[tuple[str, float | None], _Entry] = LoadingCache(_REMEMBERED)
-        self._by_id: LoadingCache[bytes, _Entry] = LoadingCache(_REMEMBERED)
+        self._current: LoadingCache[tuple[str, float | None], _IssuedToken] = LoadingCache(
+            _REMEMBERED
+        )
+        self._by_id: LoadingCache[bytes, _IssuedToken] = LoadingCache(_REMEMBERED)
         self._table: TokenTable | None = None
 
     async def open(self) -> None:
-        """Open the table, which the first worker makes."""
+        """Open the table, which the first worker creates."""
         self._table = await run_blocking(self._lane, TokenTable, self._path)
         self._change = await self._call(TokenTable.find_last_change)
 
     async def close(self) -> None:
-        """Give up what is being read, and give back the connection."""
+        """Stop reads in progress, and close the connection."""
         await close_all(self._current, self._by_id)
         if self._table is not None:
             await run_blocking(self._lane, self._table.close)
             self._table = None
 
     async def current(self, account: Account) -> Issued:
-        """The token of the account's login, a new one if there is none to give out."""
+        """Return the token of the account's login, a new one if necessary."""
         await self._follow()
         key = self._logins.get(account), self._find_session(account)
         load = partial(self._load, account)
@@ -144,14 +146,14 @@ class IssuedTokens:
         return entry.issued
 
     async def renew(self, account: Account) -> Issued:
-        """A new token in the place of all others of the login, after reading the user again."""
+        """Replace all tokens of the login by a new one, after reading the user again."""
         fresh = await self._refresh(account)
         row = self._make_row(account, fresh)
         await self._run(self._replace, row)
         return _read_row(row)
 
     async def find(self, id: bytes) -> Issued | None:
-        """The live token with that random part."""
+        """Return the live token with that random part."""
         await self._follow()
         try:
             entry = await self._by_id.get(id, self._find)
@@ -163,37 +165,37 @@ class IssuedTokens:
         return None if self._is_over(entry.issued) else entry.issued
 
     async def end(self, account: Account) -> list[bytes]:
-        """Take away the tokens of the login; their random parts."""
+        """Remove the tokens of the login; returns their random parts."""
         return await self._run(self._end, self._logins.get(account))
 
     def is_too_old(self, account: Account) -> bool:
-        """Whether the session is past its greatest age: its token goes on to its own end."""
+        """Return whether the session exceeds its maximum age; its token stays valid to its end."""
         if not self._max_session_age or not isinstance(account, TokenAccount):
             return False
         return self._clock() - account.session_since > self._max_session_age
 
     def find_end(self, issued: Issued) -> float:
-        """When the token ends by the time of day, even if that was set in the meantime."""
+        """Return the end of the token by the time of day, even if the clock was set meanwhile."""
         if self._wall is None:
             return issued.expires_at
         end = self._wall() + issued.expires_at - self._clock()
         return end if abs(end - issued.valid_until) > _CLOCK_WAS_SET else issued.valid_until
 
-    # --- keeping up with the other workers --------------------------------------------------------
+    # --- changes by other workers -----------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Learn which logins other workers, or this one, have changed since the last look."""
+        """Read which logins any worker has changed since the last read."""
         generation = self._generations.read("logins")
         if generation <= self._seen:
             return
         async with self._looking:
             if generation <= self._seen:
-                return  # who looked before us began late enough
+                return  # the previous reader started late enough
             generation = self._generations.read("logins")
-            self._take(await self._call(TokenTable.find_changes, self._change))
+            self._apply(await self._call(TokenTable.find_changes, self._change))
             self._seen = generation
 
-    def _take(self, changes: Changes) -> None:
+    def _apply(self, changes: TokenChanges) -> None:
         self._change = changes.last
         if changes.logins is None or len(self._changed) + len(changes.logins) > _REMEMBERED:
             self._current.clear()
@@ -202,13 +204,13 @@ class IssuedTokens:
         else:
             self._changed.update(dict.fromkeys(changes.logins, changes.last))
 
-    def _is_outdated(self, entry: _Entry) -> bool:
+    def _is_outdated(self, entry: _IssuedToken) -> bool:
         return self._changed.get(entry.owner, 0) > entry.change
 
-    # Changes are written and made known in one go in the thread: whoever waits for them may be
-    # cancelled at any moment, and then neither happens or both.
+    # The thread writes and announces a change in one step: a waiting request may be cancelled at
+    # any moment, and then neither or both happen.
 
-    def _replace(self, row: Row) -> None:
+    def _replace(self, row: TokenRow) -> None:
         self._opened.replace(row)
         self._generations.bump("logins")
 
@@ -217,16 +219,16 @@ class IssuedTokens:
         self._generations.bump("logins")
         return ids
 
-    def _put(self, row: Row, sessions: Sessions) -> Row:
+    def _put(self, row: TokenRow, sessions: Sessions) -> TokenRow:
         put = self._opened.put(row, usable_until=row.issued_at + self._margin, sessions=sessions)
-        if put.id != row.id:  # the token stays, the account behind it is another one
+        if put.id != row.id:  # the token stays, its account differs
             self._generations.bump("logins")
         return put
 
     # --- reading and issuing ----------------------------------------------------------------------
 
-    def _is_usable(self, entry: _Entry, account: Account) -> bool:
-        """Whether it is live, not nearly over, and says of the account what the login says now."""
+    def _is_usable(self, entry: _IssuedToken, account: Account) -> bool:
+        """Return whether it is live, not about to expire, and has the login's current account."""
         issued = entry.issued
         if self._is_outdated(entry):
             return False
@@ -248,48 +250,48 @@ class IssuedTokens:
             issued.id.hex(), issued.account.name, issued.account.token_made_at
         )
 
-    async def _load(self, account: Account, key: tuple[str, float | None]) -> _Entry:
+    async def _load(self, account: Account, key: tuple[str, float | None]) -> _IssuedToken:
         login, sessions = key[0], self._find_sessions(account)
-        change = self._change  # what is changed from now on may be missing in what is read
+        change = self._change  # later changes may be missing in the read
         latest = await self._call(TokenTable.find_latest, login, sessions)
         if latest is not None:
-            entry = _Entry(_read_row(latest), login, latest.account, change)
+            entry = _IssuedToken(_read_row(latest), login, latest.account, change)
             if self._is_usable(entry, account):
                 return entry
         return await self._issue(account, latest)
 
-    async def _issue(self, account: Account, latest: Row | None) -> _Entry:
-        # Who comes with a token has shown a password some time ago; much may have changed since.
+    async def _issue(self, account: Account, latest: TokenRow | None) -> _IssuedToken:
+        # The password of a caller with a token was checked some time ago; much may have changed.
         fresh = await self._refresh(account) if isinstance(account, TokenAccount) else account
         row = self._make_row(account, fresh)
         if latest is not None and self._is_over(_read_row(latest)):
-            # Not the one that another worker, which has seen the same, has issued since.
+            # Not a token that another worker has issued since for the same reason.
             await self._run(self._end, row.login, latest.issued_at)
         change = self._change
         put = await self._run(self._put, row, self._find_sessions(account))
-        return _Entry(_read_row(put), row.login, put.account, change, fresh)
+        return _IssuedToken(_read_row(put), row.login, put.account, change, fresh)
 
-    async def _find(self, id: bytes) -> _Entry:
+    async def _find(self, id: bytes) -> _IssuedToken:
         change = self._change
         row = await self._call(TokenTable.find, id)
         if row is None:
             raise _UnknownTokenError
-        return _Entry(_read_row(row), row.login, row.account, change)
+        return _IssuedToken(_read_row(row), row.login, row.account, change)
 
     async def _refresh(self, account: Account) -> Account:
         fresh = await self._read_again(account)
         if fresh is None:
-            raise Ended(account.name)
+            raise UserGone(account.name)
         return fresh
 
     def _find_session(self, account: Account) -> float | None:
-        """The session that the caller is bound to, if any."""
+        """Return the session that the caller is bound to, if any."""
         if self._max_session_age and isinstance(account, TokenAccount):
             return account.session_since
         return None
 
     def _find_sessions(self, account: Account) -> Sessions:
-        """The sessions whose tokens the caller may have."""
+        """Return the sessions whose tokens the caller may have."""
         if not self._max_session_age:
             return ANY
         session = self._find_session(account)
@@ -297,9 +299,9 @@ class IssuedTokens:
             return Sessions(session, session)
         return Sessions(self._clock() - self._max_session_age / 2)
 
-    def _make_row(self, account: Account, fresh: Account) -> Row:
+    def _make_row(self, account: Account, fresh: Account) -> TokenRow:
         now = self._clock()
-        return Row(
+        return TokenRow(
             secrets.token_bytes(ID_BYTES),
             self._logins.get(account),
             encode_account(fresh),
@@ -323,7 +325,7 @@ class IssuedTokens:
         return self._table
 
 
-def _read_row(row: Row) -> Issued:
+def _read_row(row: TokenRow) -> Issued:
     account = decode_account(row.account)
     return Issued(
         row.id,

@@ -1,8 +1,8 @@
-"""`rndTokenManager`: random tokens, known to the instance that issued them (decision 33).
+"""`rndTokenManager`: random tokens, valid on the instance that issued them (decision 33).
 
 A token is 192 random bits and a seal over them and the user, made with the secret of the instance.
-What does not carry the seal is refused without a look at the table: neither guesses nor passwords
-cost more than a hash. The table holds the random part only.
+Texts without the seal are rejected without reading the table: guesses and passwords cost no more
+than a hash. The table stores the random part only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import re
 import time
 from typing import ClassVar, Final
 
-from docgraph.auth.tokens.issued import ID_BYTES, Ended, Issued, IssuedTokens
+from docgraph.auth.tokens.issued import ID_BYTES, Issued, IssuedTokens, UserGone
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.sections import RndTokenManager
-from docgraph.auth.tokens.token import Token
+from docgraph.auth.tokens.token import AuthToken
 from docgraph.exchange import Account
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager
@@ -27,22 +27,22 @@ from docgraph.runtime.clock import elapsed
 
 __all__ = ["RandomTokens", "Seal"]
 
-_SEAL_BYTES: Final = 18  # with the 24 random ones a multiple of three: one spelling in base64
+_SEAL_BYTES: Final = 18  # with the 24 random bytes a multiple of three: one spelling in base64
 _FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{(ID_BYTES + _SEAL_BYTES) // 3 * 4}}}")
 
 
 class Seal:
-    """Makes the text of a token from its random part, and finds the random part in a text."""
+    """Builds the text of a token from its random part, and extracts the random part from a text."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def close(self, id: bytes, user: str) -> str:
-        """The text of the token."""
+        """Return the text of the token."""
         return base64.urlsafe_b64encode(id + self._sign(id, user)).decode()
 
     def open(self, text: str, user: str) -> bytes | None:
-        """The random part; None when the text was not made here, or for somebody else."""
+        """Return the random part; None for a text of another issuer or user."""
         if not _FORM.fullmatch(text):
             return None
         data = base64.urlsafe_b64decode(text)
@@ -55,11 +55,11 @@ class Seal:
 
 
 class RandomTokens(TokenManager):
-    """One live token per login; a fixed life."""
+    """One live token per login, with a fixed lifetime."""
 
     name: ClassVar[str] = "rndTokenManager"
     description: ClassVar[str] = "random tokens, known to this instance"
-    renewable: ClassVar[bool] = False  # `renew-auth-token` is for JWTs; POST makes a fresh one
+    renewable: ClassVar[bool] = False  # `renew-auth-token` is for JWTs; POST creates a new one
     Config = RndTokenManager
 
     def __init__(
@@ -86,31 +86,31 @@ class RandomTokens(TokenManager):
         )
 
     async def provision(self) -> None:
-        """Open what the workers share."""
+        """Open the state that workers share."""
         await self._issued.open()
 
     async def close(self) -> None:
-        """Give it back."""
+        """Close the shared state."""
         await self._issued.close()
 
-    async def issue(self, account: Account, *, renew: bool = False) -> Token:
-        """The login's token; `renew` puts a fresh one in the place of it."""
+    async def issue(self, account: Account, *, renew: bool = False) -> AuthToken:
+        """Return the login's token; `renew` replaces it."""
         try:
             issued = await (self._issued.renew(account) if renew else self._issued.current(account))
-        except Ended:
+        except UserGone:
             raise Unauthenticated("the user does not exist any more") from None
         return self._render(issued)
 
     async def verify(self, user: str, token: str) -> Account | None:
-        """The account of the login that the token was made for."""
+        """Return the account of the login that the token was issued for."""
         id = self._seal.open(token, user)
         issued = None if id is None else await self._issued.find(id)
         return issued.account if issued is not None and issued.account.name == user else None
 
     async def revoke(self, account: Account) -> None:
-        """End the login's token, for all who use it."""
+        """Revoke the login's token for all its users."""
         await self._issued.end(account)
 
-    def _render(self, issued: Issued) -> Token:
+    def _render(self, issued: Issued) -> AuthToken:
         text = self._seal.close(issued.id, issued.account.name)
-        return Token(text, self._issued.find_end(issued))
+        return AuthToken(text, self._issued.find_end(issued))

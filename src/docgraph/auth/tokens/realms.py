@@ -1,4 +1,4 @@
-"""The user behind an account, read again: a renewed token says what is true now (decision 32)."""
+"""Read the user of an account again: a renewed token has current data (decision 32)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["Realms"]
 
-# An account of another kind comes from the plugin of that name, if there is one.
+# An account of another kind comes from the plugin of that name, if it exists.
 _REALMS: Final = {"database": "dbRealmAuthenticator", "file": "fileRealmAuthenticator"}
 
 
 class _FindsUsers(Protocol):
     async def find(self, user: str) -> Account | None:
-        """The account as it is now."""
+        """Return the current account."""
         ...
 
 
 class Realms:
-    """The authenticators that can tell of a user without a password."""
+    """The authenticators that can find a user without a password."""
 
     def __init__(self, registry: PluginRegistry) -> None:
         self._registry = registry
 
     async def read_again(self, account: Account) -> Account | None:
-        """The account as its realm knows it now, None when it does not any more.
+        """Return the current account of its realm, None when it no longer exists.
 
-        An account that no realm here can look up, such as one from somebody else's JWT, stays as it
-        is.
+        An account that no realm here can look up, such as one from a foreign JWT, stays unchanged.
         """
         realm = self._registry.find(_REALMS.get(account.kind, account.kind))
         if realm is None or not hasattr(realm, "find"):

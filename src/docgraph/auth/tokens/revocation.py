@@ -1,11 +1,12 @@
-"""Tokens that ended before their time (decision 32).
+"""Token revocation: tokens that end before their expiration (decision 32).
 
-Stamps are kept in a collection that all instances share; each process holds all of them in memory,
-so that no request waits for the database. When the database is away, what is known stays in force.
+Revocation marks are stored in a collection that all instances share; each process has all of them
+in memory, so that no request waits for the database. When the database is unavailable, the known
+marks stay in force.
 
-All times are those of the database, which the instances have in common: `written` is set by the
-database itself, and by it a process finds what it has not read yet; the others come from
-`Store.clock`. The index on `until` lets the database remove what no token can outlive.
+All times are those of the database, which the instances share: the database sets `written`, by
+which a process finds marks that it has not read; the others come from `Store.clock`. The index on
+`until` lets the database remove marks that are no longer needed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from docgraph.auth.tokens.stamps import (
+from docgraph.auth.tokens.revocation_marks import (
     EPOCH,
     EVERYONE,
     Stamps,
@@ -37,20 +38,20 @@ from docgraph.store.mounts import REVOCATION_STORE
 __all__ = ["CLOCK_SECONDS", "COLLECTION", "Revocations"]
 
 COLLECTION: Final = REVOCATION_STORE
-CLOCK_SECONDS: Final = 2.0  # within which the database tells its time
-_KEPT: Final = timedelta(days=400)  # longer than any token that we make
-_CLOCKS_DIFFER: Final = 3600.0  # seconds that others may accept a token beyond its end
-_LAST: Final = 250e9  # seconds; a date that both Python and the database know
+CLOCK_SECONDS: Final = 2.0  # within which the database returns its time
+_KEPT: Final = timedelta(days=400)  # longer than the lifetime of any token that we issue
+_CLOCKS_DIFFER: Final = 3600.0  # seconds that other verifiers may accept an expired token
+_LAST: Final = 250e9  # seconds; a date that both Python and the database support
 _OVERLAP: Final = timedelta(seconds=15)  # writes that began earlier may become visible later
 _JUST_AFTER: Final = 0.001  # seconds
-_MOST_NAMES: Final = 2 << 20  # characters in one stamp; a document may have 16 MiB
+_MAX_NAMES: Final = 2 << 20  # characters in one mark; a document may have 16 MiB
 _PAGE: Final = 10_000
 _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
 _INDEX_MS: Final = 60_000
 _SWEEP_EVERY: Final = 60.0
-_REHASH_SECONDS: Final = 3600.0  # in which every instance hears of a hash that was replaced
-_REST: Final = 5.0  # seconds for which a database that did not answer is not asked again
+_REHASH_SECONDS: Final = 3600.0  # within which every instance learns of a replaced hash
+_REST: Final = 5.0  # seconds without another attempt after a database failure
 
 
 class Revocations:
@@ -77,81 +78,81 @@ class Revocations:
         self._swept = 0.0
         self._rests_until = 0.0
         self._reading = asyncio.Lock()
-        self._looks: LoadingCache[str, None] = LoadingCache(0)  # one look for all who wait
+        self._looks: LoadingCache[str, None] = LoadingCache(0)  # one read for all waiting requests
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------
 
     def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
-        """Whether that token no longer counts.
+        """Return whether that token is revoked.
 
-        Raises `StoreUnavailable` as long as the stamps could never be read: nobody can say.
+        Raises `StoreUnavailable` until the marks were read for the first time: it is unknown.
         """
         if self._read_until is None:
             raise StoreUnavailable("it is not known yet which tokens have been revoked")
         return self._stamps.end(jti, user, issued_at)
 
     def has_stamp(self, user: str, at: float) -> bool:
-        """Whether a stamp of the user as young as that is known already."""
+        """Return whether a mark of the user that is at least as recent is already known."""
         return self._stamps.find(user) >= at
 
     def is_rehash(self, hash: Any) -> bool:
-        """Whether a stored hash is only another one of the same password."""
+        """Return whether a stored hash is only a new hash of the same password."""
         return isinstance(hash, str) and self._stamps.is_rehash(hash)
 
     def date(self, user: str) -> float:
-        """When a token of the user that is made now counts as made: after every known stamp."""
+        """Return the issue time of a token of the user that is created now: after all marks."""
         return max(self._clock.earliest(), self._stamps.find(user) + _JUST_AFTER)
 
-    # --- ending -----------------------------------------------------------------------------------
+    # --- revoking ---------------------------------------------------------------------------------
 
     async def revoke(self, jti: str, expires_at: float | None = None) -> None:
-        """End one token; `expires_at` by the time of day, None: nobody knows when it would end."""
+        """Revoke one token; `expires_at` by the time of day, None: its expiration is unknown."""
         left = _KEPT.total_seconds() if expires_at is None else expires_at - self._wall()
         until = self._clock() + left + _CLOCKS_DIFFER
         await self._stamp(name_token(jti), {"until": _date(until)})
 
     async def stamp(self, user: str, at: float | None = None) -> None:
-        """End every token of the user that was made until now, or until `at`."""
+        """Revoke every token of the user that was issued until now, or until `at`."""
         await self._stamp(name_user(user), await self._find_moment(at))
 
     async def stamp_many(self, users: Collection[str]) -> None:
-        """End every token of these users that was made until now, in one write."""
+        """Revoke every token of these users that was issued until now, in one write."""
         now: float = (await self._find_moment(None))["at"]
         await self.stamp_at(dict.fromkeys(users, now))
 
     async def stamp_at(self, times: Mapping[str, float]) -> None:
-        """The same until a time of each user's own; for too many to name it is everyone."""
+        """Revoke by a separate time for each user; for too many users, everyone's tokens."""
         if not times:
             return
         last = max(times.values())
         if len(times) == 1:
             await self.stamp(next(iter(times)), last)
-        elif sum(map(len, times)) > _MOST_NAMES:
+        elif sum(map(len, times)) > _MAX_NAMES:
             await self.stamp_everyone(last)
         else:
             named = {"users": list(times), "times": list(times.values())}
             await self._stamp(name_users(), {**named, **await self._find_moment(last)})
 
     async def stamp_everyone(self, at: float | None = None) -> None:
-        """End every token that was made until now, or until `at`."""
+        """Revoke every token that was issued until now, or until `at`."""
         await self._stamp(EVERYONE, await self._find_moment(at))
 
     async def announce_rehash(self, hash: str) -> None:
-        """Before this hash is stored: it is no change of the password, on no instance."""
+        """Announce, before storing it, that this hash is no change of the password."""
         now: float = (await self._find_moment(None))["at"]
         await self._stamp(name_rehash(hash), {"until": _date(now + _REHASH_SECONDS)})
 
     async def _find_moment(self, at: float | None) -> Document:
-        if not self._clock.is_set:  # a command that has just begun
+        if not self._clock.is_set:  # a command that has just started
             await self._store.set_clock(CLOCK_SECONDS)
         at = self._clock.latest() if at is None else at
         return {"at": at, "until": _date(at) + _KEPT}
 
     async def _stamp(self, id: str, fields: Document) -> None:
-        await self._store.finish(f"stamp {id}", lambda: self._store_stamp(id, fields))
+        await self._store.writes.finish(f"stamp {id}", lambda: self._store_stamp(id, fields))
 
     async def _store_stamp(self, id: str, fields: Document) -> None:
-        await self._store.write(
+        await self._store.writes.write(
             Resource(ResourceType.DOCUMENT, self._db, COLLECTION, id),
             Write(
                 WriteKind.UPDATE,
@@ -165,42 +166,42 @@ class Revocations:
         self.learn({"_id": id, **fields})
         generation = self._generations.bump("tokens")
         if generation == self._seen + 1:
-            self._seen = generation  # nobody else has ended anything in the meantime
+            self._seen = generation  # no other worker has revoked anything meanwhile
 
-    # --- learning ---------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def learn(self, document: Document) -> None:
-        """Take a stamp into account, wherever it was heard of."""
+        """Add a mark, whatever its source."""
         self._stamps.add(document)
 
     @property
     def is_behind(self) -> bool:
-        """Whether another worker of this instance has ended something since the last look."""
+        """Whether another worker of this instance has revoked something since the last read."""
         return self._read_until is None or self._generations.read("tokens") != self._seen
 
     async def keep_up(self) -> None:
-        """Read what is new, if anything may be; a database that is away changes nothing."""
+        """Read new marks, if there may be any; a database failure changes nothing."""
         if self._measure() < self._rests_until and not self._store.is_available:
             return
         try:
-            await self._looks.get("all", self._look)
+            await self._looks.get("all", self._reload)
         except StoreError as error:
-            # It is read again within seconds; until then nobody waits for it a second time.
+            # It is read again within seconds; until then no request waits for it a second time.
             self._seen = self._generations.read("tokens")
             self._rests_until = self._measure() + _REST
-            if self._store.fault is None:  # else that has been told
+            if self._store.fault is None:  # otherwise that has been reported
                 emit(BackgroundFailed("token-revocations", error))
 
     async def close(self) -> None:
-        """Give up a look that is under way."""
+        """Stop a read in progress."""
         await self._looks.close()
 
-    async def _look(self, _: str) -> None:
+    async def _reload(self, _: str) -> None:
         if self.is_behind:
             await self.read()
 
     async def read(self) -> None:
-        """Read the stamps that were written since the last time, at the first time all of them."""
+        """Read the marks that were written since the last read; the first time all of them."""
         async with self._reading:
             generation = self._generations.read("tokens")
             latest = await self._read_since(self._read_until)
@@ -209,11 +210,11 @@ class Revocations:
             self._sweep()
 
     async def _read_since(self, since: datetime | None) -> datetime:
-        """Take in what was written since then; when the last of it was."""
+        """Add the marks that were written since then; returns the time of the last one."""
         new = {} if since in (None, EPOCH) else {"written": {"$gte": since - _OVERLAP}}
         latest, skip = EPOCH, 0
         while True:
-            page = await self._store.find(
+            page = await self._store.reads.find(
                 self._db,
                 COLLECTION,
                 new,
@@ -230,12 +231,12 @@ class Revocations:
             skip += len(page)
 
     async def prepare(self) -> None:
-        """Make the indexes: one that removes old stamps, one by which new ones are found."""
+        """Create the indexes: one that removes old marks, one that finds new ones."""
         deadline = Deadline.after_ms(_INDEX_MS)
-        await self._store.ensure_index(
+        await self._store.writes.ensure_index(
             self._db, COLLECTION, {"until": 1}, expireAfterSeconds=0, deadline=deadline
         )
-        await self._store.ensure_index(
+        await self._store.writes.ensure_index(
             self._db, COLLECTION, {"written": 1, "_id": 1}, deadline=deadline
         )
 

@@ -1,9 +1,9 @@
-"""How a process learns of revocations: at its start, by a change stream, by asking now and then.
+"""Receive token revocations: at start, by change stream, and by polling.
 
-The stream also tells of users that somebody changes in the database itself: who is deleted, or gets
-another password, loses the tokens just as if it had been done through docgraph. A hash that was
-announced as another one of the same password ends none (decision 53). What is learned so
-counts here at once; the stamps that make it lasting are written together, however many there are.
+The stream also reports users that are changed directly in the database: a deleted user, or one with
+a new password, loses all tokens as if docgraph had made the change. A hash that was announced as a
+rehash of the same password revokes none (decision 53). Changes apply here immediately; the marks
+that make them permanent are written together, however many there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.tokens.revocation import CLOCK_SECONDS, COLLECTION, Revocations
-from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
+from docgraph.auth.tokens.revocation_marks import EPOCH, EVERYONE, name_user
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Document, Exchange
 from docgraph.exchange.errors import StoreError
@@ -23,16 +23,16 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
-from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.resume_loop import Follower, ResumeToken
 
 __all__ = ["RevocationsGate", "RevocationsProvider", "RevocationsWatcher"]
 
-ROUND: Final = 4.0  # seconds between two looks, so that a stamp counts within 5 without a stream
+ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 
 
 class RevocationsProvider(Provider):
-    """`token-revocations`: which tokens ended before their time."""
+    """`token-revocations`: tokens that were revoked before their expiration."""
 
     name: ClassVar[str] = "tokenRevocations"
     description: ClassVar[str] = "which tokens ended before their time"
@@ -50,16 +50,16 @@ class RevocationsProvider(Provider):
         self._revocations = Revocations(store, users.users_db, generations)
 
     def get(self) -> Revocations:
-        """The same for everybody."""
+        """Return the same object for every plugin."""
         return self._revocations
 
     async def close(self) -> None:
-        """Give up a look that is under way."""
+        """Stop a read in progress."""
         await self._revocations.close()
 
 
 class RevocationsGate(Interceptor):
-    """What one worker has ended, every other knows before it looks at its next credentials."""
+    """Makes revocations by one worker known to the others before they check credentials."""
 
     name: ClassVar[str] = "tokenRevocationsGate"
     description: ClassVar[str] = "reads new revocations before credentials are looked at"
@@ -72,20 +72,20 @@ class RevocationsGate(Interceptor):
         self._revocations = token_revocations
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Only when something may be new, and only for those who could show a token."""
+        """Return whether there may be new marks, and the request could have a token."""
         if not self._revocations.is_behind:
             return False
         headers = exchange.request.headers
         return "authorization" in headers or "cookie" in headers
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Goes on in any case."""
+        """Read new marks; never ends the request."""
         await self._revocations.keep_up()
         return None
 
 
 class RevocationsWatcher(Initializer):
-    """Keeps the stamps of this process up to date."""
+    """Keeps the marks of this process up to date."""
 
     name: ClassVar[str] = "tokenRevocationsWatcher"
     description: ClassVar[str] = "learns of tokens that other instances revoke"
@@ -104,15 +104,15 @@ class RevocationsWatcher(Initializer):
         self.config = config
         self._store = store
         self._tasks = tasks
-        self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
+        self._writes = instance.worker <= 1  # one worker of the instance makes marks permanent
         self._revocations = token_revocations
         self._users = users
-        self._unwritten: dict[str, float] = {}  # users, and the time of the stamp of each
+        self._unwritten: dict[str, float] = {}  # users, and the time of the mark of each
         self._has_unwritten = asyncio.Event()
-        self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._take)
+        self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._apply)
 
     async def initialize(self) -> None:
-        """Read everything there is, then follow."""
+        """Read all marks, then follow changes."""
         await self._store.set_clock(CLOCK_SECONDS)
         await self._revocations.read()
         works = {"round": self._go_round, "watch": self.follower.run, "stamp": self._write}
@@ -136,13 +136,13 @@ class RevocationsWatcher(Initializer):
         await self._revocations.read()
 
     def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
-        """Unguarded: the guard hides even that a password was written."""
+        """Open the stream unguarded: the guard hides even that a password was written."""
         users = self._users
-        return self._store.watch_unguarded(
+        return self._store.streams.watch_unguarded(
             users.users_db, _stages(users), full_document="updateLookup", resume_after=resume
         )
 
-    async def _take(self, event: Document) -> None:
+    async def _apply(self, event: Document) -> None:
         if event.get("coll") == COLLECTION:
             if isinstance(event.get("stamp"), dict):
                 self._revocations.learn(event["stamp"])
@@ -162,7 +162,7 @@ class RevocationsWatcher(Initializer):
                 self._has_unwritten.set()
 
     async def _write(self) -> None:
-        """Make lasting what was learned; more is learned while one write is under way."""
+        """Write the new marks; others may arrive during a write."""
         while True:
             await self._has_unwritten.wait()
             self._has_unwritten.clear()
@@ -178,7 +178,7 @@ class RevocationsWatcher(Initializer):
 
 
 def _stages(users: DbRealmAuthenticator) -> list[Document]:
-    """Stamps, deleted users and written passwords."""
+    """Build the stages that match marks, deleted users and written passwords."""
     written = f"updateDescription.updatedFields.{users.prop_password}"
     removed = {"updateDescription.removedFields": users.prop_password}
     ends_tokens = {
@@ -208,7 +208,7 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
 
 
 def _read_time(event: Document) -> tuple[float, float]:
-    """Between which times it happened: before MongoDB 6.0 only the second is known."""
+    """Return the earliest and latest time of the event; before MongoDB 6.0 only the second."""
     wall: Any = event.get("wallTime")
     if isinstance(wall, datetime):
         at = (wall - EPOCH).total_seconds() + 0.001  # the rest of the millisecond

@@ -1,4 +1,4 @@
-"""Tokens in place of passwords: their managers and their service."""
+"""Configuration sections for tokens: token managers and their service."""
 
 from __future__ import annotations
 

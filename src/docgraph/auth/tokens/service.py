@@ -1,9 +1,9 @@
 """`authTokenService`: the caller's own token at `<srv-uri>` and `<srv-uri>/<userid>` (decision 29).
 
-GET     the token, the same as in `Auth-Token`        POST   a fresh one
-DELETE  ends it                                       anybody else's: 403
+GET     the token, the same as in `Auth-Token`        POST   a new one
+DELETE  revokes it                                    another user's: 403
 
-Who came by the cookie is told only until when it is good; a fresh token goes into the cookie.
+A caller with the cookie gets only the expiration time; a new token goes into the cookie.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import ClassVar
 import orjson
 
 from docgraph.auth.roles import check_own_path
-from docgraph.auth.tokens.ending import end_session
-from docgraph.auth.tokens.headers import (
+from docgraph.auth.tokens.logout import end_session
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import AuthTokenService
+from docgraph.auth.tokens.token import AuthToken
+from docgraph.auth.tokens.token_headers import (
     find_end,
     find_manager,
     find_token,
@@ -25,9 +28,6 @@ from docgraph.auth.tokens.headers import (
     service_uri,
     withdraw_token,
 )
-from docgraph.auth.tokens.revocation import Revocations
-from docgraph.auth.tokens.sections import AuthTokenService
-from docgraph.auth.tokens.token import Token
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.binding import bound_path
@@ -39,11 +39,11 @@ __all__ = ["TokenService"]
 
 
 class TokenService(Service):
-    """Needs no rule: a path without a user id is the caller's, one with another's id is 403."""
+    """Needs no rule: a path without a user id is the caller's, one with another id is 403."""
 
     name: ClassVar[str] = "authTokenService"
     description: ClassVar[str] = "gives and ends the caller's token"
-    uri: ClassVar[str] = "/tokens"  # or where the token manager says
+    uri: ClassVar[str] = "/tokens"  # or the URI that the token manager sets
     methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "DELETE")
     secured: ClassVar[bool] = False
     security: ClassVar[bool] = True
@@ -63,17 +63,20 @@ class TokenService(Service):
         self._manager: TokenManager | None = None
 
     async def provision(self) -> None:
-        """Find the token manager, which says where its service is."""
+        """Find the token manager, which sets the URI of its service."""
         self._manager = find_manager(self._registry)
         self.uri = service_uri(self._manager, self.config)  # type: ignore[misc]
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """The same for every user; asked before a method is refused, so that 401 comes first."""
+        """Return the methods, the same for every user.
+
+        Called before a method is rejected, so that 401 comes first.
+        """
         check_own_path(exchange, bound_path(self, self.config), bare=True)
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The caller is known, and the path is the caller's own."""
+        """Serve the token; the caller is authenticated, and the path is the caller's own."""
         account = check_own_path(exchange, bound_path(self, self.config), bare=True)
         if account is None or self._manager is None:
             raise NotFound("no token manager is on")
@@ -81,10 +84,10 @@ class TokenService(Service):
             case "DELETE":
                 return await self._end(exchange, account)
             case "POST":
-                token = Token.of(await self._manager.issue(account, renew=True))
+                token = AuthToken.of(await self._manager.issue(account, renew=True))
                 give_token(exchange, token, self.uri, renewed=True)
             case _:
-                token = find_token(exchange) or Token.of(await self._manager.issue(account))
+                token = find_token(exchange) or AuthToken.of(await self._manager.issue(account))
         shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
         shown["auth_token_valid_until"] = render_instant(find_end(exchange, token))
         return Body(200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")])

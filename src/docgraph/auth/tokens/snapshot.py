@@ -1,7 +1,7 @@
-"""An account as bytes that workers share, and back.
+"""Encode an account as bytes that workers share, and decode it.
 
-Nothing of it is lost but what nobody could have stored with docgraph: a UUID of three bytes, an
-object that looks like extended JSON and is none. It is then unbound, and harms nothing beside it.
+Only values that docgraph could not have stored are lost: a UUID of three bytes, an invalid object
+that looks like extended JSON. Such a property is then unbound, without an effect on the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["decode_account", "encode_account", "read_properties"]
 
 
 def encode_account(account: Account) -> bytes:
-    """Equal accounts have equal bytes, in whichever process."""
+    """Encode an account; equal accounts have equal bytes, in every process."""
     return encode(
         [account.name, list(account.roles), account.kind, dict(account.properties)],
         JsonMode.EXTENDED,
@@ -27,7 +27,7 @@ def encode_account(account: Account) -> bytes:
 
 
 def decode_account(data: bytes) -> Account:
-    """The account that was encoded."""
+    """Decode the account."""
     try:
         name, roles, kind, properties = decode(data)
     except BodyError:
@@ -37,7 +37,7 @@ def decode_account(data: bytes) -> Account:
 
 
 def read_properties(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Properties from their extended JSON, without those that cannot be read back."""
+    """Return properties from extended JSON, without those that cannot be decoded."""
     try:
         found: dict[str, Any] = decode(orjson.dumps(written))
     except BodyError:

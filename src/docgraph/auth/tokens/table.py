@@ -1,10 +1,9 @@
-"""The tokens of an instance, in a small database file that all its workers open.
+"""Table of issued tokens: a small database file that all workers of an instance open.
 
-Beside them it notes which logins were changed, one after the other, so that a worker forgets what
-it remembers of those and of nobody else. It holds no token: only the random part that each was
-made with, which is worth nothing without the secret of the instance or the key. The file lives in
-the private directory of the instance and vanishes with it. Everything here blocks and is called off
-the event loop.
+It also lists the logins that were changed, in order, so that a worker drops only their cached
+tokens. It contains no token: only the random part of each, which is worthless without the secret of
+the instance or the key. The file is in the private directory of the instance and is removed with
+it. Everything here blocks and is called off the event loop.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Final, NamedTuple
 
 from docgraph.runtime.shared import make_once
 
-__all__ = ["ANY", "Changes", "Row", "Sessions", "TokenTable"]
+__all__ = ["ANY", "Sessions", "TokenChanges", "TokenRow", "TokenTable"]
 
-MOST_ROWS: Final = 100_000
-KEPT_CHANGES: Final = 10_000  # a worker that is further behind forgets all it remembers
+MAX_ROWS: Final = 100_000
+KEPT_CHANGES: Final = 10_000  # a worker that is further behind clears its cache
 _SWEEP_EVERY: Final = 64  # insertions
 _SCHEMA: Final = """
     CREATE TABLE issued (
@@ -42,7 +41,7 @@ _FIND: Final = (
 
 
 class Sessions(NamedTuple):
-    """Which sessions may have a token: those that began between two times."""
+    """The sessions that may have a token: those that began between two times."""
 
     first: float = 0.0
     last: float = inf
@@ -51,11 +50,12 @@ class Sessions(NamedTuple):
 ANY: Final = Sessions()
 
 
-class Row(NamedTuple):
+class TokenRow(NamedTuple):
     """A token that was issued.
 
-    The first two times are those of the manager's clock; `valid_until` is the time of day that is
-    told, `made_at` is what stamps are compared with, `session` is when the password was shown.
+    The first two times are those of the manager's clock; `valid_until` is the time of day that
+    callers see, `made_at` is compared with revocation marks, `session` is when the password was
+    checked.
     """
 
     id: bytes
@@ -68,8 +68,8 @@ class Row(NamedTuple):
     session: float = 0.0
 
 
-class Changes(NamedTuple):
-    """Logins whose tokens were taken away or have another account; None: too many to tell."""
+class TokenChanges(NamedTuple):
+    """Logins whose tokens were removed or have another account; None: too many to list."""
 
     last: int
     logins: list[str] | None
@@ -78,32 +78,32 @@ class Changes(NamedTuple):
 class TokenTable:
     """One connection per process; its calls must not overlap."""
 
-    def __init__(self, path: Path, *, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, path: Path, *, most_rows: int = MAX_ROWS) -> None:
         self._most_rows = most_rows
         self._inserted = 0
         make_once(path, _create)
         self._connection = _connect(path)
 
     def close(self) -> None:
-        """The file stays for the others."""
+        """Close the connection; the file stays for the other workers."""
         self._connection.close()
 
-    def find(self, id: bytes) -> Row | None:
-        """The token with that random part."""
+    def find(self, id: bytes) -> TokenRow | None:
+        """Return the token with that random part."""
         return self._read(_FIND + "id = ?", id)
 
-    def find_latest(self, login: str, sessions: Sessions = ANY) -> Row | None:
-        """The youngest token of the login, of one of these sessions."""
+    def find_latest(self, login: str, sessions: Sessions = ANY) -> TokenRow | None:
+        """Return the latest token of the login, of one of these sessions."""
         return self._read(
             _FIND + "login = ? AND session BETWEEN ? AND ? ORDER BY issued_at DESC LIMIT 1",
             login,
             *sessions,
         )
 
-    def put(self, row: Row, *, usable_until: float, sessions: Sessions = ANY) -> Row:
-        """The login's token with the account of `row`: the live one, else `row` itself.
+    def put(self, row: TokenRow, *, usable_until: float, sessions: Sessions = ANY) -> TokenRow:
+        """Return the login's token with the account of `row`: the live one, else `row` itself.
 
-        Whoever comes second of two workers that issue at the same time gets what the first made.
+        When two workers issue at the same time, the second gets the token of the first.
         """
         with self._transaction():
             latest = self.find_latest(row.login, sessions)
@@ -113,48 +113,48 @@ class TokenTable:
             self._connection.execute(
                 "UPDATE issued SET account = ? WHERE login = ?", (row.account, row.login)
             )
-            self._note_change(row.login)
+            self._record_change(row.login)
             return latest._replace(account=row.account)
 
-    def replace(self, row: Row) -> None:
-        """`row` is the login's only token from now on."""
+    def replace(self, row: TokenRow) -> None:
+        """Make `row` the login's only token."""
         with self._transaction():
             self._delete(row.login)
             self._insert(row)
-            self._note_change(row.login)
+            self._record_change(row.login)
 
     def end(self, login: str, until: float = inf) -> list[bytes]:
-        """Take away every token of the login that was issued until then; their random parts."""
+        """Remove the login's tokens that were issued until then; returns their random parts."""
         with self._transaction():
             found = self._connection.execute(
                 "SELECT id FROM issued WHERE login = ? AND issued_at <= ?", (login, until)
             )
             ids = [id for (id,) in found.fetchall()]
             self._delete(login, until)
-            self._note_change(login)
+            self._record_change(login)
         return ids
 
-    def find_changes(self, since: int) -> Changes:
-        """What has changed behind the change of that number."""
+    def find_changes(self, since: int) -> TokenChanges:
+        """Return the changes after the change of that number."""
         found = self._connection.execute(
             "SELECT number, login FROM changes WHERE number > ? ORDER BY number", (since,)
         ).fetchall()
         if not found:
-            return Changes(since, [])
+            return TokenChanges(since, [])
         is_complete = found[0][0] == since + 1
-        return Changes(found[-1][0], [login for _, login in found] if is_complete else None)
+        return TokenChanges(found[-1][0], [login for _, login in found] if is_complete else None)
 
     def find_last_change(self) -> int:
-        """The number of the last change, 0 before the first one."""
+        """Return the number of the last change, 0 before the first one."""
         (last,) = self._connection.execute("SELECT max(number) FROM changes").fetchone()
         return last or 0
 
-    def _note_change(self, login: str) -> None:
+    def _record_change(self, login: str) -> None:
         noted = self._connection.execute("INSERT INTO changes (login) VALUES (?)", (login,))
         oldest = (noted.lastrowid or 0) - KEPT_CHANGES
         self._connection.execute("DELETE FROM changes WHERE number <= ?", (oldest,))
 
-    def _insert(self, row: Row) -> None:
+    def _insert(self, row: TokenRow) -> None:
         self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._inserted += 1
         if self._inserted % _SWEEP_EVERY == 0:
@@ -176,9 +176,9 @@ class TokenTable:
                 (excess,),
             )
 
-    def _read(self, statement: str, *values: bytes | str | float) -> Row | None:
+    def _read(self, statement: str, *values: bytes | str | float) -> TokenRow | None:
         found = self._connection.execute(statement, values).fetchone()
-        return None if found is None else Row(*found)
+        return None if found is None else TokenRow(*found)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -192,15 +192,15 @@ class TokenTable:
 
 
 def _create(path: Path) -> None:
-    """An empty table; workers never wait for each other to make one."""
+    """Create an empty table; workers never wait for each other to create one."""
     with closing(_connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(_SCHEMA)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Which thread calls does not matter, since no two calls overlap.
+    # Any thread may call, since no two calls overlap.
     connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
-    # It need not outlive the machine, and nobody waits for the disk while the others wait for him.
+    # Durability is not needed: no worker should wait for the disk while others wait for it.
     connection.execute("PRAGMA synchronous = OFF")
     return connection

@@ -1,7 +1,7 @@
-"""What a token is to the rest of the program, and whose it is.
+"""Tokens and the logins that they belong to.
 
-A token belongs to a login: to an account as one realm knows it. Two realms may both know an
-`alice`, and the token of one must never be given to the other.
+A token belongs to a login: to an account of one realm. Two realms may both have an `alice`, and the
+token of one must never be given to the other.
 """
 
 from __future__ import annotations
@@ -13,40 +13,41 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from docgraph.auth.tokens.snapshot import encode_account
 from docgraph.exchange import Account
+from docgraph.runtime import LruDict
 
-__all__ = ["AccountMemo", "LastToken", "LoginNames", "Token", "TokenAccount"]
+__all__ = ["AccountMemo", "AuthToken", "LastToken", "LoginNames", "TokenAccount"]
 
 V = TypeVar("V")
 
-# Kinds whose accounts are one and the same as long as name and kind are; of any other kind (the
-# claims of somebody's JWT) two accounts of one name may hold different rights.
+# Kinds whose accounts are identical if name and kind are; with any other kind (the claims of a
+# foreign JWT) two accounts of one name may have different permissions.
 _BY_NAME: Final = frozenset({"database", "file", "identity"})
 
 
-class Token(NamedTuple):
-    """A token and the time, in seconds since the epoch, at which it ends."""
+class AuthToken(NamedTuple):
+    """A token and its expiration time, in seconds since the epoch."""
 
     text: str
     expires_at: float
 
     @classmethod
-    def of(cls, issued: tuple[str, float]) -> Token:
-        """What a manager has issued, which may be anybody's plugin."""
-        return issued if isinstance(issued, Token) else cls(*issued)
+    def of(cls, issued: tuple[str, float]) -> AuthToken:
+        """Convert the result of a manager, which may be a plugin's."""
+        return issued if isinstance(issued, AuthToken) else cls(*issued)
 
 
-class LastToken(Token):
-    """The one that the caller came with: the session is too old for another."""
+class LastToken(AuthToken):
+    """The token that the caller sent: the session is too old for another."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount(Account):
-    """An account that came by a token; apart from that it is the account of the login.
+    """An account authenticated by a token; otherwise it equals the account of the login.
 
-    Times are those of the day, but for `token_made_at`, which is what stamps are compared with.
-    `session_since` is when the password was shown. The text is known of signed tokens only.
+    Times are times of day, except `token_made_at`, which is compared with revocation marks.
+    `session_since` is when the password was checked. The text is available for signed tokens only.
     """
 
     token_id: str = ""
@@ -58,25 +59,22 @@ class TokenAccount(Account):
 
 
 class AccountMemo(Generic[V]):
-    """Remembers what was derived from an account object, for as long as the same one comes again.
+    """Caches a value derived from an account object, while the same object is used again.
 
-    Accounts cannot be hashed; the pair keeps the object alive, so that its identity stays its own.
+    Accounts cannot be hashed; the pair keeps the object alive, so that its identity stays unique.
     """
 
     def __init__(self, build: Callable[[Account], V], size: int = 4096) -> None:
         self._build = build
-        self._size = size
-        self._pairs: dict[int, tuple[Account, V]] = {}
+        self._pairs: LruDict[int, tuple[Account, V]] = LruDict(size)
 
     def get(self, account: Account) -> V:
-        """The value for this very object."""
+        """Return the value for this very object."""
         pair = self._pairs.get(id(account))
         if pair is not None:
             return pair[1]
         value = self._build(account)
-        if len(self._pairs) >= self._size:
-            self._pairs.clear()
-        self._pairs[id(account)] = (account, value)
+        self._pairs.put(id(account), (account, value))
         return value
 
 
@@ -87,7 +85,7 @@ class LoginNames:
         self._by_content = AccountMemo(_name_by_content)
 
     def get(self, account: Account) -> str:
-        """The same for accounts that may share a token, and for no others."""
+        """Return the same name for accounts that may share a token, and for no others."""
         if account.kind in _BY_NAME:
             return f"{account.kind}:{account.name}"
         return self._by_content.get(account)

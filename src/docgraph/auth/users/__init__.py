@@ -1,1 +1,1 @@
-"""Users in the database: hashed and hidden passwords, the first one, what follows a change."""
+"""Users in the database: password hashing, hidden passwords, first user, effects of changes."""

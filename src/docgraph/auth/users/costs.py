@@ -1,14 +1,14 @@
-"""How expensive the stored password hashes are: a scan at start, and those that are too expensive.
+"""Costs of stored password hashes: a scan at start, and hashes above the maximum.
 
-A failed login takes as long as the most expensive hash (decision 53), so that hashes above the
-maximum are left out: they would make every failed login take that long.
+A failed login takes as long as the most expensive hash (decision 53). Hashes above the maximum are
+ignored: they would make every failed login take that long.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final, cast
 
-from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.authenticators.sections import MAX_COST
 from docgraph.config.section import PluginConfig
@@ -27,7 +27,7 @@ _FIRST_WORKER: Final = 1
 
 
 class PasswordCosts(Initializer):
-    """Finds the highest cost once; what is read and written later is recorded by the realm."""
+    """Finds the highest cost once; the realm records later reads and writes."""
 
     name: ClassVar[str] = "passwordCostScanner"
     description: ClassVar[str] = "finds the most expensive password hash"
@@ -39,7 +39,7 @@ class PasswordCosts(Initializer):
         self.config = config
         self._registry = registry
         self._store = store
-        # The result is shared: one worker of an instance is enough.
+        # The result is shared: one worker of an instance suffices.
         self._is_needed = instance.worker <= _FIRST_WORKER
         self._realm: DatabaseRealm | None = None
 
@@ -48,13 +48,13 @@ class PasswordCosts(Initializer):
         self._realm = cast("DatabaseRealm | None", self._registry.find(REALM))
 
     async def initialize(self) -> None:
-        """One pass over the users."""
+        """Scan the users once."""
         realm = self._realm
         if realm is None or not self._is_needed or not realm.config.bcrypt_hashed_password:
             return
         password = f"${realm.config.prop_password}"
         is_text = {"$eq": [{"$type": password}, "string"]}  # an array of texts matches, too
-        found = await self._store.aggregate(
+        found = await self._store.reads.aggregate(
             realm.config.users_db,
             realm.config.users_collection,
             [
@@ -71,12 +71,12 @@ class PasswordCosts(Initializer):
 
 
 async def find_too_expensive(store: Store, realm: DatabaseRealm, limit: int) -> list[str]:
-    """Users whose hash is above the maximum, so that they cannot log in with a password."""
+    """Return users whose hash is above the maximum, who cannot log in with a password."""
     section = realm.config
     if not section.bcrypt_hashed_password:
         return []
     above = "|".join(f"{cost:02}" for cost in range(MAX_COST + 1, _COSTS))
-    found = await store.find(
+    found = await store.reads.find(
         section.users_db,
         section.users_collection,
         {section.prop_password: {"$regex": rf"{_HASH}({above})\$"}},

@@ -1,9 +1,9 @@
-"""The first user (decision 35): who can log in to an instance that has no users yet.
+"""The first user (decision 35): makes a login possible while there are no users.
 
 When the collection is missing or empty, the user of `create-user-document` is stored, or else an
 `admin` with a random password, printed once on stderr and nowhere else. Workers and instances may
 race: the fixed `_id` lets one of them win, and only the winner prints a password. On a terminal it
-waits until the server has said that it is ready, so that the password is not lost among its lines.
+is printed after the server has reported that it is ready, so that other lines do not hide it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final, cast
 
-from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value, put_value
 from docgraph.auth.passwords import Hashed
-from docgraph.auth.users.telling import is_watched, tell_password
+from docgraph.auth.users.print_password import is_watched, print_password
 from docgraph.codec import decode
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.section import PluginConfig
@@ -43,12 +43,12 @@ __all__ = ["FirstUser", "build_user"]
 ADMIN: Final = "admin"
 _PASSWORD_BYTES: Final = 18
 _WRITE_MS: Final = 30_000
-_LOOK: Final = 0.05  # seconds between two looks whether the server is ready
+_LOOK: Final = 0.05  # seconds between two checks whether the server is ready
 _CALM: Final = 0.3  # seconds in which the last lines of the start are written
 
 
 class FirstUser(Initializer):
-    """Makes the first user when the database first answers."""
+    """Creates the first user when the database first responds."""
 
     name: ClassVar[str] = "firstUserInitializer"
     description: ClassVar[str] = "stores the first user when there is none"
@@ -69,7 +69,7 @@ class FirstUser(Initializer):
         self._lane = blocking.lane("terminal", 1)
         self._generations = generations
         self._tasks = tasks
-        self._untold: str | None = None  # a password that waits for its moment
+        self._untold: str | None = None  # a password that is not printed yet
         self._realm: DatabaseRealm | None = None
         self._configured: Document | None = None
 
@@ -83,14 +83,14 @@ class FirstUser(Initializer):
             self._configured = _read_document(realm, realm.config.create_user_document)
 
     async def initialize(self) -> None:
-        """Once per process; does nothing where there is a user already."""
+        """Create the user, once per process; does nothing when there is a user already."""
         if self._realm is None or not await self._is_empty(self._realm):
             return
         if self._configured is not None:
             await self._insert(self._realm, self._configured)
             return
         # A password that is stored is also printed, even if the server is stopped in between.
-        await self._store.finish("first user", partial(self._make_admin, self._realm))
+        await self._store.writes.finish("first user", partial(self._make_admin, self._realm))
 
     async def _make_admin(self, realm: DatabaseRealm) -> None:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
@@ -98,40 +98,40 @@ class FirstUser(Initializer):
             return
         self._untold = password
         if is_watched():
-            self._tasks.start("first user", self._tell_when_ready)
+            self._tasks.start("first user", self._print_when_ready)
         else:
-            await self._tell()
+            await self._print()
 
     async def close(self) -> None:
-        """A password that has not had its moment is told now."""
-        await self._tell()
+        """Print a password that is still waiting."""
+        await self._print()
 
-    async def _tell_when_ready(self) -> None:
-        while not self._generations.read("ready"):  # noqa: ASYNC110 - another process says it
+    async def _print_when_ready(self) -> None:
+        while not self._generations.read("ready"):  # noqa: ASYNC110 - another process reports it
             await asyncio.sleep(_LOOK)
         await asyncio.sleep(_CALM)
-        await self._tell()
+        await self._print()
 
-    async def _tell(self) -> None:
+    async def _print(self) -> None:
         password, self._untold = self._untold, None
         if password is not None:
-            await run_blocking(self._lane, tell_password, ADMIN, password)
+            await run_blocking(self._lane, print_password, ADMIN, password)
 
     async def _is_empty(self, realm: DatabaseRealm) -> bool:
         section = realm.config
         deadline = Deadline.after_ms(_WRITE_MS)
-        count = await self._store.count(
+        count = await self._store.reads.count(
             section.users_db, section.users_collection, {}, limit=1, deadline=deadline
         )
         return count == 0
 
     async def _insert(self, realm: DatabaseRealm, user: Document) -> bool:
-        """Whether it was us who stored it."""
+        """Return whether this process has stored it."""
         section = realm.config
         resource = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
         write = Write(WriteKind.INSERT, documents=(user,))
         try:
-            await self._store.write(
+            await self._store.writes.write(
                 resource, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
             )
         except Conflict:
@@ -140,7 +140,7 @@ class FirstUser(Initializer):
 
 
 def build_user(realm: DatabaseRealm, name: str, password: str, roles: Sequence[str]) -> Document:
-    """A user document as the section of the realm wants it."""
+    """Build a user document as the section of the realm configures it."""
     section = realm.config
     user: Document = {}
     put_value(user, section.prop_id, name)
@@ -162,7 +162,7 @@ def _build_admin(realm: DatabaseRealm, password: str) -> Document:
 
 
 def _read_document(realm: DatabaseRealm, text: str) -> Document:
-    """The user of the configuration, whose hash is believed and whose `_id` is fixed."""
+    """Return the configured user, whose hash is accepted and whose `_id` is fixed."""
     section = realm.config
     try:
         document = decode(text)

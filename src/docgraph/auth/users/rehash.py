@@ -1,9 +1,9 @@
-"""A hash that is cheaper than new ones is replaced when its user logs in (decision 53).
+"""Rehash passwords: replace a hash cheaper than new ones when its user logs in (decision 53).
 
-That is no change of the password: the write passes no interceptor, and is announced to those who
-watch the collection, so that tokens and `_etag` stay. It takes place only where the old hash is
-still stored. A write that fails changes nothing for the user, who is logged in already: on a
-read-only database there is nothing to report.
+The password does not change: the write passes no interceptor, and is announced to watchers of the
+collection, so that tokens and `_etag` stay. It is made only while the old hash is still stored. A
+failed write has no effect on the user, who is already logged in; on a read-only database there is
+nothing to report.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class _Login(NamedTuple):
 
 
 class Announcer(Protocol):
-    """What the provider `token-revocations` offers here."""
+    """The interface of the provider `token-revocations`."""
 
     async def announce_rehash(self, hash: str) -> None:
-        """Before this hash is stored: it is no change of the password, on no instance."""
+        """Announce, before storing it, that this hash is no change of the password."""
         ...
 
 
 class Rehashing:
-    """Replaces hashes, one after the other; a full queue leaves it to the next login."""
+    """Replaces hashes one by one; with a full queue, the next login does it."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Rehashing:
         self._tried: LoadingCache[str, bool] = LoadingCache(_TRIED, _AGAIN_SECONDS)
 
     def start(self, tasks: Tasks) -> None:
-        """Work until the server stops."""
+        """Run until the server stops."""
         tasks.start("rehash", self._run)
 
     def offer(self, user: User, password: str) -> None:
-        """A login was successful: replace the hash if it is cheaper than new ones."""
+        """Replace the hash after a successful login if it is cheaper than new ones."""
         stored = user.password
         if stored is None or not self._passwords.is_outdated(stored):
             return
@@ -76,7 +76,7 @@ class Rehashing:
             try:
                 await self._replace(login)
             except DocgraphError:
-                continue  # read-only, away, or too busy: the hash stays, and works
+                continue  # read-only, unavailable, or too busy: the old hash stays valid
 
     async def _replace(self, login: _Login) -> None:
         section = self._section
@@ -92,4 +92,6 @@ class Rehashing:
             update={"$set": {section.prop_password: fresh}},
         )
         place = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
-        await self._store.write_unnoticed(place, write, deadline=Deadline.after_ms(_WRITE_MS))
+        await self._store.writes.write_unnoticed(
+            place, write, deadline=Deadline.after_ms(_WRITE_MS)
+        )

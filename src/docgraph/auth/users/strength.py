@@ -1,4 +1,4 @@
-"""How hard a password is to guess, by zxcvbn: 0 weak, 1 fair, 2 good, 3 strong, 4 very strong."""
+"""Password strength by zxcvbn: 0 weak, 1 fair, 2 good, 3 strong, 4 very strong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUEUE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """The score of a password and how to do better."""
+    """The score of a password and how to improve it."""
 
     score: int
     warning: str = ""
@@ -25,15 +25,15 @@ class Rating:
 
 
 class Strength:
-    """Refuses passwords below a score."""
+    """Rejects passwords below a score."""
 
     def __init__(self, blocking: Blocking, minimum: int) -> None:
-        # One at a time: the library keeps the words of the present call in a global of its own.
+        # One at a time: the library stores the words of the current call in a global variable.
         self._lane = blocking.lane("password-strength", 1, _QUEUE)
         self._minimum = minimum
 
     async def check(self, password: str, *, words: Sequence[str] = (), place: str = "") -> None:
-        """Raise `RequestError` for a weak one; `words` are what an attacker would try first."""
+        """Raise `RequestError` for a weak password; `words` are likely guesses."""
         rating = await run_blocking(self._lane, rate, password, words)
         if rating.score >= self._minimum:
             return
@@ -50,8 +50,8 @@ class Strength:
 
 
 def rate(password: str, words: Sequence[str] = ()) -> Rating:
-    """Rate a password; takes some time, for use in a thread."""
-    from zxcvbn import zxcvbn  # its lists of words are large, and most instances never need them
+    """Rate a password; slow, for use in a thread."""
+    from zxcvbn import zxcvbn  # its word lists are large, and most instances never need them
 
     result = zxcvbn(password[:_LONGEST], user_inputs=[word for word in words if word])
     feedback = result["feedback"]

@@ -1,4 +1,4 @@
-"""What becomes of the rules of `apps apply --open-to` when their apps go, or come anew."""
+"""Rules of `apps apply --open-to` when their apps are deleted or created again."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.acl.opening import is_plain, rule_id_of
-from docgraph.cli.acl.rules import Rules, describe_roles
+from docgraph.cli.acl.rules import RuleCollection, describe_roles
+from docgraph.cli.application import print_served
 from docgraph.cli.terminal import notice
-from docgraph.cli.workbench import tell_served
 from docgraph.exchange import Document
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
 
 __all__ = ["Closing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The rules that open apps; none where no rules of the database are looked at."""
+    """The rules that open apps; none if rules of the database are not used."""
 
-    rules: Rules | None
+    rules: RuleCollection | None
 
     @classmethod
-    def of(cls, prepared: Prepared, app: Docgraph) -> Closing:
-        """Where the configuration says that rules are."""
+    def of(cls, prepared: LoadedConfiguration, app: Docgraph) -> Closing:
+        """Build it from the configured location of rules."""
         settings = prepared.config.get(DbAclAuthorizer)
-        return cls(Rules(app, settings) if settings.enabled else None)
+        return cls(RuleCollection(app, settings) if settings.enabled else None)
 
     async def close(self, gone: Iterable[Document], *, dry_run: bool = False) -> None:
-        """Remove the rules of apps that are gone: another app of that name is not open by them.
+        """Remove the rules of deleted apps, so that they do not open another app of that name.
 
-        What has conditions of its own is somebody's work, and stays.
+        A rule with conditions of its own was edited by a user, and stays.
         """
         if self.rules is None:
             return
@@ -53,10 +53,10 @@ class Closing:
                 removed |= await self.rules.remove(rule["_id"])
                 notice(f"removed the rule {rule['_id']}, which opened it to {roles}")
         if removed:
-            await tell_served("rules", self.rules.versions)
+            await print_served("rules", self.rules.versions)
 
-    async def tell_open(self, new: Iterable[Document]) -> None:
-        """Say which of these new apps a rule from before may open."""
+    async def print_open_rules(self, new: Iterable[Document]) -> None:
+        """Print which of these new apps an existing rule may open."""
         if self.rules is None:
             return
         for definition in new:

@@ -11,16 +11,16 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError
 
 if TYPE_CHECKING:
     from docgraph.access.order_check import Tie
-    from docgraph.access.reading import Flaw, Knowledge
+    from docgraph.access.parse_rule import Flaw, Knowledge
     from docgraph.access.rule import Rule
     from docgraph.access.rulebook import RuleBook
-    from docgraph.cli.acl.rules import Rules
-    from docgraph.graphql.advise.findings import Advice
+    from docgraph.cli.acl.rules import RuleCollection
+    from docgraph.workbench.advise.advice import Advice
 
 __all__ = ["acl"]
 
@@ -44,14 +44,14 @@ def acl() -> None:
 @click.option("--file", type=_FILE, help="Take the rule, or a list of them, from a file instead.")
 @click.option("--replace", is_flag=True, help="Put it in the place of one with the same id.")
 @configured
-def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> None:
+def add(sources: ConfigSources, *, file: Path | None, replace: bool, **parts: Any) -> None:
     """Add a rule: requests for which PREDICATE is true are allowed to its roles.
 
     docgraph acl add notes "path-prefix('/notes')" --role user
     """
     from docgraph.cli.acl.rules import describe_roles, load_rules
-    from docgraph.cli.workbench import tell_served
-    from docgraph.codec.types import ObjectId
+    from docgraph.cli.application import print_served
+    from docgraph.codec.bson_types import ObjectId
 
     if file is None:
         documents = [_build_rule(**parts)]
@@ -61,15 +61,15 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         documents = load_rules(file)
     documents = [{"_id": ObjectId(), **one} for one in documents]
 
-    async def store(rules: Rules) -> None:
+    async def store(rules: RuleCollection) -> None:
         if not replace:
-            await _refuse_existing(rules, documents)
+            await _reject_existing(rules, documents)
         await rules.add(documents, replace=replace)
         for one in documents:
             roles = one.get("roles") or [one["role"]]
             name = make_printable(_name(one))
             notice(f"stored the rule {name} for {describe_roles(roles)}")
-        await tell_served("rules", rules.versions)
+        await print_served("rules", rules.versions)
 
     _run(sources, store)
 
@@ -77,14 +77,14 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
 @acl.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def list_(sources: Sources, as_json: bool) -> None:
+def list_(sources: ConfigSources, as_json: bool) -> None:
     """List the rules, those of the database and those of fileAclAuthorizer."""
-    from docgraph.access.rule import Source
+    from docgraph.access.rule import RuleOrigin
 
-    async def read_all(rules: Rules) -> list[dict[str, Any]]:
+    async def read_all(rules: RuleCollection) -> list[dict[str, Any]]:
         book: RuleBook = rules.app.plugins.values["acl-rules"]
         stored = [_summarise(one, book.knowledge, as_json) for one in await rules.read_all()]
-        written = [one for one in await book.find_all() if one.source is Source.FILE]
+        written = [one for one in await book.find_all() if one.source is RuleOrigin.FILE]
         return [*stored, *(_summarise_file(one, as_json) for one in written)]
 
     rows = _run(sources, read_all)
@@ -95,7 +95,7 @@ def list_(sources: Sources, as_json: bool) -> None:
 @acl.command()
 @click.argument("id")
 @configured
-def show(sources: Sources, id: str) -> None:
+def show(sources: ConfigSources, id: str) -> None:
     """Print a rule of the database as it is stored."""
     click.echo(_render(_run(sources, lambda rules: rules.require(id))))
 
@@ -104,10 +104,10 @@ def show(sources: Sources, id: str) -> None:
 @click.argument("id")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @configured
-def remove(sources: Sources, id: str, yes: bool) -> None:
+def remove(sources: ConfigSources, id: str, yes: bool) -> None:
     """Remove a rule of the database; what only it allowed is refused from then on."""
     from docgraph.cli.acl.rules import describe_roles
-    from docgraph.cli.workbench import tell_served
+    from docgraph.cli.application import print_served
 
     rule = _run(sources, lambda rules: rules.require(id))
     if not yes:
@@ -116,10 +116,10 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
         notice(f"{describe_roles([str(role) for role in roles])}: {predicate}")
         click.confirm(f"Remove the rule {id!r}?", abort=True, err=True)
 
-    async def delete(rules: Rules) -> None:
+    async def delete(rules: RuleCollection) -> None:
         await rules.remove(rule["_id"])
         notice(f"removed the rule {make_printable(id)}")
-        await tell_served("rules", rules.versions)
+        await print_served("rules", rules.versions)
 
     _run(sources, delete)
 
@@ -129,7 +129,7 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
 @click.option("--file", type=_FILE, help="Check the rule, or the list of them, in a file.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def check(sources: Sources, predicate: str | None, file: Path | None, as_json: bool) -> None:
+def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_json: bool) -> None:
     """Check a predicate, the rules of a file, or without either the stored rules.
 
     Only the last needs a database, and also recommends indexes for row filters. Exit code 1 when a
@@ -142,21 +142,22 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
 
-    async def check_stored(rules: Rules) -> list[dict[str, Any]]:
+    async def check_stored(rules: RuleCollection) -> list[dict[str, Any]]:
         from docgraph.cli.acl.indexes import find_missing_indexes
 
         stored = await rules.read_all()
-        rows = [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+        rows = [_render_flaws(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
         book: RuleBook = rules.app.plugins.values["acl-rules"]
         rows = _add_ties(rows, find_ties(await book.find_all()))
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
-        rows = [_judge(predicate, suspect(_imagine(predicate), knowledge))]
+        rows = [_render_flaws(predicate, suspect(_probe_rule(predicate), knowledge))]
     elif file is not None:
         found = load_rules(file)
         rows = [
-            _judge(_name(one, place), suspect(one, knowledge)) for place, one in enumerate(found)
+            _render_flaws(_name(one, place), suspect(one, knowledge))
+            for place, one in enumerate(found)
         ]
         rows = _add_ties(rows, find_ties(compile_rules(found, knowledge)))
     else:
@@ -219,8 +220,8 @@ def _parse_object(text: str) -> Document:
     return value
 
 
-async def _refuse_existing(rules: Rules, documents: list[Document]) -> None:
-    """Before the first of several is stored: all or nothing."""
+async def _reject_existing(rules: RuleCollection, documents: list[Document]) -> None:
+    """Reject ids that exist before the first of several is stored: all or nothing."""
     for one in documents:
         found = await rules.find(str(one["_id"]))
         if found is not None and found["_id"] == one["_id"]:
@@ -230,8 +231,8 @@ async def _refuse_existing(rules: Rules, documents: list[Document]) -> None:
             )
 
 
-def _imagine(predicate: str) -> Document:
-    """A rule with that predicate, and nothing else that could be wrong."""
+def _probe_rule(predicate: str) -> Document:
+    """Return a rule with that predicate, and nothing else that could be wrong."""
     return {"roles": ["somebody"], "predicate": predicate}
 
 
@@ -241,27 +242,27 @@ def _name(document: Document, place: int = 0) -> str:
     return name_id(document["_id"]) if "_id" in document else f"permissions[{place}]"
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
-def _judge(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
-    from docgraph.access.reading import describe_flaw
+def _render_flaws(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
+    from docgraph.access.parse_rule import describe_flaw
 
     errors = [{"what": describe_flaw(flaw), "hint": flaw.hint} for flaw in flaws]
     return {"rule": name, "valid": not flaws, "errors": errors, "warnings": []}
 
 
 def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str, Any]]:
-    """Warn at the rule that wins; one of the configuration has no row of its own."""
-    from docgraph.access.rule import Source
+    """Add a warning to the rule that wins; one of the configuration has no row of its own."""
+    from docgraph.access.rule import RuleOrigin
 
     by_name = {row["rule"]: row for row in rows}
     others: list[dict[str, Any]] = []
     for tie in ties:
-        name = str(tie.rule).removesuffix(f" ({Source.DATABASE})")
+        name = str(tie.rule).removesuffix(f" ({RuleOrigin.DATABASE})")
         row = by_name.get(name)
         if row is None:
-            row = _judge(name, ())
+            row = _render_flaws(name, ())
             others.append(row)
         flaw = tie.describe()
         row["warnings"].append({"what": f"priority {flaw.what}", "hint": flaw.hint})
@@ -269,7 +270,7 @@ def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str,
 
 
 def _add_advice(rows: list[dict[str, Any]], advice: Sequence[Advice]) -> list[dict[str, Any]]:
-    """The rules with what is advised for each of them; anything else is said at once."""
+    """Return the rules with the advice for each; other advice is printed immediately."""
     found = [{**row, "advice": []} for row in rows]
     by_place = {f"the rule {row['rule']} (database): ": row["advice"] for row in found}
     for one in advice:
@@ -347,11 +348,11 @@ def _render(document: Document) -> str:
     return orjson.dumps(to_json(shown, JsonMode.STANDARD), option=orjson.OPT_INDENT_2).decode()
 
 
-def _run(sources: Sources, work: Callable[[Rules], Awaitable[_T]]) -> _T:
-    """Do something with the rules of the configured database."""
-    from docgraph.cli.acl.rules import Rules, require_authorizer
-    from docgraph.cli.workbench import work_on
+def _run(sources: ConfigSources, work: Callable[[RuleCollection], Awaitable[_T]]) -> _T:
+    """Run work with the rules of the configured database."""
+    from docgraph.cli.acl.rules import RuleCollection, require_authorizer
+    from docgraph.cli.application import work_on
 
     prepared = prepare_sources(sources)
     settings = require_authorizer(prepared)
-    return work_on(prepared, lambda app: work(Rules(app, settings)))
+    return work_on(prepared, lambda app: work(RuleCollection(app, settings)))

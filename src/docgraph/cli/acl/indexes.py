@@ -1,4 +1,4 @@
-"""`docgraph acl check`: the indexes that the row filters of stored rules need."""
+"""Indexes for row filters: what the stored rules need (`docgraph acl check`)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 from docgraph.access.row_filters import find_row_filters
-from docgraph.access.rule import Rule, Source
-from docgraph.cli.acl.rules import Rules
+from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.cli.acl.rules import RuleCollection
 from docgraph.cli.terminal import notice
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.graphql.advise.advise import Scope, advise_rows
-from docgraph.graphql.advise.findings import Advice
 from docgraph.rest.sections import Mongo
 from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import split_mount
+from docgraph.workbench.advise.advice import Advice
+from docgraph.workbench.advise.advise import AdviceScope, advise_rows
 
 __all__ = ["find_missing_indexes"]
 
@@ -27,16 +27,18 @@ _LIST_MS: Final = 6_000
 Place = tuple[str, str]
 
 
-async def find_missing_indexes(rules: Rules) -> list[Advice]:
-    """What is to be said about the indexes of collections that stored rules filter."""
+async def find_missing_indexes(rules: RuleCollection) -> list[Advice]:
+    """Return advice on the indexes of collections that stored rules filter."""
     values = rules.app.plugins.values
-    stored = [one for one in await values["acl-rules"].find_all() if one.source is Source.DATABASE]
+    stored = [
+        one for one in await values["acl-rules"].find_all() if one.source is RuleOrigin.DATABASE
+    ]
     filtered = [one for one in stored if one.conditions.has_filters]
     mongo = values["configuration"].get(Mongo.section_name) or Mongo()
     try:
         places = [one async for one in _find_places(rules, filtered, mongo)]
         rows = list(find_row_filters(filtered, dict.fromkeys(places), mongo))
-        scope = Scope(_SAMPLE, _SECONDS, rows=rows, run=asyncio.to_thread)
+        scope = AdviceScope(_SAMPLE, _SECONDS, rows=rows, run=asyncio.to_thread)
         return (await advise_rows(rules.app.store, scope)).advice
     except StoreUnavailable:
         raise
@@ -46,9 +48,9 @@ async def find_missing_indexes(rules: Rules) -> list[Advice]:
 
 
 async def _find_places(
-    rules: Rules, filtered: Iterable[Rule], mongo: Mongo
+    rules: RuleCollection, filtered: Iterable[Rule], mongo: Mongo
 ) -> AsyncIterator[Place]:
-    """The collections that `readFilters` names, and those of the databases that are mounted."""
+    """Yield the collections that `readFilters` names, and those of mounted databases."""
     for rule in filtered:
         for namespace in rule.conditions.read_filters:
             db, _, collection = namespace.partition(".")

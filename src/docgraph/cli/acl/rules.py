@@ -1,6 +1,6 @@
-"""Permission rules for commands: read from arguments and files, checked, stored.
+"""Permission rules for commands: parsed from arguments and files, checked, stored.
 
-What a rule means is decided in one place, `access/reading.py`; commands ask it, as a server does.
+`access/parse_rule.py` decides what a rule means, for commands as for a server.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docgraph.access.database import AUTHORIZER
-from docgraph.access.doubts import doubt_all, find_refused
-from docgraph.access.reading import Flaw, Knowledge, read_rule
-from docgraph.access.rule import UNAUTHENTICATED, Rule, Source
+from docgraph.access.db_rules import AUTHORIZER
+from docgraph.access.parse_rule import Flaw, Knowledge, read_rule
+from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
+from docgraph.access.unknown_operators import find_refused, find_unknown
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content
 from docgraph.cli.terminal import make_printable
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -35,11 +35,11 @@ from docgraph.store.versions import Versions
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
-    from docgraph.server.prepare import Prepared
+    from docgraph.server.prepare import LoadedConfiguration
 
 __all__ = [
     "EVERYBODY",
-    "Rules",
+    "RuleCollection",
     "build_knowledge",
     "compile_rules",
     "describe_roles",
@@ -56,8 +56,8 @@ _MAX_RULES = 100_000
 _WRAPPER = "permissions"
 
 
-def require_authorizer(prepared: Prepared) -> DbAclAuthorizer:
-    """The section of the rules in the database; raises when nobody would look at them."""
+def require_authorizer(prepared: LoadedConfiguration) -> DbAclAuthorizer:
+    """Return the section of the rules in the database; raise if they would not be used."""
     settings = prepared.config.get(DbAclAuthorizer)
     if not settings.enabled:
         raise StartupError(
@@ -66,35 +66,35 @@ def require_authorizer(prepared: Prepared) -> DbAclAuthorizer:
     return settings
 
 
-def build_knowledge(prepared: Prepared) -> Knowledge:
-    """What rules are checked against, without a database."""
+def build_knowledge(prepared: LoadedConfiguration) -> Knowledge:
+    """Return what rules are checked against, without a database."""
     policy = Policy.from_section(prepared.config.get(AggregationSecurity))
     return Knowledge(find_variables(prepared), policy)
 
 
 def find_flaws(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
-    """Everything that is wrong with a rule; nothing where a server would take it."""
-    read = read_rule(document, Source.DATABASE, knowledge)
+    """Return everything that is wrong with a rule; nothing if a server would accept it."""
+    read = read_rule(document, RuleOrigin.DATABASE, knowledge)
     return () if isinstance(read, Rule) else read
 
 
 def suspect(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
-    """The same without a database: an operator that docgraph does not know is a mistake."""
-    read = read_rule(document, Source.DATABASE, knowledge)
-    return doubt_all(read) if isinstance(read, Rule) else read
+    """Return the flaws without a database: an unknown operator counts as a mistake."""
+    read = read_rule(document, RuleOrigin.DATABASE, knowledge)
+    return find_unknown(read) if isinstance(read, Rule) else read
 
 
 def compile_rules(documents: Sequence[Document], knowledge: Knowledge) -> list[Rule]:
-    """Those that can be read, as if they were stored in this order."""
+    """Compile the valid rules, as if they were stored in this order."""
     read = (
-        read_rule(one, Source.DATABASE, knowledge, position=place)
+        read_rule(one, RuleOrigin.DATABASE, knowledge, position=place)
         for place, one in enumerate(documents)
     )
     return [one for one in read if isinstance(one, Rule)]
 
 
 def load_rules(file: Path) -> list[Document]:
-    """The rules of a JSON or YAML file: one, a list, or a list below `permissions`."""
+    """Load the rules of a JSON or YAML file: one, a list, or a list below `permissions`."""
     try:
         content = read_content(file)
     except UnreadableError as error:
@@ -111,18 +111,18 @@ def load_rules(file: Path) -> list[Document]:
 
 
 def quote_text(text: str) -> str:
-    """The text as a value of a predicate."""
+    """Return the text as a value of a predicate."""
     mark = '"' if "'" in text and '"' not in text else "'"
     return mark + text.replace(mark, f"\\{mark}") + mark
 
 
 def describe_roles(roles: Sequence[str]) -> str:
-    """The roles of a rule as people say them."""
+    """Return the roles of a rule in words."""
     shown = [EVERYBODY if role == UNAUTHENTICATED else role for role in roles]
     return make_printable(", ".join(shown))
 
 
-class Rules:
+class RuleCollection:
     """The collection of rules, read and written through the interceptors."""
 
     def __init__(self, app: Docgraph, settings: DbAclAuthorizer) -> None:
@@ -132,16 +132,16 @@ class Rules:
         self._resource = Resource(ResourceType.COLLECTION, *self._place)
 
     async def read_all(self) -> list[Document]:
-        """Every stored rule; those with a higher priority first."""
+        """Return every stored rule; those with a higher priority first."""
         return await self._read(Read(sort=[("priority", -1), ("_id", -1)], limit=_MAX_RULES))
 
     async def find(self, id: str) -> Document | None:
-        """The rule with that id, whether it is a text, a number or an ObjectId."""
+        """Return the rule with that id, whether it is a string, a number or an ObjectId."""
         found = await self._read(Read(filter={"_id": {"$in": _spell_id(id)}}, limit=1))
         return found[0] if found else None
 
     async def require(self, id: str) -> Document:
-        """The same; raises when there is none."""
+        """Return the rule with that id; raise if there is none."""
         found = await self.find(id)
         if found is None:
             raise StartupError(
@@ -160,24 +160,24 @@ class Rules:
             ) from None
 
     async def remove(self, id: Any) -> bool:
-        """Remove the rule with that `_id`; whether it was there."""
+        """Remove the rule with that `_id`; return whether it existed."""
         result = await self._write(Write(WriteKind.DELETE, filter={"_id": id}))
         return bool(result.deleted)
 
     async def find_flaws(self, document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
-        """What is wrong with a rule; the database may know operators that docgraph does not."""
-        read = read_rule(document, Source.DATABASE, knowledge)
+        """Return what is wrong with a rule; the database may accept more operators."""
+        read = read_rule(document, RuleOrigin.DATABASE, knowledge)
         if not isinstance(read, Rule):
             return read
         return await find_refused(read, self.app.store, self._place)
 
     async def _read(self, read: Read) -> list[Document]:
-        return await self.app.store.read(
+        return await self.app.store.reads.read(
             self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
         )
 
     async def _write(self, write: Write) -> Any:
-        result = await self.app.store.write(
+        result = await self.app.store.writes.write(
             self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
         if result.failures:

@@ -1,4 +1,4 @@
-"""`docgraph apps advise`: what could be better about apps and the data behind them."""
+"""`docgraph apps advise`: missing indexes, mismatching data and other advice on apps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from docgraph.cli.terminal import make_printable, notice, progress
 from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
-    from docgraph.config import Sources
-    from docgraph.graphql.advise.findings import NewIndex, Report
+    from docgraph.config import ConfigSources
+    from docgraph.workbench.advise.advice import AdviceReport, NewIndex
 
 __all__ = ["advise"]
 
-_MOST_SAMPLED = 10_000
+_MAX_SAMPLED = 10_000
 
 
 class NoAdvice(StartupError):
-    """The database, or an app that was named, could not be looked at."""
+    """The database, or a named app, could not be inspected."""
 
     exit_code: ClassVar[int] = 2
 
@@ -32,7 +32,7 @@ class NoAdvice(StartupError):
 @click.argument("apps", nargs=-1)
 @click.option(
     "--sample",
-    type=click.IntRange(1, _MOST_SAMPLED),
+    type=click.IntRange(1, _MAX_SAMPLED),
     default=1000,
     show_default=True,
     help="Documents of each collection to look at.",
@@ -42,7 +42,7 @@ class NoAdvice(StartupError):
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def advise(
-    sources: Sources,
+    sources: ConfigSources,
     *,
     apps: tuple[str, ...],
     sample: int,
@@ -58,7 +58,7 @@ def advise(
     """
     if yes and not is_applied:
         raise click.UsageError("--yes goes with --apply")
-    report = _run(sources, lambda bench: _look(bench, apps, sample))
+    report = _run(sources, lambda bench: _run_advice(bench, apps, sample))
     created: list[NewIndex] = []
     if not as_json:
         _print(report)
@@ -71,7 +71,7 @@ def advise(
     sys.exit(1 if _is_left(report, created) else 0)
 
 
-def _run(sources: Sources, work: Any) -> Any:
+def _run(sources: ConfigSources, work: Any) -> Any:
     try:
         return run_on(sources, work)
     except StartupError as error:
@@ -80,17 +80,17 @@ def _run(sources: Sources, work: Any) -> Any:
         raise NoAdvice(error.message, hint=error.hint) from error
 
 
-async def _look(bench: Definitions, names: tuple[str, ...], sample: int) -> Report:
-    from docgraph.cli.apps.advising import look_for_advice
+async def _run_advice(bench: Definitions, names: tuple[str, ...], sample: int) -> AdviceReport:
+    from docgraph.cli.apps.advising import find_advice
 
     if names:
         documents = [await bench.require(name) for name in dict.fromkeys(names)]
     else:
         documents = await bench.read_all()
-    return await look_for_advice(bench, documents, sample=sample, is_all=not names)
+    return await find_advice(bench, documents, sample=sample, is_all=not names)
 
 
-def _print(report: Report) -> None:
+def _print(report: AdviceReport) -> None:
     from docgraph.cli.apps.advising import print_report
 
     if not report.apps and not report.advice:
@@ -99,7 +99,7 @@ def _print(report: Report) -> None:
         print_report(report)
 
 
-def _print_json(report: Report, created: Sequence[NewIndex] | None) -> None:
+def _print_json(report: AdviceReport, created: Sequence[NewIndex] | None) -> None:
     import orjson
 
     content = report.as_dict()
@@ -108,7 +108,7 @@ def _print_json(report: Report, created: Sequence[NewIndex] | None) -> None:
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 
-def _create(sources: Sources, report: Report, *, yes: bool) -> list[NewIndex]:
+def _create(sources: ConfigSources, report: AdviceReport, *, yes: bool) -> list[NewIndex]:
     chosen = []
     for one in report.indexes:
         question = f"create {make_printable(one.command)}?"
@@ -139,8 +139,8 @@ async def _create_all(bench: Definitions, chosen: Sequence[NewIndex]) -> None:
         notice(f"created {shown}")
 
 
-def _is_left(report: Report, created: Sequence[NewIndex]) -> bool:
-    """Whether something serious is left that no created index mends."""
+def _is_left(report: AdviceReport, created: Sequence[NewIndex]) -> bool:
+    """Return whether something serious is left that no created index fixes."""
     mended = {one.command for one in created}
     return any(
         one.is_serious and not set(one.extra.get("createIndex", [""])) <= mended

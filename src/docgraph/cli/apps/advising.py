@@ -1,4 +1,4 @@
-"""Advice for commands: the apps compiled, the database looked at, what is found shown."""
+"""Advice for commands: compile the apps, inspect the database, print the findings."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from docgraph.exchange import DocgraphError, Document, StartupError
 if TYPE_CHECKING:
     from docgraph.cli.apps.definitions import Checked
     from docgraph.cli.apps.stored import Definitions
-    from docgraph.graphql.advise.findings import Advice, NewIndex, Report
-    from docgraph.graphql.apps.app import App
+    from docgraph.graphql.apps.compiled_app import App
     from docgraph.store.guard.row_indexes import RowFilter
+    from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex
 
-__all__ = ["advise_checked", "describe_amount", "look_for_advice", "print_report", "tell_advice"]
+__all__ = ["advise_checked", "describe_amount", "find_advice", "print_advice", "print_report"]
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
 _QUICK_SAMPLE = 100
 _QUICK_SECONDS = 5.0
-_MOST_PLACES = 5
+_MAX_PLACES = 5
 
 
-async def look_for_advice(
+async def find_advice(
     bench: Definitions,
     documents: Iterable[Document],
     *,
     sample: int = 1000,
     seconds: float = 45.0,
     is_all: bool = False,
-) -> Report:
-    """What could be better about these definitions; those that cannot work are errors."""
-    from docgraph.graphql.advise.advise import Scope, advise
+) -> AdviceReport:
+    """Return advice on these definitions; invalid ones are errors."""
+    from docgraph.workbench.advise.advise import AdviceScope, advise
 
     apps, broken = await asyncio.to_thread(_compile, bench, list(documents))
     shown = _Progress()
-    scope = Scope(
+    scope = AdviceScope(
         sample,
         seconds,
         is_all=is_all and not broken,
         is_open=lambda app: _is_open(bench, app),
-        tell=shown.tell,
-        run=asyncio.to_thread,  # the driver has its own work to do meanwhile
+        tell=shown.show,
+        run=asyncio.to_thread,  # the driver has work to do meanwhile
         rows=await _find_rows(bench, apps),
     )
     try:
@@ -58,10 +58,10 @@ async def look_for_advice(
 
 
 async def _find_rows(bench: Definitions, apps: Iterable[App]) -> list[RowFilter]:
-    """The row filters of rules on the collections of the apps."""
+    """Return the row filters of rules on the collections of the apps."""
     from docgraph.access.row_filters import find_row_filters
-    from docgraph.graphql.advise.advise import find_places
     from docgraph.rest.sections import Mongo
+    from docgraph.workbench.advise.advise import find_places
 
     plugins = bench.app.plugins
     places = {place for app in apps for place in find_places(app)}
@@ -72,10 +72,10 @@ async def _find_rows(bench: Definitions, apps: Iterable[App]) -> list[RowFilter]
 
 
 def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[App], list[Advice]]:
-    from docgraph.graphql.advise.findings import note_broken
-    from docgraph.graphql.apps.app import build_app
     from docgraph.graphql.apps.apps import known_variables
+    from docgraph.graphql.apps.compiled_app import build_app
     from docgraph.graphql.definition.definition import decode_definition
+    from docgraph.workbench.advise.advice import record_broken
 
     variables = known_variables(bench.app.plugins.values["registry"])
     apps, broken = [], []
@@ -88,23 +88,23 @@ def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[Ap
                 )
             )
         except DocgraphError as error:
-            broken.append(note_broken(str(definition.id), error))
+            broken.append(record_broken(str(definition.id), error))
     return apps, broken
 
 
 async def _is_open(bench: Definitions, app: App) -> bool | None:
-    """Whether unknown callers may ask the app; None where nobody says."""
-    from docgraph.access.explain import Question
+    """Return whether anonymous callers may query the app; None if unknown."""
+    from docgraph.access.explain_decision import ExplainedRequest
 
     plugins = bench.app.plugins
     try:
         explainer, graphql = plugins.find("accessExplain").explainer, plugins.find("graphql")
-    except StartupError:  # it is switched off
+    except StartupError:  # it is disabled
         return None
     path = graphql.find_path(app.definition.uri)
     if path is None:
         return None
-    explanation = await explainer.explain(Question("POST", path))
+    explanation = await explainer.explain(ExplainedRequest("POST", path))
     return bool(explanation.is_allowed)
 
 
@@ -114,7 +114,7 @@ class _Progress:
     def __init__(self) -> None:
         self._is_shown = False
 
-    def tell(self, number: int, total: int, name: str) -> None:
+    def show(self, number: int, total: int, name: str) -> None:
         if sys.stderr.isatty():
             self._is_shown = True
             line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
@@ -125,12 +125,12 @@ class _Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def print_report(report: Report, told: Collection[str] = ()) -> None:
-    """Every finding with its place and what to do; then the indexes, and how many there are.
+def print_report(report: AdviceReport, told: Collection[str] = ()) -> None:
+    """Print every finding with its location and what to do; then the indexes, and the totals.
 
-    Kinds of findings that somebody else has `told` are left out.
+    Kinds of findings that were already `told` elsewhere are left out.
     """
-    from docgraph.graphql.advise.findings import order_advice
+    from docgraph.workbench.advise.advice import order_advice
 
     for one in order_advice([one for one in report.advice if one.kind not in told]):
         place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
@@ -149,15 +149,15 @@ def print_report(report: Report, told: Collection[str] = ()) -> None:
 
 def _print_index(index: NewIndex) -> None:
     click.echo(f"  {make_printable(index.command)}")
-    shown = ", ".join(index.serves[:_MOST_PLACES])
-    rest = len(index.serves) - _MOST_PLACES
+    shown = ", ".join(index.serves[:_MAX_PLACES])
+    rest = len(index.serves) - _MAX_PLACES
     click.echo(f"    for {make_printable(shown)}{f' and {rest} more' if rest > 0 else ''}")
     for name in index.replaces:
         click.echo(f"    the index {make_printable(name)} is not needed beside it")
 
 
 def describe_amount(advice: Sequence[Advice]) -> str:
-    """How many findings there are of each kind; empty for none."""
+    """Return how many findings there are of each kind; empty for none."""
     counts = [
         _count(sum(1 for one in advice if one.weight == weight), weight) for weight in _COLOURS
     ]
@@ -168,17 +168,19 @@ def _count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-async def advise_checked(bench: Definitions, checked: Sequence[Checked], is_all: bool) -> Report:
-    """Advice on those definitions that can work."""
+async def advise_checked(
+    bench: Definitions, checked: Sequence[Checked], is_all: bool
+) -> AdviceReport:
+    """Return advice on the valid definitions."""
     sound = [one.document for one in checked if not one.errors]
-    return await look_for_advice(bench, sound, is_all=is_all and len(sound) == len(checked))
+    return await find_advice(bench, sound, is_all=is_all and len(sound) == len(checked))
 
 
-async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None:
-    """One line, when a quick look finds something to advise; never a reason to fail."""
+async def print_advice(bench: Definitions, documents: Sequence[Document]) -> None:
+    """Print one line if a quick check finds advice; never a reason to fail."""
     try:
         async with asyncio.timeout(2 * _QUICK_SECONDS):
-            report = await look_for_advice(
+            report = await find_advice(
                 bench, documents, sample=_QUICK_SAMPLE, seconds=_QUICK_SECONDS
             )
     except DocgraphError as error:
@@ -187,7 +189,7 @@ async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None
     except TimeoutError:
         notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
         return
-    told = ("missing-collection", "not-looked-at")  # by the checks around it
+    told = ("missing-collection", "not-looked-at")  # already reported by the checks
     serious = [one for one in report.advice if one.is_serious and one.kind not in told]
     if serious:
         names = " ".join(dict.fromkeys(one.app for one in serious if one.app))

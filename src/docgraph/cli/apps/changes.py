@@ -1,4 +1,4 @@
-"""Definitions on disk against those that are stored: what applying them would change."""
+"""Definitions on disk compared with stored ones: what applying them would change."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from docgraph.cli.terminal import Colour, paint, print_table
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.changes import Change, Kind, find_change
-from docgraph.graphql.definition.compare import Effect, Severity
+from docgraph.graphql.definition.breaking_changes import Effect, Severity
 from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.definition_diff import Change, ChangeKind, find_change
 
 __all__ = [
     "Change",
-    "Kind",
+    "ChangeKind",
     "claims_of",
     "find_changes",
     "find_collisions",
-    "note_deletion",
     "print_changes",
+    "record_deletion",
 ]
 
 _DIFFERENT: dict[str, Colour] = {"+": "green", "-": "red"}
-_MARKS = {Kind.NEW: "+", Kind.CHANGED: "~", Kind.SAME: "=", Kind.GONE: "-"}
+_MARKS = {ChangeKind.NEW: "+", ChangeKind.CHANGED: "~", ChangeKind.SAME: "=", ChangeKind.GONE: "-"}
 
 
 def find_changes(
     stored: Sequence[Document], wanted: Sequence[Document], *, json_mode: str, prune: bool
 ) -> list[Change]:
-    """A change for each app, by id; those that are only stored are gone when `prune` is set."""
+    """Return a change for each app, by id; with `prune`, those only stored are removed."""
     before = {_key(one): one for one in stored}
     after = {_key(one): one for one in wanted}
     changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
     for key, one in before.items():
         if key not in after:
-            changes.append(note_deletion(one, is_wanted=prune))
+            changes.append(record_deletion(one, is_wanted=prune))
     return sorted(changes, key=lambda change: change.app)
 
 
-def note_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
-    """The change of an app that is not there afterwards; unless `is_wanted`, nothing happens."""
+def record_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
+    """Return the change of a deleted app; unless `is_wanted`, nothing happens."""
     deleted = Effect(Severity.BREAKING, "The app is deleted.")
     effects = (deleted,) if is_wanted else ()
-    return Change(str(stored["_id"]), Kind.GONE, stored, {}, effects)
+    return Change(str(stored["_id"]), ChangeKind.GONE, stored, {}, effects)
 
 
 def _key(document: Document) -> bytes:
@@ -53,7 +53,7 @@ def _key(document: Document) -> bytes:
 
 
 def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple[str, str]]:
-    """Apps that could not be stored, each with the app that is served at its address."""
+    """Yield apps that could not be stored, each with the app that already has its URI."""
     holders: dict[str, list[str]] = {}
     for change in changes:
         if change.before and not (prune and not change.after):
@@ -67,12 +67,12 @@ def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple
 
 
 def claims_of(document: Document) -> set[str]:
-    """The addresses that an app has for itself."""
+    """Return the URIs that an app claims."""
     return set(find_claims(document["_id"], decode_definition(document).uri))
 
 
 def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:
-    """Every change with what it means to clients, and the lines that differ."""
+    """Print every change with its effects on clients, and the lines that differ."""
     if as_json:
         print_table([change.as_dict() for change in changes], as_json=True)
         return
@@ -82,12 +82,12 @@ def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:
             mark = effect.severity.upper() if effect.severity is Severity.BREAKING else None
             colour: Colour = "yellow" if mark is None else "red"
             click.echo(f"    {paint(mark or effect.severity, colour)}: {effect.what}")
-        if change.kind is Kind.CHANGED:
+        if change.kind is ChangeKind.CHANGED:
             click.echo("".join(f"    {_paint_line(line)}\n" for line in change.diff()), nl=False)
 
 
 def _describe(change: Change) -> str:
-    if change.kind is Kind.GONE:
+    if change.kind is ChangeKind.GONE:
         return "to be deleted" if change.effects else "stored only (--prune deletes it)"
     return change.kind.value
 

@@ -17,13 +17,13 @@ from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
 if TYPE_CHECKING:
     from docgraph.cli.apps.changes import Change
     from docgraph.cli.apps.definitions import Checked
-    from docgraph.graphql.advise.findings import Report as Advised
+    from docgraph.workbench.advise.advice import AdviceReport as Advised
 
 __all__ = ["apps"]
 
@@ -48,7 +48,7 @@ apps.add_command(rollback)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def check(
-    sources: Sources, paths: tuple[Path, ...], database: bool, live: bool, as_json: bool
+    sources: ConfigSources, paths: tuple[Path, ...], database: bool, live: bool, as_json: bool
 ) -> None:
     """Check the definitions in files and directories; without PATHS, the stored ones.
 
@@ -62,24 +62,24 @@ def check(
         check_paths,
         check_stored,
         report,
-        settle_all,
-        settle_alone,
+        resolve_all_questions,
+        resolve_offline,
     )
 
     prepared = prepare_sources(sources)
 
-    async def ask(bench: Definitions) -> tuple[list[Checked], Advised | None]:
+    async def check_definitions(bench: Definitions) -> tuple[list[Checked], Advised | None]:
         if paths:
             found = check_paths(prepared, paths)
         else:
             found = check_stored(prepared, await bench.read_all())
-        settled = await settle_all(found, bench.app.store, bench.settings)
+        settled = await resolve_all_questions(found, bench.app.store, bench.settings)
         return settled, await advise_checked(bench, settled, not paths) if live else None
 
     if database or live or not paths:
-        checked, advised = run_on(sources, ask)
+        checked, advised = run_on(sources, check_definitions)
     else:
-        checked, advised = settle_alone(check_paths(prepared, paths)), None
+        checked, advised = resolve_offline(check_paths(prepared, paths)), None
     report(checked, as_json=as_json, advised=advised)
     if not checked and not as_json:
         notice("no apps are stored")
@@ -102,7 +102,11 @@ def check(
 )
 @configured
 def apply(
-    sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool, open_to: tuple[str, ...]
+    sources: ConfigSources,
+    paths: tuple[Path, ...],
+    dry_run: bool,
+    prune: bool,
+    open_to: tuple[str, ...],
 ) -> None:
     """Store the definitions of files and directories; none of them if one cannot work.
 
@@ -111,26 +115,21 @@ def apply(
     """
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
-    from docgraph.cli.apps.advising import tell_advice
-    from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
-    from docgraph.cli.apps.rights import tell_missing_rights
-
-    def refuse_errors(found: list[Checked]) -> None:
-        report(found, as_json=False)
-        if any(one.errors for one in found):
-            raise StartupError("nothing was stored", hint="mend the definitions named above")
+    from docgraph.cli.apps.advising import print_advice
+    from docgraph.cli.apps.definitions import check_paths, resolve_all_questions, resolve_offline
+    from docgraph.cli.apps.rights import print_missing_rights
 
     prepared = prepare_sources(sources)
     opening = Opening(prepared, open_to)
     checked = check_paths(prepared, paths)
     if any(one.errors for one in checked):
-        refuse_errors(settle_alone(checked))
+        _reject_errors(resolve_offline(checked))
 
     async def store_all(bench: Definitions) -> None:
-        refuse_errors(await settle_all(checked, bench.app.store, bench.settings))
+        _reject_errors(await resolve_all_questions(checked, bench.app.store, bench.settings))
         documents = tuple(without_etag(one.document) for one in checked)
         changes = await bench.compare(documents, prune=prune)
-        _refuse_collisions(changes, prune=prune)
+        _reject_collisions(changes, prune=prune)
         await opening.prepare(bench.app, documents)
         closing = Closing.of(prepared, bench.app)
         gone = [one.before for one in changes if prune and not one.after]
@@ -143,10 +142,10 @@ def apply(
         await closing.close(gone)
         await opening.store()
         if not open_to:
-            await closing.tell_open(one.after for one in changes if not one.before)
-        await tell_missing_rights(bench.app.store, documents)
-        await bench.tell_served()
-        await tell_advice(bench, documents)
+            await closing.print_open_rules(one.after for one in changes if not one.before)
+        await print_missing_rights(bench.app.store, documents)
+        await bench.print_served()
+        await print_advice(bench, documents)
 
     run_on(sources, store_all)
 
@@ -160,7 +159,7 @@ def apply(
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def diff(  # noqa: PLR0913 - the options
-    sources: Sources,
+    sources: ConfigSources,
     *,
     paths: tuple[str, ...],
     former: int | None,
@@ -207,7 +206,7 @@ def _read_definitions(paths: Sequence[str]) -> list[Document]:
 @apps.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def list_(sources: Sources, as_json: bool) -> None:
+def list_(sources: ConfigSources, as_json: bool) -> None:
     """List the stored apps: id, uri, enabled or not, valid or not."""
 
     async def read_all(bench: Definitions) -> list[dict[str, Any]]:
@@ -225,7 +224,7 @@ def list_(sources: Sources, as_json: bool) -> None:
     help="Write schema.graphql, mappings.yml and app.yml into DIR instead.",
 )
 @configured
-def show(sources: Sources, app: str, files: Path | None) -> None:
+def show(sources: ConfigSources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
     from docgraph.cli.apps.export import write_definition
     from docgraph.codec import JsonMode, to_json
@@ -244,7 +243,7 @@ def show(sources: Sources, app: str, files: Path | None) -> None:
 @click.argument("part", type=click.Choice(["definition", "mappings", "app"]), default="definition")
 def schema(part: Any) -> None:
     """Print the JSON Schema of definitions, for editors; or that of a part in its own file."""
-    from docgraph.graphql.definition.json_schema import build_json_schema
+    from docgraph.graphql.definition.definition_schema import build_json_schema
 
     text = orjson.dumps(build_json_schema(part), option=orjson.OPT_INDENT_2)
     click.echo(text.decode())
@@ -253,7 +252,7 @@ def schema(part: Any) -> None:
 @apps.command()
 @click.argument("app")
 @configured
-def delete(sources: Sources, app: str) -> None:
+def delete(sources: ConfigSources, app: str) -> None:
     """Delete a stored app, with the rule of `apps apply --open-to`; it answers 404 from then on."""
     from docgraph.cli.acl.closing import Closing
 
@@ -264,7 +263,7 @@ def delete(sources: Sources, app: str) -> None:
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
         notice(f"deleted {app!r}")
         await Closing.of(prepared, bench.app).close([document])
-        await bench.tell_served()
+        await bench.print_served()
         if bench.settings.history_versions:
             name = make_printable(shlex.quote(str(document["_id"])))
             notice(f"to have it back: `docgraph apps history {name}`, and `apps rollback`")
@@ -272,7 +271,15 @@ def delete(sources: Sources, app: str) -> None:
     run_on(sources, remove)
 
 
-def _refuse_collisions(changes: Sequence[Change], *, prune: bool) -> None:
+def _reject_errors(found: list[Checked]) -> None:
+    from docgraph.cli.apps.definitions import report
+
+    report(found, as_json=False)
+    if any(one.errors for one in found):
+        raise StartupError("nothing was stored", hint="mend the definitions named above")
+
+
+def _reject_collisions(changes: Sequence[Change], *, prune: bool) -> None:
     from docgraph.cli.apps.changes import find_collisions
 
     for app, other in find_collisions(changes, prune=prune):
@@ -283,7 +290,7 @@ def _refuse_collisions(changes: Sequence[Change], *, prune: bool) -> None:
 
 
 def _announce(changes: Sequence[Change], *, prune: bool) -> None:
-    """What a dry run has found."""
+    """Print the result of a dry run."""
     for change in changes:
         count = change.breaking
         breaking = f", {count} breaking change{'s' if count > 1 else ''}" if count else ""

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from docgraph.cli.apps.sources import SCHEMA_FILE, Found, find_definitions
+from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
-from docgraph.graphql.advise.findings import Report as Advised
-from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.apps.database_checks import resolve_report
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store import Policy, Store
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
+from docgraph.workbench.advise.advice import AdviceReport as Advised
 
 __all__ = [
     "Checked",
@@ -31,8 +31,8 @@ __all__ = [
     "inspect_document",
     "read_paths",
     "report",
-    "settle_all",
-    "settle_alone",
+    "resolve_all_questions",
+    "resolve_offline",
 ]
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
@@ -40,7 +40,7 @@ _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A definition, where it is from, and what is to be said about it."""
+    """A definition, its source, and its findings."""
 
     name: str
     document: Document = field(default_factory=dict)
@@ -49,30 +49,30 @@ class Checked:
 
     @property
     def errors(self) -> Sequence[Finding]:
-        """What keeps it from working."""
+        """The findings that make it invalid."""
         return self.report.errors
 
     @property
     def warnings(self) -> Sequence[Finding]:
-        """What might be wrong."""
+        """The findings that might be wrong."""
         return self.report.warnings
 
 
-def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
-    """Check the definitions of files and directories; two that claim one uri collide.
+def check_paths(prepared: LoadedConfiguration, paths: Sequence[Path]) -> list[Checked]:
+    """Check the definitions of files and directories; two that claim one URI collide.
 
-    What only a database knows is left open: see `settle_all` and `settle_alone`.
+    Questions for a database stay open: see `resolve_all_questions` and `resolve_offline`.
     """
     return check_found(prepared, read_paths(paths))
 
 
-def check_found(prepared: Prepared, found: Sequence[Found]) -> list[Checked]:
-    """The same for definitions that were read already."""
+def check_found(prepared: LoadedConfiguration, found: Sequence[FoundDefinition]) -> list[Checked]:
+    """Check definitions that were already read."""
     return list(_find_collisions([_check(prepared, one) for one in found]))
 
 
-def read_paths(paths: Sequence[Path]) -> list[Found]:
-    """The definitions of files and directories; what in a directory is none is named."""
+def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
+    """Read the definitions of files and directories; print what in a directory is none."""
     sources = find_definitions(paths)
     for path, reason in sources.skipped:
         notice(f"{path}: skipped: {reason}")
@@ -84,7 +84,7 @@ def read_paths(paths: Sequence[Path]) -> list[Found]:
     return sources.definitions
 
 
-def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Checked]:
+def check_stored(prepared: LoadedConfiguration, documents: Sequence[Document]) -> list[Checked]:
     """Check definitions as they are stored."""
     return [
         Checked(str(one.get("_id")), one, inspect_document(prepared, one), "app")
@@ -92,33 +92,37 @@ def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Chec
     ]
 
 
-async def settle_all(checked: Sequence[Checked], store: Store, settings: Graphql) -> list[Checked]:
-    """The same with what the database says."""
-    return [replace(one, report=await settle(one.report, store, settings)) for one in checked]
+async def resolve_all_questions(
+    checked: Sequence[Checked], store: Store, settings: Graphql
+) -> list[Checked]:
+    """Return the checks with the answers of the database."""
+    return [
+        replace(one, report=await resolve_report(one.report, store, settings)) for one in checked
+    ]
 
 
-def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
-    """The same without a database."""
-    return [replace(one, report=one.report.settle_alone()) for one in checked]
+def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
+    """Return the checks without a database."""
+    return [replace(one, report=one.report.resolve_offline()) for one in checked]
 
 
-def _check(prepared: Prepared, found: Found) -> Checked:
+def _check(prepared: LoadedConfiguration, found: FoundDefinition) -> Checked:
     if found.flaw is not None:
         return Checked(found.name, report=Report((found.flaw,)))
     report = require_id(inspect_document(prepared, found.document), found.document)
     return Checked(found.name, found.document, report)
 
 
-def find_variables(prepared: Prepared) -> frozenset[str]:
-    """The predefined variables and those of plugins, without their @."""
+def find_variables(prepared: LoadedConfiguration) -> frozenset[str]:
+    """Return the names of predefined variables and those of plugins, without their @."""
     plugins: list[Any] = [
         one.plugin for one in prepared.found if one.plugin.kind is Kind.VARIABLE_RESOLVER
     ]
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
 
-def inspect_document(prepared: Prepared, document: Document) -> Report:
-    """What is wrong with a definition under this configuration, as far as no database is asked."""
+def inspect_document(prepared: LoadedConfiguration, document: Document) -> Report:
+    """Return what is wrong with a definition under this configuration, without a database."""
     return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),
@@ -144,7 +148,7 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
 
 
 def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None = None) -> None:
-    """Every finding with its place and the way out; in JSON also what was advised."""
+    """Print every finding with its location and what to do; in JSON also the advice."""
     if as_json:
         print_table([_as_row(one, advised) for one in checked], as_json=True)
         return

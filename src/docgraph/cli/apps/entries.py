@@ -1,7 +1,7 @@
-"""Entries added to a file of YAML that people wrote: their lines stay, comments and all.
+"""Adding entries to a YAML file that a user wrote: existing lines and comments stay.
 
-What is written is read again and compared: a file to which nothing can be added in this way is
-left alone, with a clear message.
+The result is parsed again and compared. A file to which nothing can be added in this way is left
+unchanged, with a clear message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from docgraph.codec import JsonMode, to_json
-from docgraph.config.node import Node, Origin, to_plain
+from docgraph.config.config_node import ConfigNode, Origin, to_plain
 from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
@@ -25,7 +25,7 @@ _INDENT: Final = 2
 
 
 def add_entries(text: str, entries: Entries, file: Path) -> str:
-    """The text with entries added below its keys of the first level; new keys come last."""
+    """Return the text with entries added below its top-level keys; new keys come last."""
     if not entries:
         return text
     plain: dict[str, Any] = {
@@ -48,7 +48,7 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
     return added
 
 
-def _read(text: str, file: Path) -> Node | None:
+def _read(text: str, file: Path) -> ConfigNode | None:
     parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
     return None if parsed.problems else parsed.node
 
@@ -60,11 +60,11 @@ def _merge(there: dict[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _add_lines(text: str, there: Node, added: Mapping[str, Any]) -> str:
+def _add_lines(text: str, there: ConfigNode, added: Mapping[str, Any]) -> str:
     lines = text.splitlines()
     keys = there.value if isinstance(there.value, Mapping) else {}
     starts = {key: node.place.line - 1 for key, node in keys.items()}
-    for key in sorted(starts, key=lambda one: -starts[one]):  # from below, so that places stay
+    for key in sorted(starts, key=lambda one: -starts[one]):  # bottom up: positions stay valid
         if key in added:
             end = _find_end(lines, starts[key], starts.values())
             _extend(lines, starts[key], end, key, keys[key], added[key])
@@ -74,7 +74,7 @@ def _add_lines(text: str, there: Node, added: Mapping[str, Any]) -> str:
 
 
 def _find_end(lines: list[str], start: int, starts: Any) -> int:
-    """Where the entry that begins at `start` ends: before what belongs to the next one."""
+    """Return where the entry that begins at `start` ends: before what belongs to the next one."""
     end = min((other for other in starts if other > start), default=len(lines))
     while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
         end -= 1
@@ -82,7 +82,7 @@ def _find_end(lines: list[str], start: int, starts: Any) -> int:
 
 
 def _extend(
-    lines: list[str], start: int, end: int, key: str, node: Node, added: Mapping[str, Any]
+    lines: list[str], start: int, end: int, key: str, node: ConfigNode, added: Mapping[str, Any]
 ) -> None:
     children = node.value if isinstance(node.value, Mapping) else {}
     columns = {child.place.column for child in children.values()}

@@ -1,4 +1,4 @@
-"""A stored definition as files: the schema as a schema, mappings and descriptor as YAML or JSON."""
+"""Export of a definition as files: the schema as SDL, mappings and descriptor as YAML or JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["is_holdable", "write_definition"]
 
 
 def is_holdable(document: Document) -> bool:
-    """Whether it has the parts that stand in files of their own."""
+    """Return whether it has the parts that have files of their own."""
     schema, mappings = document.get("schema"), document.get(MAPPINGS)
     return isinstance(schema, str) and isinstance(mappings, dict)
 
 
 def write_definition(document: Document, directory: Path) -> list[Path]:
-    """Write the parts of a definition into a directory; files that are there keep their format."""
+    """Write the parts of a definition into a directory; existing files keep their format."""
     if not is_holdable(document):
         raise StartupError(
             f"the stored definition {document.get('_id')!s} is not one that files can hold",

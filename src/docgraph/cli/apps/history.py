@@ -1,4 +1,4 @@
-"""`docgraph apps history`, `rollback` and what `diff --from` compares: versions of definitions."""
+"""App history: `docgraph apps history`, `rollback` and `diff --from`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["compare_versions", "history", "rollback"]
 @click.argument("app")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def history(sources: Sources, app: str, as_json: bool) -> None:
+def history(sources: ConfigSources, app: str, as_json: bool) -> None:
     """List the versions of an app: when, by whom, and what has changed.
 
     Also of one that was deleted. `docgraph apps diff APP --from N` shows the lines.
@@ -47,7 +47,7 @@ def history(sources: Sources, app: str, as_json: bool) -> None:
 @click.argument("app")
 @click.argument("version", type=click.IntRange(1))
 @configured
-def rollback(sources: Sources, app: str, version: int) -> None:
+def rollback(sources: ConfigSources, app: str, version: int) -> None:
     """Store an app as it was in a VERSION, which `docgraph apps history` lists.
 
     It becomes the latest version; a deleted app comes back. It is checked as any definition.
@@ -69,7 +69,7 @@ def rollback(sources: Sources, app: str, version: int) -> None:
         await ensure_index(bench.app.store, bench.settings)
         await bench.write(Write(WriteKind.REPLACE, (definition,), upsert=True))
         notice(f"stored {one.app!s} as it was in version {version}")
-        await bench.tell_served()
+        await bench.print_served()
 
     run_on(sources, restore)
 
@@ -77,7 +77,7 @@ def rollback(sources: Sources, app: str, version: int) -> None:
 async def compare_versions(
     bench: Definitions, app: str, former: int, latter: int | None
 ) -> list[Change]:
-    """What has changed from a version to another one, or to what is stored."""
+    """Return what has changed from a version to another one, or to what is stored."""
     versions = await _read_versions(bench, app)
     one = _choose(versions, app, former)
     before = _read_definition(one)
@@ -97,23 +97,23 @@ def _compare(
     after: Document,
     labels: tuple[str, str] = ("", ""),
 ) -> Change:
-    from docgraph.cli.apps.changes import note_deletion
-    from docgraph.graphql.definition.changes import Change, Kind, find_change
+    from docgraph.cli.apps.changes import record_deletion
+    from docgraph.graphql.definition.definition_diff import Change, ChangeKind, find_change
 
     if after:
         return find_change(before, after, bench.settings.json_mode, labels)
     if before:
-        return note_deletion(before)
-    return Change(str(version.app), Kind.SAME, before, after)
+        return record_deletion(before)
+    return Change(str(version.app), ChangeKind.SAME, before, after)
 
 
 async def _read_versions(bench: Definitions, app: str) -> list[Version]:
-    """The versions of the app with this `_id` or uri; of a deleted one, with this `_id`."""
+    """Return the versions of the app with this `_id` or URI; of a deleted one, with this `_id`."""
     from docgraph.graphql.apps.history import History, find_heads
     from docgraph.graphql.apps.stored_definitions import build_key
 
     kept = History(bench.app.store, bench.settings)
-    stored = await bench.look_for(app)
+    stored = await bench.find_served(app)
     if stored is not None:
         return await kept.list_of(build_key(stored["_id"]))
     heads = find_heads(await kept.list_all())
@@ -137,7 +137,7 @@ def _choose(versions: Sequence[Version], app: str, number: int) -> Version:
 
 
 def _read_definition(version: Version) -> Document:
-    """The definition of a version; nothing for a deletion."""
+    """Return the definition of a version; empty for a deletion."""
     return {} if version.is_deletion else _require_text(version)
 
 
@@ -152,7 +152,7 @@ def _require_text(version: Version) -> Document:
 
 
 def _describe(bench: Definitions, before: Version | None, version: Version) -> dict[str, Any]:
-    """A version, and what has changed since the one before it, where that is kept."""
+    """Return a version, and what has changed since the previous one, if that is stored."""
     row: dict[str, Any] = {
         "version": version.number,
         "at": version.at.isoformat(timespec="seconds").removesuffix("+00:00") + "Z",

@@ -1,6 +1,6 @@
-"""`docgraph apps infer`: a definition out of data, shown or written as files.
+"""`docgraph apps infer`: infer a definition from data, print it or write it as files.
 
-Files that are there are added to; nothing in them is changed or removed.
+Existing files are only added to; nothing in them is changed or removed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice
 
 if TYPE_CHECKING:
-    from docgraph.config import Sources
-    from docgraph.graphql.infer.existing import Existing
-    from docgraph.graphql.infer.infer import Inferred
+    from docgraph.config import ConfigSources
     from docgraph.server.app import Docgraph
-    from docgraph.server.prepare import Prepared
+    from docgraph.server.prepare import LoadedConfiguration
+    from docgraph.workbench.infer.existing import Existing
+    from docgraph.workbench.infer.infer import Inferred
 
 __all__ = ["infer"]
 
-_MOST_SAMPLED = 10_000
+_MAX_SAMPLED = 10_000
 
 
 @click.command()
@@ -39,7 +39,7 @@ _MOST_SAMPLED = 10_000
 @click.option("--name", help="The name of the app; that of DIR or of the database without it.")
 @click.option(
     "--sample",
-    type=click.IntRange(1, _MOST_SAMPLED),
+    type=click.IntRange(1, _MAX_SAMPLED),
     default=1000,
     show_default=True,
     help="Documents of each collection to look at.",
@@ -47,7 +47,7 @@ _MOST_SAMPLED = 10_000
 @click.option("--json", "as_json", is_flag=True, help="Print the definition and notes as JSON.")
 @configured
 def infer(  # noqa: PLR0913 - the options
-    sources: Sources,
+    sources: ConfigSources,
     *,
     collections: tuple[str, ...],
     db: str | None,
@@ -80,28 +80,28 @@ def infer(  # noqa: PLR0913 - the options
 
 @dataclass(slots=True)
 class _Wanted:
-    """What is to be looked at."""
+    """The options of the command."""
 
-    prepared: Prepared
+    prepared: LoadedConfiguration
     db: str
     collections: tuple[str, ...] | None
     sample: int
     _shown: bool = field(default=False)
 
     def run(self, existing: Existing | None) -> Inferred:
-        """Look at the database."""
-        from docgraph.cli.workbench import work_on
+        """Inspect the database."""
+        from docgraph.cli.application import work_on
 
         return work_on(self.prepared, lambda bench: self._infer(bench, existing))
 
     async def _infer(self, bench: Docgraph, existing: Existing | None) -> Inferred:
         from docgraph.access.sections import DbAclAuthorizer
         from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-        from docgraph.graphql.infer.build import KnownNames
-        from docgraph.graphql.infer.infer import infer
-        from docgraph.graphql.infer.survey import Scope
         from docgraph.graphql.sections import Graphql
-        from docgraph.tools.inferring import find_own
+        from docgraph.workbench.infer.build import KnownNames
+        from docgraph.workbench.infer.infer import infer
+        from docgraph.workbench.infer.survey import SurveyScope
+        from docgraph.workbench.inferring import find_own
 
         config = self.prepared.config
         names = KnownNames()
@@ -109,15 +109,17 @@ class _Wanted:
             names = KnownNames(existing.name_collections(self.db), existing.name_nested())
         users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
         own = find_own(config.get(Graphql), users, rules, self.db)
-        scope = Scope(self.db, self.collections, self.sample, own=own, tell=self._tell)
+        scope = SurveyScope(
+            self.db, self.collections, self.sample, own=own, tell=self._show_progress
+        )
         try:
             return await infer(bench.store, scope, names)
         finally:
             if self._shown:
                 click.echo("\r\x1b[K", nl=False, err=True)
 
-    def _tell(self, number: int, total: int, name: str) -> None:
-        """One line on a terminal, which the next one replaces."""
+    def _show_progress(self, number: int, total: int, name: str) -> None:
+        """Print one line on a terminal, which the next one replaces."""
         if sys.stderr.isatty():
             self._shown = True
             line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
@@ -129,7 +131,7 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
 
     from docgraph.codec import JsonMode, to_json
     from docgraph.config.render import render_block
-    from docgraph.graphql.infer.infer import build_app, name_app
+    from docgraph.workbench.infer.infer import build_app, name_app
 
     app = build_app(name or name_app(db), db)
     if as_json:
@@ -147,10 +149,10 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
 
 
 def _read_existing(directory: Path) -> Existing | None:
-    """The definition in a directory, as far as there is one."""
+    """Return the definition in a directory, if there is one."""
     from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
     from docgraph.exchange import DocgraphError, StartupError
-    from docgraph.graphql.infer.existing import read_existing
+    from docgraph.workbench.infer.existing import read_existing
 
     if not (directory / SCHEMA_FILE).is_file():
         parts = (directory / f"{part}{suffix}" for part in (APP, MAPPINGS) for suffix in SUFFIXES)
@@ -176,7 +178,7 @@ def _read_existing(directory: Path) -> Existing | None:
 
 
 def _write(
-    prepared: Prepared,
+    prepared: LoadedConfiguration,
     found: Inferred,
     existing: Existing | None,
     directory: Path,
@@ -185,7 +187,7 @@ def _write(
     """Write the files, or add to them; nothing is written that could not be applied."""
     from docgraph.cli.apps.export import write_definition
     from docgraph.cli.apps.inferred_files import add_to_files, check_whole
-    from docgraph.graphql.infer.infer import build_app
+    from docgraph.workbench.infer.infer import build_app
 
     if existing is not None:
         found.notes += add_to_files(prepared, existing, found, directory)

@@ -1,4 +1,4 @@
-"""What is inferred goes into files that people have: only added, and only if the whole works."""
+"""Inferred additions to existing files: written only if the whole definition is valid."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from docgraph.cli.apps.entries import add_entries
 from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.exchange import Document, StartupError
-from docgraph.graphql.infer.existing import Existing
-from docgraph.graphql.infer.infer import Inferred
-from docgraph.graphql.infer.merge import merge
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
+from docgraph.workbench.infer.existing import Existing
+from docgraph.workbench.infer.infer import Inferred
+from docgraph.workbench.infer.merge import merge
 
 __all__ = ["add_to_files", "check_whole"]
 
 
 def add_to_files(
-    prepared: Prepared, existing: Existing, found: Inferred, directory: Path
+    prepared: LoadedConfiguration, existing: Existing, found: Inferred, directory: Path
 ) -> list[str]:
-    """Add what is new; the notes on what was kept although the sample shows otherwise."""
+    """Add what is new; return notes on differences between the definition and the sample."""
     merged = merge(existing, found.model)
     file = _find_file(directory)
     text = file.read_bytes().decode() if file.exists() else ""
@@ -46,8 +46,8 @@ def add_to_files(
     return merged.notes
 
 
-def check_whole(prepared: Prepared, document: Document) -> None:
-    """Refuse to write a definition that `apps apply` would not take."""
+def check_whole(prepared: LoadedConfiguration, document: Document) -> None:
+    """Reject a definition that `apps apply` would not accept."""
     errors = inspect_document(prepared, document).errors
     if errors:
         raise StartupError(

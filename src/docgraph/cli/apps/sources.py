@@ -1,8 +1,8 @@
-"""Definitions on disk: one file each, or a directory with the parts in files of their own.
+"""Definitions on disk: one file each, or a directory with the parts in separate files.
 
-`shop/schema.graphql`, `shop/mappings.yml` and `shop/app.yml` are one definition; so is one file of
-JSON or YAML that has them all. Directories are gone through to the bottom, and whatever in them is
-no definition is told, so that nobody looks for an app that was never read.
+`shop/schema.graphql`, `shop/mappings.yml` and `shop/app.yml` are one definition; so is one JSON or
+YAML file that has them all. Directories are searched recursively. Files in them that are no
+definitions are reported, so that a skipped app is noticed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docgraph.codec import decode
-from docgraph.config.node import Origin, to_plain
+from docgraph.config.config_node import Origin, to_plain
 from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.definition.findings import Finding
@@ -24,8 +24,8 @@ __all__ = [
     "MAPPINGS",
     "SCHEMA_FILE",
     "SUFFIXES",
-    "Found",
-    "Sources",
+    "DefinitionSources",
+    "FoundDefinition",
     "UnreadableError",
     "find_definitions",
     "is_looked_into",
@@ -37,12 +37,12 @@ SCHEMA_FILE = "schema.graphql"
 APP, MAPPINGS = "app", "mappings"
 _YAML = (".yml", ".yaml")
 SUFFIXES = (*_YAML, ".json")
-_MAX_SIZE = 16 * 1024 * 1024  # of a document of the database
+_MAX_SIZE = 16 * 1024 * 1024  # of a MongoDB document
 _FOREIGN_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDefinition:
     """A definition by the name of its file or directory, or why it cannot be read."""
 
     name: str
@@ -51,19 +51,19 @@ class Found:
 
 
 @dataclass(slots=True)
-class Sources:
-    """What was found; `skipped` are files and directories, each with the reason."""
+class DefinitionSources:
+    """The definitions found; `skipped` are files and directories, each with the reason."""
 
-    definitions: list[Found] = field(default_factory=list)
+    definitions: list[FoundDefinition] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
 
 
 class UnreadableError(Exception):
-    """A file whose content cannot be had; the message says why."""
+    """A file that cannot be read; the message says why."""
 
 
-def find_definitions(paths: Sequence[Path]) -> Sources:
-    """The definitions of these files and directories, each of them once."""
+def find_definitions(paths: Sequence[Path]) -> DefinitionSources:
+    """Return the definitions of these files and directories, each of them once."""
     finder = _Finder()
     for path in paths:
         finder.visit(path)
@@ -71,19 +71,19 @@ def find_definitions(paths: Sequence[Path]) -> Sources:
 
 
 def is_looked_into(name: str) -> bool:
-    """Whether a directory with that name may hold definitions."""
+    """Return whether a directory with that name may contain definitions."""
     return not name.startswith(".") and name not in _FOREIGN_DIRECTORIES
 
 
 class _Finder:
-    """Goes through files and directories."""
+    """Walks through files and directories."""
 
     def __init__(self) -> None:
-        self.sources = Sources()
+        self.sources = DefinitionSources()
         self._seen: set[Path] = set()
 
     def visit(self, path: Path) -> None:
-        """A path that somebody has named: a file has to be a definition."""
+        """Visit a path that the user named: a file has to be a definition."""
         if path.is_dir():
             self._walk(path)
         elif _is_part(path) and (path.parent / SCHEMA_FILE).is_file():
@@ -104,7 +104,7 @@ class _Finder:
             if entry.is_dir():
                 self._enter(entry)
             elif not (is_definition and _is_part(entry)):
-                self._look_at(entry)
+                self._inspect(entry)
 
     def _enter(self, directory: Path) -> None:
         if not is_looked_into(directory.name):
@@ -114,8 +114,8 @@ class _Finder:
         else:
             self._walk(directory)
 
-    def _look_at(self, file: Path) -> None:
-        """A file of a directory, which may be something else altogether."""
+    def _inspect(self, file: Path) -> None:
+        """Inspect a file of a directory, which may be no definition at all."""
         if file.suffix not in SUFFIXES:
             self._skip(file, "neither JSON nor YAML")
         elif file.stem == MAPPINGS:
@@ -155,32 +155,32 @@ def _is_part(file: Path) -> bool:
     return is_named or file.name == SCHEMA_FILE
 
 
-def _read_file(file: Path) -> Found:
+def _read_file(file: Path) -> FoundDefinition:
     try:
         content = read_content(file)
     except UnreadableError as error:
-        return Found(str(file), flaw=Finding("", str(error)))
+        return FoundDefinition(str(file), flaw=Finding("", str(error)))
     if not isinstance(content, dict):
-        return Found(str(file), flaw=_NO_OBJECT)
-    return Found(str(file), content)
+        return FoundDefinition(str(file), flaw=_NO_OBJECT)
+    return FoundDefinition(str(file), content)
 
 
-def read_directory(directory: Path) -> Found:
-    """The definition of which the parts stand in files of their own."""
+def read_directory(directory: Path) -> FoundDefinition:
+    """Read the definition whose parts are in separate files."""
     name = str(directory)
     try:
         schema = _read_text(directory / SCHEMA_FILE)
         parts = {part: _read_part(directory, part) for part in (APP, MAPPINGS)}
     except UnreadableError as error:
-        return Found(name, flaw=Finding("", str(error)))
+        return FoundDefinition(name, flaw=Finding("", str(error)))
     document: Document = {"_id": directory.resolve().name, **(parts[APP] or {})}
     own = {"schema": schema} | ({} if parts[MAPPINGS] is None else {MAPPINGS: parts[MAPPINGS]})
     for key in own:
         if key in document:
-            return Found(
+            return FoundDefinition(
                 name, flaw=Finding(key, f"has a file of its own, and stands in {APP}, too")
             )
-    return Found(name, {**document, **own})
+    return FoundDefinition(name, {**document, **own})
 
 
 def _read_part(directory: Path, part: str) -> Document | None:
@@ -200,7 +200,7 @@ def _read_part(directory: Path, part: str) -> Document | None:
 
 
 def read_content(file: Path) -> Any:
-    """What the file says, with extended JSON in it as the values that it stands for."""
+    """Return the content of the file, with extended JSON in it as BSON values."""
     text = _read_text(file)
     if file.suffix not in _YAML:
         try:

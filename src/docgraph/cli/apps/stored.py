@@ -1,4 +1,4 @@
-"""The definitions collection as the commands see it: read and written through the interceptors."""
+"""Definitions collection for commands: read and written through the interceptors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from docgraph.cli.options import prepare_sources
 from docgraph.cli.terminal import notice
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -42,16 +42,16 @@ class Definitions:
         self._resource = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
 
     async def read(self, read: Read) -> list[Document]:
-        return await self.app.store.read(
+        return await self.app.store.reads.read(
             self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
         )
 
     async def write(self, write: Write) -> WriteResult:
-        """Write in the name of the person at the terminal."""
+        """Write with the user at the terminal as the author."""
         from docgraph.graphql.apps.history import AUTHOR
 
         AUTHOR.set(_name_author())
-        result = await self.app.store.write(
+        result = await self.app.store.writes.write(
             self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
         if result.failures:
@@ -60,27 +60,27 @@ class Definitions:
             )
         return result
 
-    async def tell_served(self) -> None:
-        """Wait until the instances that run serve what is stored now, or say which do not."""
-        from docgraph.cli.workbench import tell_served
+    async def print_served(self) -> None:
+        """Wait until the running instances serve what is stored now, or print which do not."""
+        from docgraph.cli.application import print_served
         from docgraph.store.versions import Versions
 
         settings = self.settings
-        await tell_served("apps", Versions(self.app.store, settings.db, settings.collection))
+        await print_served("apps", Versions(self.app.store, settings.db, settings.collection))
 
     async def read_all(self) -> list[Document]:
-        """Every stored definition, by id."""
+        """Return every stored definition, by id."""
         return await self.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
 
     async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
-        """What storing these definitions would change."""
+        """Return what storing these definitions would change."""
         from docgraph.cli.apps.changes import find_changes
 
         stored = [without_etag(one) for one in await self.read_all()]
         return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
 
     async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
-        """Store definitions in place of others; one that is in the way of a new one goes first."""
+        """Store definitions in place of others; delete those that conflict with a new one first."""
         from docgraph.cli.apps.changes import claims_of
         from docgraph.graphql.apps.cache_plugins import ensure_index
 
@@ -93,18 +93,18 @@ class Definitions:
         await self.delete(one for one in gone if not claims & claims_of(one))
 
     async def delete(self, documents: Iterable[Document]) -> None:
-        """Delete stored definitions, and say so."""
+        """Delete stored definitions, and report it."""
         for document in documents:
             await self.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
             notice(f"deleted {document['_id']!s}")
 
     async def find(self, id: Any) -> Document | None:
-        """The definition with that `_id`."""
+        """Return the definition with that `_id`."""
         found = await self.read(Read(filter={"_id": {"$eq": id}}, limit=1))
         return found[0] if found else None
 
-    async def look_for(self, app: str) -> Document | None:
-        """The definition with that `_id`, or else with that uri."""
+    async def find_served(self, app: str) -> Document | None:
+        """Return the definition with that `_id`, or else with that URI."""
         from docgraph.graphql.definition.definition import spell_uri
 
         filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
@@ -112,8 +112,8 @@ class Definitions:
         return found[0] if found else None
 
     async def require(self, app: str) -> Document:
-        """The same; raises `StartupError` when there is none."""
-        found = await self.look_for(app)
+        """Return the definition with that `_id` or URI; raise `StartupError` if there is none."""
+        found = await self.find_served(app)
         if found is None:
             raise StartupError(
                 f"there is no app {app!r}", hint="`docgraph apps list` lists the stored ones"
@@ -128,14 +128,14 @@ def _name_author() -> str:
         return "(command line)"
 
 
-def run_on(sources: Sources, work: Callable[[Definitions], Awaitable[_T]]) -> _T:
-    """Do something with the definitions of the configured database."""
-    from docgraph.cli.workbench import work_on
+def run_on(sources: ConfigSources, work: Callable[[Definitions], Awaitable[_T]]) -> _T:
+    """Run work with the definitions of the configured database."""
+    from docgraph.cli.application import work_on
 
     prepared = prepare_sources(sources)
     return work_on(prepared, lambda app: work(Definitions(app, prepared.config.get(Graphql))))
 
 
 def without_etag(document: Document) -> Document:
-    """The definition as people write it; the etag is made when it is stored."""
+    """Return the definition as authors write it; storing it creates the ETag."""
     return {key: value for key, value in document.items() if key != "_etag"}

@@ -1,4 +1,4 @@
-"""The command `docgraph demo`: load the blog once, serve it, say what to try."""
+"""The command `docgraph demo`: load the blog once, serve it, print what to try."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import orjson
 
 from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import make_printable, notice, progress
-from docgraph.config import Sources, Tree
+from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.locate import locating
 from docgraph.exchange import (
     Deadline,
@@ -29,7 +29,7 @@ from docgraph.exchange import (
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
-    from docgraph.server.prepare import Prepared
+    from docgraph.server.prepare import LoadedConfiguration
     from docgraph.store import Store
 
 __all__ = ["INDEXES", "demo"]
@@ -50,7 +50,7 @@ _SECONDS = 60
 
 
 class _OwnDatabaseError(StartupError):
-    """The demo was started with the configuration of somebody's database."""
+    """The demo was started with the configuration of another database."""
 
     exit_code: ClassVar[int] = 2
 
@@ -58,7 +58,7 @@ class _OwnDatabaseError(StartupError):
 @click.command()
 @configured
 @listening
-def demo(sources: Sources) -> None:
+def demo(sources: ConfigSources) -> None:
     """Serve a sample blog on an embedded MongoDB.
 
     The blog's API is open to everybody on this machine, the rest to the administrator only.
@@ -69,7 +69,7 @@ def demo(sources: Sources) -> None:
     from docgraph.server.process.run import announce
 
     tree = load_tree(sources)
-    _refuse_own_database(tree)
+    _reject_own_database(tree)
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str], missing: str) -> None:
@@ -84,8 +84,8 @@ def demo(sources: Sources) -> None:
         sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
 
 
-def _refuse_own_database(tree: Tree) -> None:
-    """The sample data is for a database that nobody else uses."""
+def _reject_own_database(tree: ConfigTree) -> None:
+    """Reject a configured database: the sample data needs a database of its own."""
     if not tree.is_set(_CONNECTION):
         return
     raise _OwnDatabaseError(
@@ -95,36 +95,36 @@ def _refuse_own_database(tree: Tree) -> None:
     )
 
 
-async def _load_blog(tree: Tree, address: str) -> None:
-    """Write what is missing; what is there, changed or not, stays."""
+async def _load_blog(tree: ConfigTree, address: str) -> None:
+    """Insert what is missing; existing documents stay, changed or not."""
+    from docgraph.cli.application import open_application
     from docgraph.cli.demo.data import build_blog
-    from docgraph.cli.workbench import open_workbench
     from docgraph.server.prepare import prepare
 
     prepared = prepare(tree)
-    async with open_workbench(prepared, address) as app:
+    async with open_application(prepared, address) as app:
         missing = {name: await _is_empty(app.store, name) for name in ("authors", "posts")}
         if all(missing.values()):
             for name, documents in build_blog().items():
                 await _insert(app.store, name, documents)
                 for keys in INDEXES.get(name, ()):
                     deadline = Deadline.after_ms(_SECONDS * 1000)
-                    await app.store.ensure_index(DB, name, keys, deadline=deadline)
+                    await app.store.writes.ensure_index(DB, name, keys, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
             await _insert(app.store, DEFINITIONS, [_read_definition()])
         await _open_blog(prepared, app)
 
 
-async def _open_blog(prepared: Prepared, app: Docgraph) -> None:
-    """Let everybody ask the blog, by a rule that `acl list` and `access explain` see, too."""
+async def _open_blog(prepared: LoadedConfiguration, app: Docgraph) -> None:
+    """Open the blog to everyone, by a rule that `acl list` and `access explain` show, too."""
     from docgraph.access.rule import UNAUTHENTICATED
     from docgraph.access.sections import DbAclAuthorizer
     from docgraph.cli.acl.opening import build_rule
-    from docgraph.cli.acl.rules import Rules
+    from docgraph.cli.acl.rules import RuleCollection
     from docgraph.graphql.sections import Graphql
 
     settings = prepared.config.get(DbAclAuthorizer)
-    rules, base = Rules(app, settings), prepared.config.get(Graphql).uri
+    rules, base = RuleCollection(app, settings), prepared.config.get(Graphql).uri
     rule = build_rule(_read_definition(), base, [UNAUTHENTICATED])
     if settings.enabled and await rules.find(rule["_id"]) is None:
         await rules.add([rule], replace=False)
@@ -132,11 +132,11 @@ async def _open_blog(prepared: Prepared, app: Docgraph) -> None:
 
 async def _is_empty(store: Store, collection: str, filter: Document | None = None) -> bool:
     deadline = Deadline.after_ms(_SECONDS * 1000)
-    return await store.count(DB, collection, filter or {}, limit=1, deadline=deadline) == 0
+    return await store.reads.count(DB, collection, filter or {}, limit=1, deadline=deadline) == 0
 
 
 async def _insert(store: Store, collection: str, documents: Sequence[Document]) -> None:
-    await store.write(
+    await store.writes.write(
         Resource(ResourceType.COLLECTION, DB, collection),
         Write(WriteKind.INSERT, tuple(documents)),
         deadline=Deadline.after_ms(_SECONDS * 1000),

@@ -1,7 +1,7 @@
-"""The blog of the demo: authors, posts and comments from a seeded generator.
+"""Sample data of the demo: authors, posts and comments from a seeded generator.
 
-The same documents on every machine, enough of them that lists and limits mean something, with
-relations in both directions and a value of every BSON type that people ask about.
+The documents are the same on every machine, and enough for lists and limits to matter. They have
+relations in both directions and a value of every common BSON type.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from docgraph.codec.types import Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
 
 __all__ = ["AUTHORS", "COMMENTS", "POSTS", "build_blog"]
 
@@ -35,7 +35,7 @@ _DOUBTS = ("Does this hold for larger data?", "Which version was this?", "Any nu
 
 
 def build_blog() -> dict[str, list[Document]]:
-    """The documents by collection."""
+    """Return the documents by collection."""
     source = random.Random(_SEED)  # noqa: S311 - sample data, not a secret
     authors = list(_build_authors(source))
     posts = list(_build_posts(source, authors))

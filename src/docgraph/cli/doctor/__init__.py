@@ -1,4 +1,4 @@
-"""`docgraph doctor`: whether everything is there for a server to work, and what to do if not."""
+"""`docgraph doctor`: whether a server can work with this configuration, and what to fix."""
 
 from docgraph.cli.doctor.command import doctor
 

@@ -1,4 +1,4 @@
-"""The command `docgraph doctor`: what the checks found, for people and for machines."""
+"""The command `docgraph doctor`: prints the findings of the checks, as text or JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import escape_unprintable, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange.program import name_commands
 
 if TYPE_CHECKING:
-    from docgraph.store.checkup import Finding
+    from docgraph.store.diagnostics import Diagnosis
 
 __all__ = ["doctor"]
 
@@ -22,14 +22,14 @@ __all__ = ["doctor"]
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def doctor(sources: Sources, as_json: bool) -> None:
+def doctor(sources: ConfigSources, as_json: bool) -> None:
     """Check the configuration and the database, and say what to do.
 
-    Looks at address, login, rights, version, members, clock, indexes and passwords, and changes
-    nothing. The exit code is 1 if something is wrong, and 0 if there is only advice.
+    Checks address, login, rights, version, members, clock, fast path, indexes and passwords, and
+    changes nothing. The exit code is 1 if something is wrong, and 0 if there is only advice.
     """
     from docgraph.cli.doctor.examine import examine
-    from docgraph.store.checkup import State
+    from docgraph.store.diagnostics import CheckState
 
     findings = examine(sources)
     if as_json:
@@ -38,10 +38,10 @@ def doctor(sources: Sources, as_json: bool) -> None:
         for one in findings:
             for line in _render(one):
                 click.echo(escape_unprintable(line, ascii))
-    sys.exit(1 if any(one.state is State.WRONG for one in findings) else 0)
+    sys.exit(1 if any(one.state is CheckState.WRONG for one in findings) else 0)
 
 
-def _render(finding: Finding) -> Iterator[str]:
+def _render(finding: Diagnosis) -> Iterator[str]:
     yield f"{finding.state:<8} {finding.check:<14} {finding.found}"
     for detail in finding.details:
         yield f"{'':<26}{detail}"
@@ -49,7 +49,7 @@ def _render(finding: Finding) -> Iterator[str]:
         yield f"{'':<24}→ {name_commands(finding.advice)}"
 
 
-def _describe(finding: Finding) -> dict[str, Any]:
+def _describe(finding: Diagnosis) -> dict[str, Any]:
     return {
         "check": finding.check,
         "state": str(finding.state),

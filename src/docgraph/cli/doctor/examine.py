@@ -1,31 +1,31 @@
-"""The checks of `docgraph doctor`: the configuration, and the database from the outside in."""
+"""Checks of `docgraph doctor`: the configuration, and the database from the outside in."""
 
 from __future__ import annotations
 
 import asyncio
 
-from docgraph.auth.authenticators.database import REALM
+from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
 from docgraph.auth.users.costs import find_too_expensive
+from docgraph.cli.application import open_application
 from docgraph.cli.apps.rights import list_rights
 from docgraph.cli.parts import check_parts
-from docgraph.cli.workbench import open_workbench
-from docgraph.config import Sources, Tree
+from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.locate import locating
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import ConfigError, Deadline, DocgraphError, StartupError
 from docgraph.exchange.errors import StoreError
-from docgraph.graphql.apps.writes import URIS
+from docgraph.graphql.apps.definition_writes import URIS
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import Prepared, load_tree, prepare, require_allower
-from docgraph.store.checkup import (
-    Finding,
-    State,
+from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare, require_allower
+from docgraph.store.diagnostics import (
+    CheckState,
+    Diagnosis,
+    diagnose_database,
+    diagnose_rights,
     has_index,
-    look_at_database,
-    look_at_rights,
 )
 from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import REVOCATION_STORE
@@ -33,90 +33,95 @@ from docgraph.store.sections import MClient
 
 __all__ = ["examine"]
 
-_CHECKS = ("address", "login", "version", "members", "clock", "rights", "indexes", "passwords")
-_MOST_APPS = 10_000
+_CHECKS = (
+    *("address", "login", "version", "members", "clock", "fast path"),
+    *("rights", "indexes", "passwords"),
+)
+_MAX_APPS = 10_000
 _LIMIT_MS = 10_000
 _MAX_USERS = 20
 
 
-def examine(sources: Sources) -> list[Finding]:
-    """What every check found; what could not be looked at is named, too."""
+def examine(sources: ConfigSources) -> list[Diagnosis]:
+    """Return the findings of every check; checks that could not run are named, too."""
     try:
         prepared, findings = _check_configuration(load_tree(sources))
         findings += _examine_database(prepared)
     except ConfigError as error:
         findings = [
-            Finding("configuration", State.WRONG, str(problem)) for problem in error.problems
+            Diagnosis("configuration", CheckState.WRONG, str(problem)) for problem in error.problems
         ]
     seen = {one.check for one in findings}
     skipped = "not looked at, because of the above"
     return [
         *findings,
-        *(Finding(one, State.SKIPPED, skipped) for one in _CHECKS if one not in seen),
+        *(Diagnosis(one, CheckState.SKIPPED, skipped) for one in _CHECKS if one not in seen),
     ]
 
 
-def _check_configuration(tree: Tree) -> tuple[Prepared, list[Finding]]:
+def _check_configuration(tree: ConfigTree) -> tuple[LoadedConfiguration, list[Diagnosis]]:
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)
         found = check_parts(prepared)
     where = str(tree.file) if tree.file else "no file: the defaults, and what was given beside them"
     warnings = (*prepared.config.warnings, *found)
-    advice = (Finding("configuration", State.ADVICE, str(one)) for one in warnings)
-    return prepared, [Finding("configuration", State.OK, where), *advice]
+    advice = (Diagnosis("configuration", CheckState.ADVICE, str(one)) for one in warnings)
+    return prepared, [Diagnosis("configuration", CheckState.OK, where), *advice]
 
 
-def _examine_database(prepared: Prepared) -> list[Finding]:
+def _examine_database(prepared: LoadedConfiguration) -> list[Diagnosis]:
     address = prepared.config.get(MClient).connection_string
     if address is None:
         directory = prepared.config.get(Core).data_directory
         address = EmbeddedMongo.find_running(directory)
         if address is None:
             told = f"the embedded MongoDB of {directory} does not run"
-            return [Finding("address", State.OK, told, "`docgraph serve` starts it")]
-    findings: list[Finding] = []
+            return [Diagnosis("address", CheckState.OK, told, "`docgraph serve` starts it")]
+    findings: list[Diagnosis] = []
     try:
-        asyncio.run(_look(prepared, address, findings))
+        asyncio.run(_examine(prepared, address, findings))
     except (StartupError, DocgraphError) as error:
         check = "database" if findings else "address"
-        findings.append(Finding(check, State.WRONG, error.message, error.hint or ""))
+        findings.append(Diagnosis(check, CheckState.WRONG, error.message, error.hint or ""))
     return findings
 
 
-async def _look(prepared: Prepared, address: str, findings: list[Finding]) -> None:
-    """Add what is found, as far as it goes."""
-    async with open_workbench(prepared, address) as app:
+async def _examine(prepared: LoadedConfiguration, address: str, findings: list[Diagnosis]) -> None:
+    """Add the findings, as far as the checks can run."""
+    async with open_application(prepared, address) as app:
         store = app.store
-        async for one in look_at_database(store):
+        async for one in diagnose_database(store):
             findings.append(one)
-        if any(one.check in ("address", "login") and one.state is State.WRONG for one in findings):
+        if any(
+            one.check in ("address", "login") and one.state is CheckState.WRONG for one in findings
+        ):
             return
-        findings.append(await look_at_rights(store, await _find_rights_for_apps(app)))
-        if findings[-1].state is not State.WRONG:
-            findings.append(await _look_at_indexes(app))
+        findings.append(await diagnose_rights(store, await _find_rights_for_apps(app)))
+        if findings[-1].state is not CheckState.WRONG:
+            findings.append(await _inspect_indexes(app))
             findings.append(await _check_passwords(app))
 
 
 async def _find_rights_for_apps(app: Docgraph) -> list[Right]:
-    """To read what the stored apps are about; none where the apps themselves cannot be read."""
+    """Return the rights to read the collections of stored apps; none if apps cannot be read."""
     settings: Graphql = app.plugins.values["configuration"][Graphql.section_name]
     try:
-        documents = await app.store.find(
+        documents = await app.store.reads.find(
             settings.db,
             settings.collection,
             {},
-            limit=_MOST_APPS,
+            limit=_MAX_APPS,
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
     except StoreError:
         if app.store.fault is None:
             raise
-        return []  # that right is missing, and told as such
+        return []  # the missing right is already reported
     return list_rights(documents)
 
 
-async def _look_at_indexes(app: Docgraph) -> Finding:
+async def _inspect_indexes(app: Docgraph) -> Diagnosis:
     sections = app.plugins.values["configuration"]
     apps: Graphql = sections[Graphql.section_name]
     users: DbRealmAuthenticator = sections[DbRealmAuthenticator.section_name]
@@ -131,25 +136,25 @@ async def _look_at_indexes(app: Docgraph) -> Finding:
     }
     if missing := [name for name, is_there in found.items() if is_there is False]:
         advice = "`docgraph serve` makes them when it starts"
-        return Finding("indexes", State.ADVICE, "some are missing", advice, tuple(missing))
+        return Diagnosis("indexes", CheckState.ADVICE, "some are missing", advice, tuple(missing))
     if None in found.values():
         advice = "grant listIndexes to have them looked at"
-        return Finding("indexes", State.ADVICE, "the database does not tell them", advice)
-    return Finding("indexes", State.OK, "those of docgraph are there, or not needed yet")
+        return Diagnosis("indexes", CheckState.ADVICE, "the database does not tell them", advice)
+    return Diagnosis("indexes", CheckState.OK, "those of docgraph are there, or not needed yet")
 
 
-async def _check_passwords(app: Docgraph) -> Finding:
-    """Users who cannot log in because their hash is too expensive; they stay unknown to callers."""
+async def _check_passwords(app: Docgraph) -> Diagnosis:
+    """Find users who cannot log in because their hash is too expensive; callers do not learn it."""
     realm = app.plugins.find(REALM)
     if realm is None:
-        return Finding("passwords", State.OK, f"{REALM} is off")
+        return Diagnosis("passwords", CheckState.OK, f"{REALM} is off")
     users = await find_too_expensive(app.store, realm, _MAX_USERS + 1)
     if not users:
-        return Finding("passwords", State.OK, f"no hash has a cost above {MAX_COST}")
+        return Diagnosis("passwords", CheckState.OK, f"no hash has a cost above {MAX_COST}")
     more = ("and others",) if len(users) > _MAX_USERS else ()
-    return Finding(
+    return Diagnosis(
         "passwords",
-        State.WRONG,
+        CheckState.WRONG,
         f"users cannot log in with a password: the cost of their bcrypt hash is above {MAX_COST}",
         "set a new password: `docgraph users passwd`",
         (*users[:_MAX_USERS], *more),

@@ -1,4 +1,4 @@
-"""`docgraph access fuzz`: looks for ways to what is hidden from a role."""
+"""`docgraph access fuzz`: search for leaks of data that is hidden from a role."""
 
 from docgraph.cli.fuzz.command import fuzz
 

@@ -1,4 +1,4 @@
-"""What an agent might ask at the endpoint of the Model Context Protocol."""
+"""Fuzzing the MCP endpoint: messages that an agent might send."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Any, Final
 
-from docgraph.cli.fuzz.operation import MCP, Operation
-from docgraph.graphql.fuzz.queries import Query, QueryMaker
-from docgraph.graphql.fuzz.values import Guesses, happens
+from docgraph.cli.fuzz.operation import MCP, FuzzRequest
+from docgraph.workbench.fuzz.fuzz_values import Guesses, happens
+from docgraph.workbench.fuzz.random_queries import Query, QueryMaker
 
 __all__ = ["AgentMaker", "message", "read_result"]
 
@@ -17,18 +17,18 @@ _HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": "2025-11-25",
 }
-_RUNNING: Final = "run_query"  # the tool that shows most
+_RUNNING: Final = "run_query"  # the tool with the largest output
 _KINDS: Final = {"integer": "int", "number": "double", "boolean": "bool"}
 
 
-def message(path: str, method: str, params: Mapping[str, Any] | None = None) -> Operation:
-    """One message to the endpoint."""
+def message(path: str, method: str, params: Mapping[str, Any] | None = None) -> FuzzRequest:
+    """Return one message to the endpoint."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
-    return Operation(MCP, "POST", path, headers=_HEADERS, body=body)
+    return FuzzRequest(MCP, "POST", path, headers=_HEADERS, body=body)
 
 
 def read_result(body: bytes) -> dict[str, Any]:
-    """The result of a message, as JSON or as a single event; empty where there is none."""
+    """Return the result of a message, as JSON or as a single event; empty if there is none."""
     text = body.decode("utf-8", "replace")
     for line in [text, *(one[5:] for one in text.splitlines() if one.startswith("data:"))]:
         try:
@@ -42,7 +42,7 @@ def read_result(body: bytes) -> dict[str, Any]:
 
 
 class AgentMaker:
-    """Makes calls of the tools that the caller is offered."""
+    """Generates calls of the tools that the caller is offered."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class AgentMaker:
         self._random = random
         self._guesses = guesses
 
-    def make(self) -> Operation:
-        """One more call."""
+    def make(self) -> FuzzRequest:
+        """Return a random call."""
         return self._call(self._random.choice(self._tools), self._queries.make(), optional=0.5)
 
-    def sweep(self) -> Iterator[Operation]:
-        """The lists there are, and every tool with every question."""
+    def sweep(self) -> Iterator[FuzzRequest]:
+        """Yield the lists, and every tool with every query."""
         for method in ("tools/list", "resources/list", "resources/templates/list"):
             yield message(self._path, method)
         for tool in self._tools:
@@ -73,8 +73,8 @@ class AgentMaker:
             for query in self._queries.sweep() if asks else [Query("")]:
                 yield self._call(tool, query)
 
-    def _call(self, tool: Mapping[str, Any], query: Query, *, optional: float = 0) -> Operation:
-        """A call of a tool, with a share of the arguments that it does not need."""
+    def _call(self, tool: Mapping[str, Any], query: Query, *, optional: float = 0) -> FuzzRequest:
+        """Return a call of a tool, with a random part of its optional arguments."""
         arguments: dict[str, Any] = {}
         required = tool.get("inputSchema", {}).get("required", ())
         for name, schema in _properties(tool).items():

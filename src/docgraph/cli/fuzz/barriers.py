@@ -1,4 +1,4 @@
-"""What the rules keep from a caller, asked of the same authorizers as a server asks."""
+"""Barriers: what the rules hide from a caller, by the same authorizers as in a server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from urllib.parse import quote
 
 from docgraph.cli.fuzz.documents import Barrier
 from docgraph.cli.fuzz.material import Material, list_entries
-from docgraph.cli.fuzz.rest import Collection
+from docgraph.cli.fuzz.rest import ServedCollection
 from docgraph.cli.fuzz.world import World
 from docgraph.exchange import Exchange, Permission, Request, Resource, ResourceType
 from docgraph.exchange.path import encode_path
-from docgraph.graphql.fuzz.shape import Node, find_constants, mark_path
-from docgraph.graphql.fuzz.values import pool_value
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.rest.sections import Mongo
 from docgraph.store.guard.shown import is_shown
 from docgraph.store.mounts import find_paths
+from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
+from docgraph.workbench.fuzz.fuzz_values import pool_value
 
 __all__ = ["Barriers", "app_path", "find_barriers", "list_uris"]
 
@@ -28,28 +28,28 @@ class Barriers:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Barrier]] = {}
-        self.collections: list[Collection] = []
+        self.collections: list[ServedCollection] = []
         self.notes: list[str] = []
 
     def add(self, namespace: str, filter: Mapping[str, Any], reason: str) -> None:
-        """One more filter, unless the same is known."""
+        """Add a filter, unless it is already known."""
         known = self.rows.setdefault(namespace, [])
         if all(one.filter != filter for one in known):
             known.append(Barrier(filter, reason))
 
 
 def app_path(material: Material, settings: Graphql) -> str:
-    """The endpoint of the app."""
+    """Return the endpoint of the app."""
     return f"{settings.uri.rstrip('/')}/{quote(material.app.definition.uri)}"
 
 
 def list_uris(metadata: Mapping[str, Any] | None, kind: str) -> list[str]:
-    """The names of stored aggregations (`aggrs`) or streams (`streams`)."""
+    """Return the names of stored aggregations (`aggrs`) or streams (`streams`)."""
     return [one["uri"] for one in list_entries(metadata, kind)]
 
 
 def _find_names(value: Any) -> Iterator[str]:
-    """The variables of an aggregation."""
+    """Yield the variables of an aggregation."""
     if isinstance(value, list):
         for one in value:
             yield from _find_names(one)
@@ -61,14 +61,14 @@ def _find_names(value: Any) -> Iterator[str]:
 
 
 async def find_barriers(world: World, material: Material) -> Barriers:
-    """Ask what would become of the requests that reach the collections of the app."""
+    """Authorize hypothetical requests that reach the collections of the app."""
     found = Barriers()
     sections = world.app.plugins.values["configuration"]
     shapes = material.surface.shapes
     renamed = {world.renaming.namespace(name): name for name in shapes}
     for name, shape in shapes.items():
         for path in _find_paths(world, name, sections.get(Mongo.section_name)):
-            await _look_at(world, material, found, Collection(name, path, shape), renamed)
+            await _inspect(world, material, found, ServedCollection(name, path, shape), renamed)
         for hidden in world.app.store.guard.shield().hidden.get(world.renaming.namespace(name), ()):
             _hide(shape, {".".join(hidden): 0}, "docgraph itself")
     settings = sections[Graphql.section_name]
@@ -76,24 +76,24 @@ async def find_barriers(world: World, material: Material) -> Barriers:
     posts = [app_path(material, settings)]
     posts += [agents.uri] if isinstance(agents, Mcp) and agents.enabled else []
     for path in posts:
-        permission, reason = await _judge(world, material, path, is_post=True)
+        permission, reason = await _find_permission(world, material, path, is_post=True)
         if permission is None:
             found.notes.append(f"the caller may not ask {path}: {reason}")
-        _note_rows(found, permission, renamed, path)
+        _record_rows(found, permission, renamed, path)
     for name, barriers in found.rows.items():
         for barrier in barriers:
             list(find_constants(shapes[name], barrier.filter))
     return found
 
 
-async def _look_at(
+async def _inspect(
     world: World,
     material: Material,
     found: Barriers,
-    collection: Collection,
+    collection: ServedCollection,
     renamed: Mapping[str, str],
 ) -> None:
-    """A collection at one path, with its aggregations and streams."""
+    """Inspect a collection at one path, with its aggregations and streams."""
     metadata = material.metadata.get(collection.namespace)
     collection.aggregations = {
         one["uri"]: sorted({name for name in _find_names(one) if name[:1] != "@"})
@@ -104,11 +104,11 @@ async def _look_at(
     below += [f"/_streams/{quote(one)}" for one in list_uris(metadata, "streams")]
     is_open, reason = False, ""
     for path in (collection.path, *(f"{collection.path}{one}" for one in below)):
-        permission, reason = await _judge(world, material, path)
+        permission, reason = await _find_permission(world, material, path)
         if permission is None:
             continue
         is_open = True
-        _note_rows(found, permission, renamed, path)
+        _record_rows(found, permission, renamed, path)
         if permission.project_response:
             reason = f"projectResponse of the rule {permission.rule}"
             _hide(collection.shape, permission.project_response, reason)
@@ -126,23 +126,23 @@ def _find_paths(world: World, namespace: str, settings: Any) -> Iterator[str]:
     yield from map(encode_path, find_paths(resource, settings.mongo_mounts, settings.uri))
 
 
-async def _judge(
+async def _find_permission(
     world: World, material: Material, path: str, *, is_post: bool = False
 ) -> tuple[Permission | None, str]:
-    """The permission of a request, and why; None: denied. Without a rule it is an empty one."""
+    """Return the permission of a request, and why; None: denied. Without a rule it is empty."""
     imagination = world.app.plugins.values["imagined-requests"]
     outer = Exchange(Request("GET", b"/"), "fuzz", account=material.account)
     if is_post:
-        other = imagination.imagine_post(outer, path, b"{}", material.account)
+        other = imagination.check_post(outer, path, b"{}", material.account)
     else:
-        other = imagination.imagine_get(outer, path)
-    decision = await imagination.judge(other)
+        other = imagination.check_get(outer, path)
+    decision = await imagination.find_decision(other)
     if not decision.allowed:
         return None, decision.reason
     return decision.permission or Permission(rule=""), decision.reason
 
 
-def _note_rows(
+def _record_rows(
     found: Barriers, permission: Permission | None, renamed: Mapping[str, str], path: str
 ) -> None:
     if permission is None:
@@ -152,7 +152,7 @@ def _note_rows(
             found.add(renamed[namespace], filter, f"the rule {permission.rule} at {path}")
 
 
-def _hide(shape: Node, shown: Mapping[str, int], reason: str) -> None:
+def _hide(shape: PropertyShape, shown: Mapping[str, int], reason: str) -> None:
     for path in shown:
         mark_path(shape, path)
     for steps, node in shape.leaves():

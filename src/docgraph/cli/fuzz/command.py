@@ -1,4 +1,4 @@
-"""The command `docgraph access fuzz`: plants canaries in a copy and looks for them in answers."""
+"""The command `docgraph access fuzz`: plants canaries in a copy, searches responses for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, paint
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
-    from docgraph.access.explain import Question
-    from docgraph.cli.fuzz.leaks import Findings
-    from docgraph.cli.fuzz.search import Bounds
+    from docgraph.access.explain_decision import ExplainedRequest
+    from docgraph.cli.fuzz.leaks import LeakReport
+    from docgraph.cli.fuzz.search import SearchBudget
 
 __all__ = ["fuzz"]
 
@@ -29,7 +29,7 @@ _LIMITS: Final = (
 
 
 class _Undone(StartupError):
-    """The check could not be made, which is neither good nor bad news."""
+    """The check could not be run, which says nothing about leaks."""
 
     exit_code: ClassVar[int] = 2
 
@@ -45,7 +45,7 @@ class _Undone(StartupError):
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def fuzz(  # noqa: PLR0913 - the options
-    sources: Sources,
+    sources: ConfigSources,
     *,
     app: str,
     roles: tuple[str, ...],
@@ -63,18 +63,18 @@ def fuzz(  # noqa: PLR0913 - the options
     is looked through. Real documents are neither copied nor changed. Exit code 0: no leak was
     found, 1: one was, 2: it could not be done.
     """
-    from docgraph.access.explain import Question
-    from docgraph.cli.fuzz.search import Bounds
+    from docgraph.access.explain_decision import ExplainedRequest
+    from docgraph.cli.fuzz.search import SearchBudget
 
     if anonymous == bool(roles or user):
         raise click.UsageError("Say who asks: --role, --user or --anonymous.")
     if operations is None and seconds is None:
         operations = _OPERATIONS
     seed = secrets.randbelow(1 << 31) if seed is None else seed
-    question = Question("POST", "/", "", user, roles)
+    question = ExplainedRequest("POST", "/", "", user, roles)
     if not as_json:
         notice(f"seed {seed}")
-    findings = _check(sources, app, question, Bounds(operations, seconds, seed))
+    findings = _check(sources, app, question, SearchBudget(operations, seconds, seed))
     if as_json:
         _print_json(findings)
     else:
@@ -87,20 +87,22 @@ def fuzz(  # noqa: PLR0913 - the options
     sys.exit(1 if findings.leaks else 0)
 
 
-def _check(sources: Sources, app: str, question: Question, bounds: Bounds) -> Findings:
+def _check(
+    sources: ConfigSources, app: str, question: ExplainedRequest, bounds: SearchBudget
+) -> LeakReport:
+    from docgraph.cli.application import run_at_database
     from docgraph.cli.fuzz.run import Task, check_leaks
-    from docgraph.cli.workbench import run_at_database
 
     shows = sys.stderr.isatty()
 
-    def tell(count: int, leaks: int) -> None:
-        """One line on a terminal, which the next one replaces."""
+    def show_progress(count: int, leaks: int) -> None:
+        """Print one line on a terminal, which the next one replaces."""
         if shows:
             click.echo(f"\r\x1b[K{count} operations, {leaks} leaks …", nl=False, err=True)
 
     try:
         prepared = prepare_sources(sources)
-        task = Task(sources, prepared, app, question, bounds, tell)
+        task = Task(sources, prepared, app, question, bounds, show_progress)
         return run_at_database(
             prepared,
             lambda address: check_leaks(task, address),
@@ -116,7 +118,7 @@ def _check(sources: Sources, app: str, question: Question, bounds: Bounds) -> Fi
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _print(findings: Findings) -> None:
+def _print(findings: LeakReport) -> None:
     click.echo(make_printable(f"app {findings.app} as {findings.caller}"))
     click.echo(f"hidden, with {findings.canaries} canaries:")
     for one in findings.hidden or ["nothing"]:
@@ -140,7 +142,7 @@ def _print(findings: Findings) -> None:
         click.echo(make_printable(f"   what to do: {leak.advice}"))
 
 
-def _print_json(findings: Findings) -> None:
+def _print_json(findings: LeakReport) -> None:
     import orjson
 
     content = {**findings.as_dict(), "limits": _LIMITS}

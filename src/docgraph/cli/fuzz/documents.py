@@ -1,4 +1,4 @@
-"""Documents for two worlds that differ in nothing but what is hidden from the caller."""
+"""Generated documents for two worlds that differ only in what is hidden from the caller."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from random import Random
 from typing import Any, Final
 
 from docgraph.exchange import Document
-from docgraph.graphql.fuzz.shape import Node, find_constants, mark_path
-from docgraph.graphql.fuzz.values import POOL, Canary, make_canary, pool_value
+from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
+from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, make_canary, pool_value
 
 __all__ = ["Barrier", "Made", "build_documents"]
 
-_SEEN: Final = 6  # documents that the caller may see; the rest of the pool is for those excluded
-_STRANGERS: Final = 2  # excluded documents whose ids nobody guesses, in the first world only
+_SEEN: Final = 6  # documents that the caller may see; the rest of the pool is for excluded ones
+_STRANGERS: Final = 2  # excluded documents with random ids, in the first world only
 _WORLDS: Final = 2
 _EXACT: Final = ("$eq", "$gte", "$lte")
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A filter that lets only some rows of a collection pass at one door."""
+    """A row filter that permits only some rows of a collection at one door."""
 
     filter: Mapping[str, Any]
     reason: str
@@ -37,18 +37,19 @@ class Made:
 
     @property
     def excluded_reason(self) -> str:
-        """What keeps the excluded rows from the caller."""
+        """The reason why the excluded rows are hidden from the caller."""
         return next((one.reason for _, one in self.canaries if one.is_row), "")
 
     @property
     def documents(self) -> list[Document]:
-        """All of them, mixed, so that an order by insertion tells nothing."""
+        """All documents, shuffled, so that the insertion order reveals nothing."""
         return [*self.excluded[:1], *self.seen, *self.excluded[1:]]
 
-    def list_comparable(self, shape: Node) -> list[tuple[Any, Canary]]:
-        """Secrets in excluded rows that an expression finds at their paths, with the rows' ids.
+    def list_comparable(self, shape: PropertyShape) -> list[tuple[Any, Canary]]:
+        """Return secrets in excluded rows that an expression finds at their paths, with row ids.
 
-        Rows that both worlds have come first: a request for one document differs in nothing else.
+        Rows that exist in both worlds come first: a request for one document differs in nothing
+        else.
         """
         rows = [
             (id, one)
@@ -58,16 +59,16 @@ class Made:
         return sorted(rows, key=lambda one: one[1].path == "_id")
 
     def keep(self, ids: Sequence[Any]) -> None:
-        """Only these are left."""
+        """Drop all documents except these."""
         self.seen = [one for one in self.seen if one["_id"] in ids]
         self.excluded = [one for one in self.excluded if one["_id"] in ids]
         self.canaries = [one for one in self.canaries if one[0] in ids]
 
 
 def build_documents(
-    namespace: str, shape: Node, barriers: Sequence[Barrier], seed: str
+    namespace: str, shape: PropertyShape, barriers: Sequence[Barrier], seed: str
 ) -> tuple[Made, Made]:
-    """The documents of a collection, once for each world."""
+    """Return the documents of a collection, once for each world."""
     shape.at(("_id",)).kind = shape.at(("_id",)).kind or "objectId"
     wanted = [_satisfy(one.filter) for one in barriers]
     filtered = [set(find_constants(shape, one.filter)) for one in barriers]
@@ -91,7 +92,7 @@ def build_documents(
 
 
 def _satisfy(filter: Any) -> dict[str, Any]:
-    """Values with which a document passes, as far as the filter is a plain one."""
+    """Return values with which a document passes, as far as the filter is simple."""
     found: dict[str, Any] = {}
     for key, condition in filter.items() if isinstance(filter, Mapping) else ():
         if key == "$and" and isinstance(condition, list | tuple):
@@ -118,9 +119,9 @@ def _solve(condition: Any) -> tuple[bool, Any]:
 
 
 class _World:
-    """Makes the documents of one collection in one world."""
+    """Generates the documents of one collection in one world."""
 
-    def __init__(self, namespace: str, shape: Node, world: int, random: Random) -> None:
+    def __init__(self, namespace: str, shape: PropertyShape, world: int, random: Random) -> None:
         self._namespace = namespace
         self._shape = shape
         self._world = world
@@ -128,7 +129,7 @@ class _World:
         self.made = Made()
 
     def add_seen(self, number: int, wanted: Mapping[str, Any]) -> None:
-        """A document that the caller may see, but for what is hidden in it."""
+        """Add a document that the caller may see, except for its hidden properties."""
         document: Document = {"_id": self._make_id(number)}
         if any(one["_id"] == document["_id"] for one in self.made.seen):
             return
@@ -153,7 +154,7 @@ class _World:
         passing: Mapping[str, Any],
         is_misfit: bool,
     ) -> None:
-        """A document that only this barrier keeps from the caller; no number: an unknown id.
+        """Add a document that only this barrier hides from the caller; no number: an unknown id.
 
         Expressions of definitions fail for a misfit.
         """
@@ -166,7 +167,7 @@ class _World:
             return
         document: Document = {"_id": id}
         if number is None:
-            self._note(id, id, ("_id",), barrier.reason, is_row=True)
+            self._record(id, id, ("_id",), barrier.reason, is_row=True)
         for path, node in self._leaves(number or 0):
             is_plain = node.is_key or node.kind == "enum"
             if ".".join(path) in filtered:
@@ -182,19 +183,19 @@ class _World:
         self.made.excluded.append(document)
 
     def _make_id(self, number: int) -> Any:
-        """Those that filters ask for come first."""
+        """Return an id, first those that filters ask for."""
         node = self._shape.at(("_id",))
         if number < len(node.values):
             return node.values[number]
         return pool_value(node.kind, number)
 
-    def _leaves(self, number: int) -> Iterator[tuple[tuple[str, ...], Node]]:
+    def _leaves(self, number: int) -> Iterator[tuple[tuple[str, ...], PropertyShape]]:
         for position, (path, node) in enumerate(self._shape.leaves()):
             if path[0] != "_id" and not (node.is_optional and (number + position) % 2):
                 yield path, node
 
-    def _plain(self, path: tuple[str, ...], node: Node, number: int) -> Any:
-        """Neighbours in one order are none in another; keys and ids of a number go together."""
+    def _plain(self, path: tuple[str, ...], node: PropertyShape, number: int) -> Any:
+        """Return an ordinary value: orders differ between properties; keys and ids correspond."""
         kind = node.made_kind
         if node.values:
             value = node.values[number % len(node.values)]
@@ -203,11 +204,11 @@ class _World:
         else:
             value = pool_value(kind, number * (3 if len(path[-1]) % 2 else 5) + len(path[-1]))
         if value == 0 and node.is_evaluated:
-            value = pool_value(kind, 1)  # no division fails for what the caller may see
+            value = pool_value(kind, 1)  # avoids division by zero in what the caller may see
         return [value] if node.is_list else value
 
-    def _other(self, node: Node, number: int) -> Any:
-        """A value with which a filter does not let the document pass."""
+    def _other(self, node: PropertyShape, number: int) -> Any:
+        """Return a value with which the document does not pass a filter."""
         kind = node.made_kind or _kind_of(node.values)
         others = [pool_value(kind, number + step) for step in range(POOL)]
         value = next((one for one in others if one not in node.values), None)
@@ -216,31 +217,31 @@ class _World:
     def _secret(
         self,
         path: tuple[str, ...],
-        node: Node,
+        node: PropertyShape,
         reason: str,
         id: Any,
         *,
         is_row: bool = False,
         kind: str = "",
     ) -> Any:
-        """A canary, or several in a list; `kind` is another one than the property has."""
+        """Return a canary, or several in a list; `kind` overrides that of the property."""
         is_list = node.is_list and not kind
         kind = kind or node.made_kind or _kind_of(node.values)
         count = self._world + 1 if is_list else 1
         values = [make_canary(kind, self._random, self._world) for _ in range(count)]
         for value in values:
-            self._note(value, id, path, reason, is_row=is_row)
+            self._record(value, id, path, reason, is_row=is_row)
         return values if is_list else values[0]
 
-    def _note(
+    def _record(
         self, value: Any, id: Any, path: tuple[str, ...], reason: str, *, is_row: bool
     ) -> None:
         canary = Canary(value, self._namespace, ".".join(path), reason, is_row)
         self.made.canaries.append((id, canary))
 
 
-def _is_single(shape: Node, path: str) -> bool:
-    """Whether no array lies on the way to a property."""
+def _is_single(shape: PropertyShape, path: str) -> bool:
+    """Return whether the path to a property contains no array."""
     steps = path.split(".")
     return not any(shape.at(steps[: depth + 1]).is_list for depth in range(len(steps)))
 
@@ -250,8 +251,8 @@ def _kind_of(values: Sequence[Any]) -> str:
     return names.get(type(values[0]), "string") if values else "string"
 
 
-def _put(shape: Node, document: Document, path: tuple[str, ...], value: Any) -> None:
-    """Set a value; where the shape has arrays on the way there, they have one element."""
+def _put(shape: PropertyShape, document: Document, path: tuple[str, ...], value: Any) -> None:
+    """Set a value; arrays on the path get one element."""
     holder: Any = document
     for depth, step in enumerate(path[:-1]):
         node = mark_path(shape, ".".join(path[: depth + 1]))

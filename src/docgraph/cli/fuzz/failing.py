@@ -1,7 +1,7 @@
-"""Filters and expressions whose evaluation fails for one hidden row, and for no other row.
+"""Failing filters: filters and expressions that fail for one hidden row, and for no other.
 
 MongoDB reorders the conditions of a filter. A condition of the caller that is evaluated before the
-row filter also runs on hidden rows, and whether the request fails answers a question about them.
+row filter also runs on hidden rows, and the failure of the request reveals something about them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 __all__ = ["build_failing_filters", "build_failing_value"]
 
-# Each fails where the test is true.
+# Each fails if the test is true.
 _FAILING: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
     lambda test: {"$divide": [1, {"$cond": [test, 0, 1]}]},
     lambda test: {"$toInt": {"$cond": [test, "x", "1"]}},
@@ -19,7 +19,7 @@ _FAILING: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
     lambda test: {"$sqrt": {"$cond": [test, -1, 1]}},
 )
 _NEVER: Final = {"_id": None}
-# What may stand in front of a row filter: `$or` before equality, each form before some others.
+# Forms that run before a row filter: `$or` before equality, each form before some others.
 _FORMS: Final[tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]] = (
     lambda condition: {"$or": [condition, _NEVER]},
     lambda condition: condition,
@@ -29,12 +29,12 @@ _FORMS: Final[tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]] = (
 
 
 def build_failing_value(path: str, value: Any) -> dict[str, Any]:
-    """An expression that fails for documents with that value at a path."""
+    """Return an expression that fails for documents with that value at a path."""
     return _FAILING[0](_compare(path, value))
 
 
 def build_failing_filters(path: str, value: Any) -> Iterator[dict[str, Any]]:
-    """Filters that fail for documents with that value at a path; the likeliest to leak first."""
+    """Yield filters that fail for documents with that value at a path; the likeliest first."""
     test = _compare(path, value)
     for form in _FORMS:
         yield form({"$expr": _FAILING[0](test)})

@@ -1,14 +1,14 @@
-"""What was found, in the order in which people need it: what, by which request, what to do."""
+"""Leak report: what leaked, by which request, and what to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.cli.fuzz.operation import GRAPHQL, MCP, Operation
-from docgraph.graphql.fuzz.values import Canary
+from docgraph.cli.fuzz.operation import GRAPHQL, MCP, FuzzRequest
+from docgraph.workbench.fuzz.fuzz_values import Canary
 
-__all__ = ["DIFFERENCE", "NAME", "VALUE", "Findings", "Leak", "Showing"]
+__all__ = ["DIFFERENCE", "NAME", "VALUE", "Leak", "LeakReport", "Showing"]
 
 VALUE, DIFFERENCE, NAME = "value", "difference", "name"
 _APPS: Final = (GRAPHQL, MCP)
@@ -16,18 +16,18 @@ _APPS: Final = (GRAPHQL, MCP)
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What an answer has shown: a canary, the name of a hidden field, or that worlds differ."""
+    """A finding in a response: a canary, the name of a hidden field, or a difference."""
 
     kind: str
     canary: Canary | None = None
     name: str = ""
     detail: str = ""
-    cause: Canary | None = None  # one that makes the difference
-    world: int = 0  # the number of the world that showed it
+    cause: Canary | None = None  # the canary that makes the difference
+    world: int = 0  # the world that showed it
     is_failure: bool = False  # the worlds differ in whether the request fails
 
-    def key(self, operation: Operation) -> tuple[Any, ...]:
-        """Leaks with the same key are one."""
+    def key(self, operation: FuzzRequest) -> tuple[Any, ...]:
+        """Return a key: leaks with the same key are one."""
         if self.canary is not None:
             return (operation.door, self.kind, self.canary.namespace, *self._place())
         if self.kind == NAME:
@@ -37,7 +37,7 @@ class Showing:
         return (operation.door, self.kind, operation.namespace, cause, way)
 
     def _place(self) -> tuple[Any, ...]:
-        """A row is one thing, whichever of its properties shows it."""
+        """Return the location: a row is one leak, whichever of its properties shows it."""
         if self.canary is None or self.canary.is_row:
             return (None if self.canary is None else self.canary.reason,)
         return (self.canary.path,)
@@ -45,14 +45,14 @@ class Showing:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A way to something hidden."""
+    """A request that reveals something hidden."""
 
-    operation: Operation
+    operation: FuzzRequest
     showing: Showing
     advice: str
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the leak for JSON."""
         canary = self.showing.canary or self.showing.cause
         place: dict[str, Any] = {}
         if canary is not None:
@@ -70,7 +70,7 @@ class Leak:
         }
 
     def describe(self) -> str:
-        """What is shown, in a sentence."""
+        """Return what is shown, in a sentence."""
         canary, door = self.showing.canary, self.operation.door
         if canary is not None and canary.is_row:
             return f"{door} shows rows of {canary.namespace} that are excluded by {canary.reason}"
@@ -87,8 +87,8 @@ class Leak:
 
 
 @dataclass(slots=True)
-class Findings:
-    """Everything that a run has to tell."""
+class LeakReport:
+    """The results of a run."""
 
     app: str
     caller: str
@@ -102,11 +102,11 @@ class Findings:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether no door gave the caller an answer in which there could have been a leak."""
+        """Whether no door returned a response in which there could have been a leak."""
         return not self.leaks and not any(self.answered.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the report for JSON."""
         return {
             "app": self.app,
             "caller": self.caller,
@@ -120,8 +120,8 @@ class Findings:
         }
 
 
-def advise(operation: Operation, showing: Showing) -> str:
-    """What to do about it."""
+def advise(operation: FuzzRequest, showing: Showing) -> str:
+    """Return what to do about it."""
     canary, cause = showing.canary, showing.cause
     in_app = operation.door in _APPS
     if showing.kind == NAME:

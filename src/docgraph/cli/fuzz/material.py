@@ -1,4 +1,4 @@
-"""What is copied for a leak check: definitions as they are, of documents names and kinds only."""
+"""Fuzzing material: definitions as they are; of documents only names and kinds."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from docgraph.access.compare import find_namespaces
-from docgraph.access.explain import Question
+from docgraph.access.explain_decision import ExplainedRequest
 from docgraph.access.rule import roles_of
 from docgraph.access.sections import DbAclAuthorizer, FileAclAuthorizer
+from docgraph.access.unfiltered_apps import find_namespaces
 from docgraph.codec import as_meant
+from docgraph.config.config_node import to_plain
 from docgraph.config.files import load_file
-from docgraph.config.node import to_plain
 from docgraph.exchange import Account, Deadline, DocgraphError, Document
 from docgraph.exchange.errors import NotFound
-from docgraph.graphql.apps.app import App, build_app
 from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.compiled_app import App, build_app
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
-from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
-from docgraph.graphql.infer.profile import Profile, Seen
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.catalog import Inventory
 from docgraph.store.driver.scratch import Scratch
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.variables import REST
+from docgraph.workbench.fuzz.collection_shape import PropertyShape
+from docgraph.workbench.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
+from docgraph.workbench.infer.profile import Profile, Seen
 
 __all__ = ["Material", "gather", "list_entries"]
 
-_MOST_DEFINITIONS: Final = 10_000
+_MAX_DEFINITIONS: Final = 10_000
 _SAMPLE: Final = 50
 _SAMPLE_MS: Final = 3_000
-_MOST_LEAVES: Final = 200  # properties of a collection
+_MAX_LEAVES: Final = 200  # properties of a collection
 _ADDED: Final = ("_etag", "_escaping")  # by docgraph itself
 
 
@@ -56,7 +56,7 @@ class Material:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that `@visible` asks for."""
+        """The roles that `@visible` mentions."""
         return self.account.roles if self.account is not None else ()
 
     @property
@@ -66,9 +66,13 @@ class Material:
 
 
 async def gather(
-    bench: Docgraph, scratch: Scratch, prepared: Prepared, uri: str, question: Question
+    bench: Docgraph,
+    scratch: Scratch,
+    prepared: LoadedConfiguration,
+    uri: str,
+    question: ExplainedRequest,
 ) -> Material:
-    """Read the definitions of an app and what goes with it; nothing is written."""
+    """Read the definitions of an app and its metadata and rules; nothing is written."""
     account = await bench.plugins.find("accessExplain").explainer.find_caller(question)
     settings = prepared.config.get(Graphql)
     definition = await _find_definition(scratch, settings, uri)
@@ -85,13 +89,13 @@ async def gather(
             survey_stages(material.surface, name, one.get("stages") or [], REST.optional)
     join_kinds(material.surface)
     await _sample(bench, material)
-    _note_roles(material, question)
+    _record_roles(material, question)
     return material
 
 
 async def _find_definition(scratch: Scratch, settings: Graphql, uri: str) -> Document:
     wanted = normalise_uri(uri)
-    found = await scratch.read(settings.db, settings.collection, {}, _MOST_DEFINITIONS)
+    found = await scratch.read(settings.db, settings.collection, {}, _MAX_DEFINITIONS)
     for document in found:
         decoded = decode_definition(document)
         if wanted in (decoded.uri, str(decoded.id)):
@@ -100,15 +104,15 @@ async def _find_definition(scratch: Scratch, settings: Graphql, uri: str) -> Doc
     raise NotFound(f"there is no app {uri!r}", hint=f"there are: {known}" if known else None)
 
 
-async def _read_rules(scratch: Scratch, prepared: Prepared) -> list[Document]:
+async def _read_rules(scratch: Scratch, prepared: LoadedConfiguration) -> list[Document]:
     section = prepared.config.get(DbAclAuthorizer)
     if not section.enabled:
         return []
     place = (section.acl_db, section.acl_collection)
-    return [as_meant(one) for one in await scratch.read(*place, {}, _MOST_DEFINITIONS)]
+    return [as_meant(one) for one in await scratch.read(*place, {}, _MAX_DEFINITIONS)]
 
 
-def _read_file_rules(prepared: Prepared) -> list[Mapping[str, Any]]:
+def _read_file_rules(prepared: LoadedConfiguration) -> list[Mapping[str, Any]]:
     section = prepared.config.get(FileAclAuthorizer)
     if not section.enabled:
         return []
@@ -120,11 +124,11 @@ def _read_file_rules(prepared: Prepared) -> list[Mapping[str, Any]]:
 
 
 async def _read_metadata(scratch: Scratch, material: Material) -> None:
-    """Streams, aggregations and schemas of the collections, and what these join."""
+    """Read streams, aggregations and schemas of the collections, and of those they join."""
     surface, pending = material.surface, set(find_namespaces(material.definition))
     pending |= surface.shapes.keys()
     while pending:
-        name = min(pending)  # in the same order every time
+        name = min(pending)  # always in the same order
         pending.remove(name)
         surface.shape(name)
         db, _, collection = name.partition(".")
@@ -136,26 +140,28 @@ async def _read_metadata(scratch: Scratch, material: Material) -> None:
 
 
 def list_entries(metadata: Mapping[str, Any] | None, kind: str) -> list[Mapping[str, Any]]:
-    """The stored aggregations (`aggrs`) or streams (`streams`) that have a name."""
+    """Return the stored aggregations (`aggrs`) or streams (`streams`) that have a name."""
     entries = (metadata or {}).get(kind)
     found = entries if isinstance(entries, list) else ()
     return [one for one in found if isinstance(one, Mapping) and "uri" in one]
 
 
 async def _sample(bench: Docgraph, material: Material) -> None:
-    """The names and kinds of real properties, from a few documents; their values are dropped."""
+    """Sample the names and kinds of real properties from a few documents; drop their values."""
     inventory = Inventory(bench.store)
     for name, shape in material.surface.shapes.items():
         db, _, collection = name.partition(".")
         profile = Profile()
 
-        async def take(documents: list[Document], profile: Profile = profile) -> None:
+        async def profile_batch(documents: list[Document], profile: Profile = profile) -> None:
             profile.add_all(documents)
 
         try:
             deadline = Deadline.after_ms(_SAMPLE_MS)
             measure = await inventory.measure(db, collection, deadline)
-            await inventory.sample(db, collection, _SAMPLE, measure, deadline=deadline, take=take)
+            await inventory.sample(
+                db, collection, _SAMPLE, measure, deadline=deadline, take=profile_batch
+            )
         except DocgraphError as error:
             material.notes.append(f"{name}: its documents were not sampled: {error.message}")
         if not profile.documents:
@@ -163,9 +169,9 @@ async def _sample(bench: Docgraph, material: Material) -> None:
         _add_profile(shape, profile)
 
 
-def _add_profile(shape: Node, profile: Profile) -> None:
+def _add_profile(shape: PropertyShape, profile: Profile) -> None:
     for number, (path, seen) in enumerate(profile.shape.walk()):
-        if number >= _MOST_LEAVES or path[0] in _ADDED or any("." in step for step in path):
+        if number >= _MAX_LEAVES or path[0] in _ADDED or any("." in step for step in path):
             continue
         node = shape.at(path)
         node.is_list = node.is_list or "array" in seen.kinds
@@ -174,7 +180,7 @@ def _add_profile(shape: Node, profile: Profile) -> None:
 
 
 def _find_kind(seen: Seen) -> str:
-    """The most usual kind of values; nothing for objects, which are what is in them."""
+    """Return the most frequent kind; empty for objects, which have properties instead."""
     leaf = seen.elements or seen
     if leaf.shape is not None:
         return ""
@@ -182,7 +188,7 @@ def _find_kind(seen: Seen) -> str:
     return kinds.most_common(1)[0][0] if kinds else ""
 
 
-def _note_roles(material: Material, question: Question) -> None:
+def _record_roles(material: Material, question: ExplainedRequest) -> None:
     known = set(_find_roles([*material.rules, *material.file_rules]))
     known |= set(material.app.visibility.all_roles)
     for role in question.roles:

@@ -1,4 +1,4 @@
-"""One request of a caller, and the same with parts left out."""
+"""Fuzz request: one request of a caller, and its smaller variants."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from docgraph.graphql.fuzz.queries import Query
-from docgraph.graphql.fuzz.shrinking import shrink_query
+from docgraph.workbench.fuzz.random_queries import Query
+from docgraph.workbench.fuzz.shrinking import shrink_query
 
-__all__ = ["GRAPHQL", "MCP", "REST", "STREAMS", "Operation"]
+__all__ = ["GRAPHQL", "MCP", "REST", "STREAMS", "FuzzRequest"]
 
 GRAPHQL, REST, MCP, STREAMS = "GraphQL", "REST", "MCP", "streams"
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """A request; `namespace` is the collection that it is about, `base` the path of that."""
+class FuzzRequest:
+    """A request; `namespace` is the collection that it concerns, `base` the path of that."""
 
     door: str
     method: str
@@ -50,7 +50,7 @@ class Operation:
         return self.door == REST and self.method not in ("GET", "HEAD", "OPTIONS")
 
     def render(self) -> bytes:
-        """The bytes of the request."""
+        """Return the bytes of the request."""
         content = b"" if self.body is None else json.dumps(self.body).encode()
         fields = {"Host": "localhost", "Connection": "close", "Accept": "application/json"}
         if self.body is not None:
@@ -60,7 +60,7 @@ class Operation:
         return f"{head}\r\n\r\n".encode() + content
 
     def describe(self) -> str:
-        """The request for people, as short as it can be."""
+        """Return the request for people, as short as possible."""
         shown = "&".join(f"{name}={_text(one)}" for name, one in self.parameters.items())
         said = f"{self.method} {self.path}{'?' if shown else ''}{shown}"
         headers = "".join(f" -H '{name}: {value}'" for name, value in self._told_headers())
@@ -78,12 +78,12 @@ class Operation:
 
     @property
     def said(self) -> str:
-        """Everything that the caller sends, decoded: an answer may repeat it."""
+        """Everything that the caller sends, decoded: a response may repeat it."""
         parts = [self.path, *(_text(one) for one in self.parameters.values())]
         return " ".join([*parts, *self.headers.values(), json.dumps(self.body)])
 
-    def shrink(self) -> Iterator[Operation]:
-        """The operation with one part less, for each part."""
+    def shrink(self) -> Iterator[FuzzRequest]:
+        """Yield the operation without one part, for each part."""
         for name, value in self.parameters.items():
             others = {key: one for key, one in self.parameters.items() if key != name}
             yield replace(self, parameters=others)
@@ -107,7 +107,7 @@ class Operation:
         return Query(holder["query"], dict(holder.get("variables") or {}))
 
     def _find_holder(self) -> dict[str, Any]:
-        """What of the body holds query and variables."""
+        """Return the part of the body that has query and variables."""
         if not isinstance(self.body, dict):
             return {}
         if self.door == MCP:
@@ -115,7 +115,7 @@ class Operation:
             return arguments
         return self.body
 
-    def _with_query(self, query: Query) -> Operation:
+    def _with_query(self, query: Query) -> FuzzRequest:
         holder = {**self._find_holder(), "query": query.text}
         if query.variables:
             holder["variables"] = query.variables
@@ -132,7 +132,7 @@ def _text(value: Any) -> str:
 
 
 def _shrink_json(value: Any) -> Iterator[Any]:
-    """A value with one part less, at any depth."""
+    """Yield a value without one part, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if len(value) > 1:

@@ -1,6 +1,6 @@
-"""Two worlds: definitions under other names, documents, and canaries where the caller may not look.
+"""Planting: two worlds with renamed definitions, documents, and canaries in hidden data.
 
-What is made here lies in scratch databases only.
+Everything is written to scratch databases only.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from dataclasses import dataclass, field
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.fuzz.barriers import Barriers
 from docgraph.cli.fuzz.documents import Made, build_documents
-from docgraph.cli.fuzz.leaks import Findings
+from docgraph.cli.fuzz.leaks import LeakReport
 from docgraph.cli.fuzz.material import Material
 from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.cli.fuzz.world import World
 from docgraph.codec import to_stored
 from docgraph.exchange import Document
-from docgraph.graphql.fuzz.values import Canary, Finder
 from docgraph.graphql.sections import Graphql
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.driver.scratch import Scratch
 from docgraph.store.mounts import METADATA_STORE
+from docgraph.workbench.fuzz.fuzz_values import Canary, Finder
 
 __all__ = ["Planting"]
 
 
 @dataclass(slots=True)
 class Planting:
-    """What lies in the worlds, and how to make it new."""
+    """The content of the worlds, and how to restore it."""
 
-    prepared: Prepared
+    prepared: LoadedConfiguration
     scratch: Scratch
     material: Material
-    findings: Findings
+    findings: LeakReport
     seed: int
     worlds: list[World] = field(default_factory=list)
     made: dict[str, tuple[Made, Made]] = field(default_factory=dict)
     finder: Finder = field(default_factory=Finder)
 
     async def copy(self, renaming: Renaming) -> None:
-        """The definitions, under the names of a world."""
+        """Copy the definitions, under the names of a world."""
         (db, apps), (rules_db, rules) = self._own
         app = to_stored(renaming.definition(self.material.definition))
         await self.scratch.fill(renaming.db(db), apps, [app])
@@ -58,7 +58,7 @@ class Planting:
             await self.scratch.create(db, collection)
 
     async def plant(self, name: str, barriers: Barriers) -> None:
-        """Documents for one collection; the database itself tells which ones filters let pass."""
+        """Insert documents of one collection; the database decides which ones filters permit."""
         if name in (f"{db}.{collection}" for db, collection in self._own):
             self.findings.notes.append(f"{name}: left as it is, it holds definitions")
             return
@@ -76,12 +76,12 @@ class Planting:
                 hidden = [doc["_id"] for doc in one.excluded if doc["_id"] not in passing]
                 one.keep([*seen, *hidden])
             await self.restore(name)
-            self._note_missing(name, made[0])
+            self._record_missing(name, made[0])
         for one in made:
             for _, canary in one.canaries:
                 self.finder.add(canary)
 
-    def _note_missing(self, name: str, made: Made) -> None:
+    def _record_missing(self, name: str, made: Made) -> None:
         if not made.seen:
             self.findings.notes.append(f"{name}: no document could be made that its filters pass")
         if not made.excluded:
@@ -89,19 +89,19 @@ class Planting:
 
     @property
     def _own(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where apps and rules are stored."""
+        """The collections of apps and rules."""
         config = self.prepared.config
         graphql, rules = config.get(Graphql), config.get(DbAclAuthorizer)
         return (graphql.db, graphql.collection), (rules.acl_db, rules.acl_collection)
 
     async def restore(self, name: str) -> None:
-        """Make the documents of a collection new in both worlds."""
+        """Restore the documents of a collection in both worlds."""
         for world, one in zip(self.worlds, self.made.get(name, ()), strict=False):
             db, _, collection = world.renaming.namespace(name).partition(".")
             await self.scratch.fill(db, collection, one.documents)
 
-    def note_hidden(self, barriers: Barriers) -> None:
-        """Tell what is hidden from the caller, and what of it holds no canary."""
+    def record_hidden(self, barriers: Barriers) -> None:
+        """Report what is hidden from the caller, and which parts have no canary."""
         for name, shape in self.material.surface.shapes.items():
             for path, node in shape.leaves():
                 if node.hidden_by:
@@ -118,7 +118,7 @@ class Planting:
         )
 
     async def equalise(self, known: Iterable[Canary]) -> list[str]:
-        """Let the worlds agree on secrets that are known to leak; the collections that changed."""
+        """Make secrets that are known to leak equal in both worlds; return changed collections."""
         changed: dict[str, Made] = {}
         for canary in known:
             first, second = self.made[canary.namespace]

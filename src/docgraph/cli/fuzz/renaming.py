@@ -1,4 +1,4 @@
-"""Definitions and options as a scratch database has them: the same, under other names."""
+"""Renaming: definitions and options of a scratch database: the same, under other names."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _PLACES: Final = ("collection", "coll")
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """Every database gets the prefix; the names of one world are as long as those of another."""
+    """Adds the prefix to every database; names of both worlds have the same length."""
 
     prefix: str
 
     def db(self, name: str) -> str:
-        """The scratch database that stands for a database."""
+        """Return the scratch database that replaces a database."""
         renamed = f"{self.prefix}{name}"
         if len(renamed.encode()) <= _LONGEST:
             return renamed
         return f"{self.prefix}{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
     def namespace(self, name: str) -> str:
-        """The same for `db.collection`."""
+        """Return the scratch namespace of `db.collection`."""
         db, _, collection = name.partition(".")
         return f"{self.db(db)}.{collection}"
 
     def definition(self, value: Any) -> Any:
-        """Mappings and stages; whoever names a database means the scratch one."""
+        """Rename databases in mappings and stages."""
         if isinstance(value, list):
             return [self.definition(one) for one in value]
         if not isinstance(value, dict):
@@ -51,14 +51,14 @@ class Renaming:
         return found
 
     def rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
-        """A permission: the collections of `readFilters`."""
+        """Rename the collections of a rule's `readFilters`."""
         mongo = rule.get("mongo")
         if not isinstance(mongo, Mapping) or "readFilters" not in mongo:
             return dict(rule)
         return {**rule, "mongo": {**mongo, "readFilters": self._filters(mongo["readFilters"])}}
 
     def _filters(self, filters: Any) -> Any:
-        """They may be a text of JSON, too, and stay one; what cannot be read is as wrong there."""
+        """Rename in filters, also in a JSON text, which stays one; an invalid text is unchanged."""
         if isinstance(filters, str):
             try:
                 read = decode(filters)
@@ -76,7 +76,7 @@ class Renaming:
         databases: Iterable[str],
         file_rules: Iterable[Mapping[str, Any]],
     ) -> tuple[str, ...]:
-        """The options of the configuration that name databases, as arguments of `--set`."""
+        """Return the options that name databases, as arguments of `--set`."""
         given: dict[str, Any] = dict(self._databases(sections))
         mongo = sections.get(Mongo.section_name)
         if isinstance(mongo, Mongo):
@@ -89,7 +89,7 @@ class Renaming:
         return tuple(f"{path}={json.dumps(value)}" for path, value in given.items())
 
     def _databases(self, sections: Mapping[str, Section]) -> Iterator[tuple[str, str]]:
-        """Sections of plugins included."""
+        """Yield the options of all sections, those of plugins included."""
         for name, section in sections.items():
             for field, option in zip(
                 section.__struct_fields__, section.__struct_encode_fields__, strict=True
@@ -101,7 +101,7 @@ class Renaming:
     def _mounts(
         self, mounts: Iterable[MongoMount], databases: Iterable[str]
     ) -> Iterator[dict[str, str]]:
-        """Mounts with variables are left out: what they lead to is not known."""
+        """Yield mounts; those with variables are left out: their targets are unknown."""
         for mount in mounts:
             if "{" in mount.what or "{" in mount.where:
                 continue

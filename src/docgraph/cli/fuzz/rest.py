@@ -1,4 +1,4 @@
-"""Requests to the REST API made up at random, by every parameter that could tell something."""
+"""Fuzzing the REST API: random requests with every parameter that could leak something."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.cli.fuzz.failing import build_failing_filters, build_failing_value
-from docgraph.cli.fuzz.operation import REST, Operation
+from docgraph.cli.fuzz.operation import REST, FuzzRequest
 from docgraph.codec import JsonMode, to_json
-from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.values import POOL, Canary, Guesses, happens, pool_value
+from docgraph.workbench.fuzz.collection_shape import PropertyShape
+from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, Guesses, happens, pool_value
 
-__all__ = ["Collection", "RestMaker"]
+__all__ = ["RestMaker", "ServedCollection"]
 
 _ID_TYPES: Final = {"int": "NUMBER", "long": "NUMBER", "double": "NUMBER", "string": "STRING"}
-_MOST_PATHS: Final = 60
+_MAX_PATHS: Final = 60
 
 
 @dataclass(slots=True)
-class Collection:
-    """A collection and the path that it is served at; `strangers` are ids of excluded rows.
+class ServedCollection:
+    """A collection and its path; `strangers` are ids of excluded rows.
 
     `excluded` are secrets in excluded rows that a filter can compare with, with the rows' ids.
     `aggregations` has the variables of each.
@@ -30,28 +30,28 @@ class Collection:
 
     namespace: str
     path: str
-    shape: Node
+    shape: PropertyShape
     aggregations: dict[str, list[str]] = field(default_factory=dict)
     strangers: list[Any] = field(default_factory=list)
     excluded: list[tuple[Any, Canary]] = field(default_factory=list)
 
     @property
     def id_kind(self) -> str:
-        """What its ids are."""
+        """The kind of its ids."""
         return self.shape.at(("_id",)).kind
 
     def list_paths(self) -> list[str]:
-        """Its properties, hidden ones first."""
+        """Return its properties, hidden ones first."""
         leaves = sorted(self.shape.leaves(), key=lambda one: not one[1].hidden_by)
-        return [".".join(path) for path, _ in leaves][:_MOST_PATHS]
+        return [".".join(path) for path, _ in leaves][:_MAX_PATHS]
 
 
 class RestMaker:
-    """Makes requests about some collections; `batch` is the path of batches, where they are on."""
+    """Generates requests about some collections; `batch` is the path of batches, if enabled."""
 
     def __init__(
         self,
-        collections: list[Collection],
+        collections: list[ServedCollection],
         random: Random,
         guesses: Guesses,
         batch: str | None = None,
@@ -61,15 +61,15 @@ class RestMaker:
         self._guesses = guesses
         self._batch = batch
 
-    def make(self) -> Operation:
-        """One more request."""
+    def make(self) -> FuzzRequest:
+        """Return a random request."""
         one = self._random.choice(self._collections)
-        if happens(self._random, 0.25):  # reads tell most
+        if happens(self._random, 0.25):  # reads reveal most
             return self._write(one)
         return self._read(one)
 
-    def sweep(self) -> Iterator[Operation]:
-        """What everybody tries first, for every collection and each of its properties."""
+    def sweep(self) -> Iterator[FuzzRequest]:
+        """Yield the obvious requests, for every collection and each of its properties."""
         for one in self._collections:
             yield self._get(one, "", pagesize=100)
             yield self._get(one, "/_size")
@@ -87,8 +87,8 @@ class RestMaker:
                     yield self._get(one, "", sort=name, keys={"_id": 1})
                     yield self._get(one, "", filter={name: {"$gt": self._value(node)}})
 
-    def _fail(self, one: Collection) -> Iterator[Operation]:
-        """Every request that takes a filter, with one that fails for an excluded row."""
+    def _fail(self, one: ServedCollection) -> Iterator[FuzzRequest]:
+        """Yield every request that accepts a filter, with one that fails for an excluded row."""
         for id, canary in one.excluded[:1]:
             value = to_json(canary.value, JsonMode.STANDARD)
             first, *others = build_failing_filters(canary.path, value)
@@ -118,19 +118,24 @@ class RestMaker:
                 yield self._get(one, "", filter=other)
 
     def _change(
-        self, one: Collection, method: str, path: str, parameters: dict[str, Any], body: Any = None
-    ) -> Operation:
+        self,
+        one: ServedCollection,
+        method: str,
+        path: str,
+        parameters: dict[str, Any],
+        body: Any = None,
+    ) -> FuzzRequest:
         return replace(self._get(one, path, **parameters), method=method, body=body)
 
-    def _get(self, one: Collection, path: str, **parameters: Any) -> Operation:
+    def _get(self, one: ServedCollection, path: str, **parameters: Any) -> FuzzRequest:
         whole = one.path + path
-        return Operation(REST, "GET", whole, parameters, namespace=one.namespace, base=one.path)
+        return FuzzRequest(REST, "GET", whole, parameters, namespace=one.namespace, base=one.path)
 
-    def _read(self, one: Collection) -> Operation:
+    def _read(self, one: ServedCollection) -> FuzzRequest:
         random = self._random
         parameters: dict[str, Any] = {"pagesize": random.choice([1, 3, 100])}
         path = random.choice(["", "", "", "/_size"])
-        if happens(random, 0.2):  # each of these now and then
+        if happens(random, 0.2):  # each of these sometimes
             ids = [pool_value(one.id_kind, random.randrange(POOL)), *one.strangers]
             path, parameters = self._locate(one, random.choice(ids))
         elif one.aggregations and happens(random, 0.25):
@@ -152,7 +157,7 @@ class RestMaker:
         method = "HEAD" if happens(random, 0.05) else "GET"
         return replace(self._get(one, path, **parameters), method=method)
 
-    def _write(self, one: Collection) -> Operation:
+    def _write(self, one: ServedCollection) -> FuzzRequest:
         random = self._random
         path, parameters = self._locate(one, pool_value(one.id_kind, random.randrange(POOL)))
         headers = {}
@@ -178,15 +183,15 @@ class RestMaker:
             parameters = {"wm": random.choice(["insert", "update", "upsert"])}
         return replace(self._change(one, method, where, parameters, body), headers=headers)
 
-    def _locate(self, one: Collection, id: Any) -> tuple[str, dict[str, Any]]:
+    def _locate(self, one: ServedCollection, id: Any) -> tuple[str, dict[str, Any]]:
         parameters = {"id_type": _ID_TYPES[one.id_kind]} if one.id_kind in _ID_TYPES else {}
         return f"/{quote(str(id), safe='')}", parameters
 
-    def _value(self, node: Node) -> Any:
+    def _value(self, node: PropertyShape) -> Any:
         value = self._guesses.choose(node.kind, node.values)
         return to_json(value, JsonMode.STANDARD)
 
-    def _filter(self, one: Collection, depth: int = 0) -> dict[str, Any]:
+    def _filter(self, one: ServedCollection, depth: int = 0) -> dict[str, Any]:
         random = self._random
         if one.excluded and happens(random, 0.1):  # one that fails for an excluded row
             _, canary = random.choice(one.excluded)
@@ -199,7 +204,7 @@ class RestMaker:
         path, node = random.choice(leaves)
         name = ".".join(path)
         value = self._value(node)
-        if happens(random, 0.1):  # operators that look at more than one property
+        if happens(random, 0.1):  # operators that read more than one property
             whole: list[dict[str, Any]] = [
                 {"$expr": {"$gt": [f"${name}", {"$literal": value}]}},
                 {"$jsonSchema": {"required": [path[0]]}},
@@ -213,16 +218,16 @@ class RestMaker:
         ]
         return {name: random.choice(conditions)}
 
-    def _sort(self, one: Collection) -> str:
+    def _sort(self, one: ServedCollection) -> str:
         sign: str = self._random.choice(["", "-"])
         return sign + self._random.choice(one.list_paths() or ["_id"])
 
-    def _keys(self, one: Collection) -> dict[str, Any]:
+    def _keys(self, one: ServedCollection) -> dict[str, Any]:
         name = self._random.choice(one.list_paths() or ["_id"])
         shown: Any = self._random.choice([1, 0, f"${name}", {"$slice": 1}, {"$meta": "indexKey"}])
         return {self._random.choice([name, "other"]): shown}
 
-    def _update(self, one: Collection) -> dict[str, Any]:
+    def _update(self, one: ServedCollection) -> dict[str, Any]:
         leaves = [(path, node) for path, node in one.shape.leaves() if path[0] != "_id"]
         if not leaves:
             return {"$set": {"a": 1}}

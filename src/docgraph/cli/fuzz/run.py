@@ -1,4 +1,4 @@
-"""The leak check from the beginning to the end: read, copy, plant, search, drop."""
+"""Leak check, all steps: read, copy, plant, search, drop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from docgraph.access.explain import Question
+from docgraph.access.explain_decision import ExplainedRequest
+from docgraph.cli.application import open_application
 from docgraph.cli.fuzz.barriers import find_barriers
-from docgraph.cli.fuzz.leaks import Findings
+from docgraph.cli.fuzz.leaks import LeakReport
 from docgraph.cli.fuzz.material import Material, gather
 from docgraph.cli.fuzz.planting import Planting
 from docgraph.cli.fuzz.renaming import Renaming
-from docgraph.cli.fuzz.search import Bounds, Search
+from docgraph.cli.fuzz.search import Search, SearchBudget
 from docgraph.cli.fuzz.world import World, open_world, prepare_world
-from docgraph.cli.workbench import open_workbench
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.rest.sections import Mongo
-from docgraph.server.prepare import Prepared
+from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.driver.scratch import open_scratch
 from docgraph.store.sections import MClient
 
@@ -31,26 +31,26 @@ _WORLDS = "ab"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be checked: an app of a configuration, as a caller; `tell` hears of progress."""
+    """The task: an app of a configuration and a caller; `tell` receives the progress."""
 
-    sources: Sources
-    prepared: Prepared
+    sources: ConfigSources
+    prepared: LoadedConfiguration
     app: str
-    question: Question
-    bounds: Bounds
+    question: ExplainedRequest
+    bounds: SearchBudget
     tell: Callable[[int, int], None]
 
 
-async def check_leaks(task: Task, address: str) -> Findings:
-    """Look for leaks; the scratch databases are gone at the end."""
+async def check_leaks(task: Task, address: str) -> LeakReport:
+    """Search for leaks; the scratch databases are dropped at the end."""
     prepared, seed = task.prepared, task.bounds.seed
     _end_by_signal(signal.SIGTERM)
     prefix = f"docgraph_fuzz_{secrets.token_hex(4)}_"
     async with open_scratch(prepared.config.get(MClient), address, prefix) as scratch:
-        async with open_workbench(prepared, address) as bench:
+        async with open_application(prepared, address) as bench:
             material = await gather(bench, scratch, prepared, task.app, task.question)
         uri = material.app.definition.uri
-        findings = Findings(uri, _describe(material), seed, notes=list(material.notes))
+        findings = LeakReport(uri, _describe(material), seed, notes=list(material.notes))
         findings.notes += _find_limits(prepared, material)
         planting = Planting(prepared, scratch, material, findings, seed)
         async with AsyncExitStack() as stack:
@@ -62,7 +62,7 @@ async def check_leaks(task: Task, address: str) -> Findings:
             barriers = await find_barriers(planting.worlds[0], material)
             for name in material.surface.shapes:
                 await planting.plant(name, barriers)
-            planting.note_hidden(barriers)
+            planting.record_hidden(barriers)
             findings.notes += barriers.notes
             if findings.hidden:
                 await Search(planting, barriers, task.bounds, task.tell, findings).run()
@@ -71,8 +71,8 @@ async def check_leaks(task: Task, address: str) -> Findings:
     return findings
 
 
-def _find_limits(prepared: Prepared, material: Material) -> Iterator[str]:
-    """What this configuration keeps the check from."""
+def _find_limits(prepared: LoadedConfiguration, material: Material) -> Iterator[str]:
+    """Yield what this configuration prevents the check from covering."""
     if not material.app.definition.enabled:
         yield "the app is disabled: nobody can ask it"
     for mount in prepared.config.get(Mongo).mongo_mounts:
@@ -81,7 +81,7 @@ def _find_limits(prepared: Prepared, material: Material) -> Iterator[str]:
 
 
 def _end_by_signal(number: signal.Signals) -> None:
-    """Let a signal end the check as Ctrl-C does, so that nothing is left behind."""
+    """End the check on a signal as on Ctrl-C, so that no scratch database is left."""
     current = asyncio.current_task()
     if current is not None:
         asyncio.get_running_loop().add_signal_handler(number, current.cancel)

@@ -1,4 +1,4 @@
-"""The search: what everybody tries first, then anything, until it is enough."""
+"""Leak search: the obvious requests first, then random ones, until the budget is used."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from docgraph.cli.fuzz.agents import AgentMaker, message, read_result
 from docgraph.cli.fuzz.barriers import Barriers, app_path
 from docgraph.cli.fuzz.documents import Made
 from docgraph.cli.fuzz.failing import build_failing_filters
-from docgraph.cli.fuzz.judge import Judge
-from docgraph.cli.fuzz.leaks import DIFFERENCE, Findings, Leak, Showing, advise
-from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, Operation
+from docgraph.cli.fuzz.leak_oracle import LeakOracle
+from docgraph.cli.fuzz.leaks import DIFFERENCE, Leak, LeakReport, Showing, advise
+from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, FuzzRequest
 from docgraph.cli.fuzz.planting import Planting
 from docgraph.cli.fuzz.rest import RestMaker
-from docgraph.cli.fuzz.streams import Listener, list_streams
+from docgraph.cli.fuzz.streams import StreamListener, list_streams
 from docgraph.codec import JsonMode, to_json
-from docgraph.graphql.fuzz.queries import QueryMaker
-from docgraph.graphql.fuzz.values import Canary, Guesses
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.server.batch.sections import Batch
+from docgraph.workbench.fuzz.fuzz_values import Canary, Guesses
+from docgraph.workbench.fuzz.random_queries import QueryMaker
 
-__all__ = ["Bounds", "Search"]
+__all__ = ["Search", "SearchBudget"]
 
-_MOST_LEAKS: Final = 20
-_MOST_CAUSES: Final = 30
+_MAX_LEAKS: Final = 20
+_MAX_CAUSES: Final = 30
 _GUESSED: Final = 8  # canaries of a kind that a caller may guess
 
-Makers = dict[str, tuple[Iterator[Operation], Callable[[], Operation]]]
+Makers = dict[str, tuple[Iterator[FuzzRequest], Callable[[], FuzzRequest]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """When it is enough: so many operations, or so many seconds."""
+class SearchBudget:
+    """When to stop: after so many operations, or so many seconds."""
 
     operations: int | None
     seconds: float | None
@@ -46,25 +46,25 @@ class Bounds:
 
 @dataclass(slots=True)
 class Search:
-    """Asks both worlds, and keeps what was found."""
+    """Sends requests to both worlds, and records what was found."""
 
     planting: Planting
     barriers: Barriers
-    bounds: Bounds
+    bounds: SearchBudget
     tell: Callable[[int, int], None]
-    findings: Findings
-    judge: Judge = field(init=False)
+    findings: LeakReport
+    judge: LeakOracle = field(init=False)
 
     def __post_init__(self) -> None:
         planting = self.planting
         names = planting.material.surface.secret_names
-        self.judge = Judge(planting.worlds, planting.finder, names, planting.restore)
+        self.judge = LeakOracle(planting.worlds, planting.finder, names, planting.restore)
 
     async def run(self) -> None:
-        """Until it is enough."""
+        """Run until the budget is used."""
         random = Random(self.bounds.seed)  # noqa: S311 - to be repeated
         started, count = time.monotonic(), 0
-        async with aclosing(self._ask_all(random)) as asked:
+        async with aclosing(self._query_all(random)) as asked:
             async for operation, shown in asked:
                 count += 1
                 for showing in shown:
@@ -75,18 +75,20 @@ class Search:
         await self._drop_symptoms()
 
     def _is_enough(self, count: int, seconds: float) -> bool:
-        if len(self.findings.leaks) >= _MOST_LEAKS:
-            self.findings.notes.append(f"ended after {_MOST_LEAKS} leaks: there may be more")
+        if len(self.findings.leaks) >= _MAX_LEAKS:
+            self.findings.notes.append(f"ended after {_MAX_LEAKS} leaks: there may be more")
             return True
         most, longest = self.bounds.operations, self.bounds.seconds
         return (most is not None and count >= most) or (longest is not None and seconds >= longest)
 
-    async def _ask_all(
+    async def _query_all(
         self, random: Random
-    ) -> AsyncGenerator[tuple[Operation, list[Showing]], None]:
-        """Streams, what everybody tries first, and then anything, without end."""
+    ) -> AsyncGenerator[tuple[FuzzRequest, list[Showing]], None]:
+        """Yield streams, the obvious requests, and then random ones, without end."""
         makers = await self._build_makers(random)
-        listener = Listener(self.planting.worlds[0], self.planting.scratch, self.judge, random)
+        listener = StreamListener(
+            self.planting.worlds[0], self.planting.scratch, self.judge, random
+        )
         for collection in self.barriers.collections:
             made = self.planting.made.get(collection.namespace)
             if made is None:
@@ -96,7 +98,7 @@ class Search:
                 self._count(operation, is_open)
                 await self.planting.restore(collection.namespace)
                 yield operation, shown
-        for operation in _take_turns([sweep for sweep, _ in makers.values()]):
+        for operation in _interleave([sweep for sweep, _ in makers.values()]):
             yield operation, await self._try(operation)
         doors = list(makers)
         weights = [3 if self.findings.answered.get(door) else 1 for door in doors]
@@ -106,29 +108,29 @@ class Search:
             yield operation, await self._try(operation)
 
     async def _build_makers(self, random: Random) -> Makers:
-        """For each door that is open: what is tried in any case, and what comes by chance."""
+        """Build, for each open door, the obvious requests and the random ones."""
         guesses = Guesses(random, self._collect_guesses())
         material, world = self.planting.material, self.planting.worlds[0]
         sections = world.app.plugins.values["configuration"]
         queries = QueryMaker(material.app, material.roles, random, guesses, self._collect_words())
         path = app_path(material, sections[Graphql.section_name])
 
-        def ask(text: str, variables: dict[str, Any]) -> Operation:
+        def build_request(text: str, variables: dict[str, Any]) -> FuzzRequest:
             body = {"query": text} | ({"variables": variables} if variables else {})
-            return Operation(GRAPHQL, "POST", path, body=body)
+            return FuzzRequest(GRAPHQL, "POST", path, body=body)
 
-        def ask_once() -> Operation:
+        def query_once() -> FuzzRequest:
             query = queries.make()
-            return ask(query.text, query.variables)
+            return build_request(query.text, query.variables)
 
-        swept = [ask(one.text, one.variables) for one in queries.sweep()]
+        swept = [build_request(one.text, one.variables) for one in queries.sweep()]
         stored = [{"operation": one.name} for one in material.app.definition.operations]
-        swept += [Operation(GRAPHQL, "POST", path, body=one) for one in stored]
+        swept += [FuzzRequest(GRAPHQL, "POST", path, body=one) for one in stored]
         if "@filter" in str(material.definition.get("mappings")):
             failing = self._list_failing()
             sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
             swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
-        makers: dict[str, Any] = {GRAPHQL: (iter(swept), ask_once)}
+        makers: dict[str, Any] = {GRAPHQL: (iter(swept), query_once)}
         if self.barriers.collections:
             for one in self.barriers.collections:
                 made = self.planting.made.get(one.namespace, (Made(),))[0]
@@ -146,10 +148,10 @@ class Search:
             if tools:
                 agent = AgentMaker(agents.uri, tools, uri, queries, random, guesses)
                 makers[MCP] = (agent.sweep(), agent.make)
-        self._note_doors(makers, agents)
+        self._record_doors(makers, agents)
         return makers
 
-    def _note_doors(self, makers: dict[str, Any], agents: Any) -> None:
+    def _record_doors(self, makers: dict[str, Any], agents: Any) -> None:
         if REST not in makers:
             self.findings.notes.append("REST: nothing was tried, as nothing is open to the caller")
         if MCP not in makers:
@@ -158,7 +160,7 @@ class Search:
             self.findings.notes.append(f"MCP: {why}")
 
     def _collect_guesses(self) -> dict[str, list[Any]]:
-        """Secrets of the first world that a caller happens to guess, by kind."""
+        """Return secrets of the first world that a caller happens to guess, by kind."""
         found: dict[str, list[Any]] = {"object": self._list_failing()}
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
@@ -170,7 +172,7 @@ class Search:
         return found
 
     def _list_failing(self) -> list[dict[str, Any]]:
-        """For each collection a filter that fails for an excluded row."""
+        """Return for each collection a filter that fails for an excluded row."""
         found = []
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
@@ -179,7 +181,7 @@ class Search:
         return found
 
     def _collect_words(self) -> list[str]:
-        """Texts that definitions compare with."""
+        """Return strings that definitions compare with."""
         return sorted(
             {
                 value
@@ -190,34 +192,34 @@ class Search:
             }
         )
 
-    async def _try(self, operation: Operation) -> list[Showing]:
+    async def _try(self, operation: FuzzRequest) -> list[Showing]:
         before = self.judge.answered
         shown = await self.judge.try_out(operation)
         self._count(operation, self.judge.answered > before)
         return shown
 
-    def _count(self, operation: Operation, is_answered: bool) -> None:
+    def _count(self, operation: FuzzRequest, is_answered: bool) -> None:
         tried, answered = self.findings.tried, self.findings.answered
         tried[operation.door] = tried.get(operation.door, 0) + 1
         answered[operation.door] = answered.get(operation.door, 0) + is_answered
 
-    async def _add(self, operation: Operation, showing: Showing) -> None:
+    async def _add(self, operation: FuzzRequest, showing: Showing) -> None:
         if showing.kind == DIFFERENCE:
             await self._add_difference(operation)
         elif not self._is_known(operation, showing):
             await self._keep(operation, showing)
 
-    def _is_known(self, operation: Operation, showing: Showing) -> bool:
+    def _is_known(self, operation: FuzzRequest, showing: Showing) -> bool:
         key = showing.key(operation)
         return any(one.showing.key(one.operation) == key for one in self.findings.leaks)
 
-    async def _keep(self, operation: Operation, showing: Showing) -> None:
-        if operation.door != STREAMS:  # one that is opened again tells of other changes
+    async def _keep(self, operation: FuzzRequest, showing: Showing) -> None:
+        if operation.door != STREAMS:  # one that is opened again reports other changes
             operation, showing = await self.judge.shrink(operation, showing)
         self.findings.leaks.append(Leak(operation, showing, advise(operation, showing)))
 
-    async def _add_difference(self, operation: Operation) -> None:
-        """Only one that is left when the worlds agree on what this door shows anyway."""
+    async def _add_difference(self, operation: FuzzRequest) -> None:
+        """Add a difference only if it remains when the worlds agree on what already leaks."""
         async with self._agreeing(self._list_known(operation)):
             found = await self.judge.find_difference(operation)
             if found is None:
@@ -227,23 +229,23 @@ class Search:
         if not self._is_known(smallest, showing):
             self.findings.leaks.append(Leak(smallest, showing, advise(smallest, showing)))
 
-    async def _find_cause(self, operation: Operation) -> Canary | None:
-        """The one secret without which the worlds give the same answer."""
+    async def _find_cause(self, operation: FuzzRequest) -> Canary | None:
+        """Return the one secret without which the worlds give the same response."""
         known = self._list_known(operation)
         places: dict[tuple[Any, ...], Canary] = {}
         for first, _ in self.planting.made.values():
             for _, one in first.canaries:
                 places.setdefault((one.namespace, one.is_row or one.path), one)
-        for canary in list(places.values())[:_MOST_CAUSES]:
+        for canary in list(places.values())[:_MAX_CAUSES]:
             async with self._agreeing([*known, canary]):
                 if await self.judge.find_difference(operation) is None:
                     return canary
         return None
 
-    def _list_known(self, operation: Operation) -> list[Canary]:
-        """What is known to be shown at this door, or to make a difference there.
+    def _list_known(self, operation: FuzzRequest) -> list[Canary]:
+        """Return the properties that this door is known to show, or to depend on.
 
-        Failures are reported for each way: one that is closed says nothing about the others.
+        Failures are reported for each kind of request: fixing one says nothing about the others.
         """
         leaks = (
             one.showing
@@ -255,7 +257,7 @@ class Search:
 
     @asynccontextmanager
     async def _agreeing(self, canaries: Sequence[Canary]) -> AsyncIterator[None]:
-        """Worlds that agree on some secrets, for a while."""
+        """Make the worlds agree on some secrets inside the block."""
         changed = await self.planting.equalise(canaries)
         try:
             yield
@@ -264,7 +266,7 @@ class Search:
                 await self.planting.restore(name)
 
     async def _drop_symptoms(self) -> None:
-        """Differences that were found first, and come of what was found later."""
+        """Drop earlier differences that a later finding explains."""
         for leak in [one for one in self.findings.leaks if one.showing.kind == DIFFERENCE]:
             door = leak.operation.door
             shown = [
@@ -275,8 +277,8 @@ class Search:
                     self.findings.leaks.remove(leak)
 
 
-def _take_turns(several: list[Iterator[Operation]]) -> Iterator[Operation]:
-    """One of each in turn, so that few operations reach every door."""
+def _interleave(several: list[Iterator[FuzzRequest]]) -> Iterator[FuzzRequest]:
+    """Yield one of each in turn, so that few operations reach every door."""
     pending = list(several)
     while pending:
         for one in list(pending):

@@ -1,4 +1,4 @@
-"""Change streams: something hidden changes, and what the caller is told of it is looked through."""
+"""Fuzzing change streams: change hidden data, and search the events for it."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from urllib.parse import quote
 
 from docgraph.cli.fuzz.barriers import list_uris
 from docgraph.cli.fuzz.documents import Made
-from docgraph.cli.fuzz.judge import Judge
+from docgraph.cli.fuzz.leak_oracle import LeakOracle
 from docgraph.cli.fuzz.leaks import Showing
 from docgraph.cli.fuzz.material import Material
-from docgraph.cli.fuzz.operation import STREAMS, Operation
-from docgraph.cli.fuzz.rest import Collection
+from docgraph.cli.fuzz.operation import STREAMS, FuzzRequest
+from docgraph.cli.fuzz.rest import ServedCollection
 from docgraph.cli.fuzz.world import Reply, World
-from docgraph.graphql.fuzz.values import Canary, make_canary
 from docgraph.store.driver.scratch import Scratch
+from docgraph.workbench.fuzz.fuzz_values import Canary, make_canary
 
-__all__ = ["Listener", "list_streams"]
+__all__ = ["StreamListener", "list_streams"]
 
 _HEAD_SECONDS: Final = 15.0
-_QUIET_SECONDS: Final = 1.0  # after which no event is expected any more
+_QUIET_SECONDS: Final = 1.0  # after which no more events are expected
 _OK: Final = 200
 
 
 @dataclass(slots=True)
-class Listener:
+class StreamListener:
     """Follows the streams of collections while their documents change."""
 
     world: World
     scratch: Scratch
-    judge: Judge
+    judge: LeakOracle
     random: Random
 
     async def follow(
-        self, operation: Operation, collection: Collection, made: Made
+        self, operation: FuzzRequest, collection: ServedCollection, made: Made
     ) -> tuple[list[Showing], bool]:
-        """What a stream has shown, and whether it was open to the caller."""
+        """Return what a stream has shown, and whether it was open to the caller."""
         reply = await self._follow(operation, collection, made)
-        return self.judge.look(operation, [reply]), reply.status == _OK
+        return self.judge.find_canaries(operation, [reply]), reply.status == _OK
 
-    async def _follow(self, operation: Operation, collection: Collection, made: Made) -> Reply:
+    async def _follow(
+        self, operation: FuzzRequest, collection: ServedCollection, made: Made
+    ) -> Reply:
         async with self.world.connect() as (reader, writer):
             writer.write(operation.render())
             try:
@@ -67,8 +69,8 @@ class Listener:
         except TimeoutError:
             return b""
 
-    async def _change(self, collection: Collection, made: Made) -> None:
-        """Change, add and remove what is hidden, and what is not."""
+    async def _change(self, collection: ServedCollection, made: Made) -> None:
+        """Change, add and remove hidden and visible documents."""
         db, _, name = self.world.renaming.namespace(collection.namespace).partition(".")
         for document in made.seen[:2]:
             await self.scratch.change(db, name, document["_id"], self._renew(collection, document))
@@ -81,8 +83,8 @@ class Listener:
             await self.scratch.remove(db, name, document["_id"])
             await self.scratch.insert(db, name, document)
 
-    def _renew(self, collection: Collection, document: dict[str, Any]) -> dict[str, Any]:
-        """New secrets for a document that the caller sees, and something that he may see."""
+    def _renew(self, collection: ServedCollection, document: dict[str, Any]) -> dict[str, Any]:
+        """Return an update with new secrets and a visible change for a document the caller sees."""
         values: dict[str, Any] = {"seen": 1}
         for path, node in collection.shape.leaves():
             plain = node.is_key or node.is_list or node.kind == "enum" or len(path) > 1
@@ -92,16 +94,22 @@ class Listener:
         return values
 
     def _make(
-        self, collection: Collection, kind: str, path: str, reason: str, *, is_row: bool = False
+        self,
+        collection: ServedCollection,
+        kind: str,
+        path: str,
+        reason: str,
+        *,
+        is_row: bool = False,
     ) -> Any:
         value = make_canary(kind, self.random, 0)
         self.judge.finder.add(Canary(value, collection.namespace, path, reason, is_row))
         return value
 
 
-def list_streams(material: Material, collection: Collection) -> Iterator[Operation]:
-    """The requests that open the streams of a collection."""
+def list_streams(material: Material, collection: ServedCollection) -> Iterator[FuzzRequest]:
+    """Yield the requests that open the streams of a collection."""
     for uri in list_uris(material.metadata.get(collection.namespace), "streams"):
         path = f"{collection.path}/_streams/{quote(uri)}"
         headers = {"Accept": "text/event-stream"}
-        yield Operation(STREAMS, "GET", path, headers=headers, namespace=collection.namespace)
+        yield FuzzRequest(STREAMS, "GET", path, headers=headers, namespace=collection.namespace)

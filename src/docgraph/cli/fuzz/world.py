@@ -1,4 +1,4 @@
-"""The application on a scratch database, and a caller who talks to it in bytes, without a port."""
+"""World: the application on a scratch database, with a caller that needs no port."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from docgraph.cli.fuzz.operation import Operation
+from docgraph.cli.fuzz.operation import FuzzRequest
 from docgraph.cli.fuzz.renaming import Renaming
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import Account, Exchange, Resource, Write
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, DataInterceptor, Outcome, Plugin
@@ -22,22 +22,22 @@ from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import ProcessState, build_state
-from docgraph.server.prepare import Prepared, load_tree, prepare
+from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["Reply", "World", "open_world", "prepare_world"]
 
-_SECONDS: Final = 30.0  # for an answer
-# What is another one in every answer.
+_SECONDS: Final = 30.0  # for a response
+# Headers that differ in every response.
 _CHANGING: Final = frozenset(
     {"date", "content-length", "x-request-id", "auth-token", "auth-token-valid-until"}
 )
-# Of documents and requests, and the number under which an error is logged, also in a text of JSON.
+# Ids of documents, requests and logged errors, also in a JSON string.
 _IDS: Final = re.compile(
     r"""[0-9a-f]{24,32}|(?<="id":")[0-9a-f]{12}(?=")|(?<="id\\":\\")[0-9a-f]{12}"""
 )
 _TIMES: Final = re.compile(r"\d{13}|20\d\d-\d\d-\d\dt[\d:.]+z?")
-# Limits are for strangers; this caller asks as fast as he can.
+# Rate limits are for other callers; this one sends as fast as it can.
 _OPTIONS: Final = (
     "/mcp/calls-per-second=1000000",
     "/dbRealmAuthenticator/create-user=false",
@@ -48,7 +48,7 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer as it came."""
+    """A response as it was received."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class Reply:
     raw: bytes = b""
 
     def header(self, name: str) -> str | None:
-        """The first value of a header."""
+        """Return the first value of a header."""
         return next((value for key, value in self.headers if key.lower() == name), None)
 
 
@@ -68,8 +68,8 @@ class World:
         self.renaming = renaming
         self._state = state
 
-    async def send(self, operation: Operation) -> Reply:
-        """The answer to one request; one without a status, if there is none in time."""
+    async def send(self, operation: FuzzRequest) -> Reply:
+        """Return the response to one request; one without a status, if there is none in time."""
         try:
             async with asyncio.timeout(_SECONDS), self.connect() as (reader, writer):
                 writer.write(operation.render())
@@ -79,7 +79,7 @@ class World:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection that nobody else can have: it has no address."""
+        """Open a private connection: it has no address."""
         loop = asyncio.get_running_loop()
         theirs, ours = socket.socketpair()
         await loop.connect_accepted_socket(partial(HttpProtocol, self._state, loop), sock=theirs)
@@ -90,7 +90,7 @@ class World:
             writer.close()
 
     def normalise(self, reply: Reply) -> tuple[int, str]:
-        """What of an answer has to be the same in another world."""
+        """Return what must be equal in both worlds."""
         told = sorted(
             f"{name.lower()}: {value}"
             for name, value in reply.headers
@@ -102,9 +102,13 @@ class World:
 
 
 def prepare_world(
-    sources: Sources, prepared: Prepared, renaming: Renaming, account: Account | None, **parts: Any
-) -> Prepared:
-    """The configuration with the databases of that world, and somebody who is always let in."""
+    sources: ConfigSources,
+    prepared: LoadedConfiguration,
+    renaming: Renaming,
+    account: Account | None,
+    **parts: Any,
+) -> LoadedConfiguration:
+    """Return the configuration with the databases of that world and a fixed caller."""
     renamed = renaming.settings(prepared.config.sections, **parts)
     known = prepared.config.sections
     options = tuple(one for one in _OPTIONS if one.split("/")[1] in known)
@@ -115,8 +119,10 @@ def prepare_world(
 
 
 @asynccontextmanager
-async def open_world(prepared: Prepared, address: str, renaming: Renaming) -> AsyncIterator[World]:
-    """Start the application; it ends with the block."""
+async def open_world(
+    prepared: LoadedConfiguration, address: str, renaming: Renaming
+) -> AsyncIterator[World]:
+    """Start the application; it stops at the end of the block."""
     with create_instance() as instance:
         app = Docgraph(prepared, instance, address)
         try:
@@ -130,18 +136,18 @@ async def open_world(prepared: Prepared, address: str, renaming: Renaming) -> As
 
 def _build_caller(account: Account | None) -> type[Plugin]:
     class FuzzCaller(AuthMechanism):
-        """Whoever asks is the caller that was named."""
+        """Authenticates every request as the named caller."""
 
         name: ClassVar[str] = "fuzzCaller"
         description: ClassVar[str] = "everybody is the caller of `docgraph access fuzz`"
         priority: ClassVar[int] = -1_000_000
 
         async def authenticate(self, exchange: Exchange) -> Outcome:
-            """The account."""
+            """Return the account."""
             return ABSENT if account is None else Accepted(account)
 
         def challenge(self, exchange: Exchange) -> Sequence[str]:
-            """None: there is no other way in."""
+            """Return no challenge: there is no other login."""
             return ()
 
     return FuzzCaller
@@ -149,7 +155,7 @@ def _build_caller(account: Account | None) -> type[Plugin]:
 
 def _build_fence(prefix: str) -> type[Plugin]:
     class FuzzFence(DataInterceptor):
-        """Lets nothing be written but to scratch databases, whoever wants it."""
+        """Rejects every write except to scratch databases."""
 
         name: ClassVar[str] = "fuzzFence"
         description: ClassVar[str] = "keeps writes in the databases of `docgraph access fuzz`"
@@ -157,13 +163,13 @@ def _build_fence(prefix: str) -> type[Plugin]:
         security: ClassVar[bool] = True
 
         def resolve(self, resource: Resource) -> bool:
-            """All other databases."""
+            """Return whether this is another database."""
             return resource.db is None or not resource.db.startswith(prefix)
 
         async def before_write(
             self, exchange: Exchange | None, resource: Resource, write: Write
         ) -> Write:
-            """Never."""
+            """Reject the write."""
             raise SecurityViolation("a leak check writes to its scratch databases only")
 
     return FuzzFence
@@ -180,7 +186,7 @@ def _parse(data: bytes) -> Reply:
 
 
 def _cut(data: bytes) -> Iterable[bytes]:
-    """The chunks of a body."""
+    """Yield the chunks of a body."""
     while data:
         size, _, rest = data.partition(b"\r\n")
         length = int(size or b"0", 16)

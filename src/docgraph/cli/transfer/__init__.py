@@ -1,4 +1,4 @@
-"""`docgraph export` and `docgraph import`: all that docgraph keeps, besides your data, as files."""
+"""`docgraph export` and `docgraph import`: everything docgraph stores besides your data."""
 
 from docgraph.cli.transfer.command import export, import_
 

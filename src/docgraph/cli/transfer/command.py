@@ -1,4 +1,4 @@
-"""The commands `docgraph export` and `docgraph import`."""
+"""The commands `docgraph export` and `docgraph import`: backup and migration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
-from docgraph.config import Sources
+from docgraph.config import ConfigSources
 from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
-    from docgraph.cli.transfer.parts import Changes, Mover, Part
+    from docgraph.cli.transfer.parts import ImportChanges, Mover, Part
     from docgraph.exchange import Document
 
 __all__ = ["export", "import_"]
@@ -32,16 +32,16 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
     help="Properties and schemas of this database only; repeatable.",
 )
 @configured
-def export(sources: Sources, directory: Path, yes: bool, databases: tuple[str, ...]) -> None:
+def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[str, ...]) -> None:
     """Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.
 
     That is all that docgraph keeps in the database, besides your data: `docgraph import` takes it
     to another one. Users come with the hashes of their passwords.
     """
+    from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
     from docgraph.cli.transfer.parts import Mover
     from docgraph.cli.transfer.writing import ODD_APPS
-    from docgraph.cli.workbench import work_on
     from docgraph.codec import name_id
 
     target = Directory(directory)
@@ -66,7 +66,7 @@ def export(sources: Sources, directory: Path, yes: bool, databases: tuple[str, .
 
 
 async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part, list[Document]]]:
-    """Everything that there is, apps first; what could not be imported like this is named."""
+    """Collect everything, apps first; print what could not be imported like this."""
     from docgraph.cli.apps.stored import without_etag
     from docgraph.cli.transfer.flaws import Flaws
 
@@ -88,15 +88,15 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
 @click.option("--yes", is_flag=True, help="Overwrite what differs without asking.")
 @click.option("--keep", is_flag=True, help="Leave what is stored as it is; add what is missing.")
 @configured
-def import_(sources: Sources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
+def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
     """Store what `docgraph export` has written into a DIRECTORY.
 
     What is stored and differs is overwritten only after it was asked, or with --yes; nothing is
     deleted. Nothing is stored when a part of it could not work here.
     """
+    from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
     from docgraph.cli.transfer.parts import Mover
-    from docgraph.cli.workbench import work_on
 
     if yes and keep:
         raise click.UsageError("--yes overwrites what --keep leaves: give one of them")
@@ -117,8 +117,8 @@ def import_(sources: Sources, directory: Path, dry_run: bool, yes: bool, keep: b
     work_on(prepared, lambda app: _store(Mover(app, prepared), found, overwrite=overwrite))
 
 
-async def _compare(mover: Mover, source: Directory) -> list[Changes]:
-    """What would change; raises when something could not work here."""
+async def _compare(mover: Mover, source: Directory) -> list[ImportChanges]:
+    """Return what would change; raise if something would be invalid here."""
     from docgraph.cli.apps.definitions import report
     from docgraph.cli.apps.stored import without_etag
     from docgraph.cli.transfer.flaws import Flaws
@@ -142,7 +142,7 @@ async def _compare(mover: Mover, source: Directory) -> list[Changes]:
     return [*[await mover.compare(*one) for one in wanted], apps]
 
 
-def _show(found: list[Changes]) -> None:
+def _show(found: list[ImportChanges]) -> None:
     rows = [
         {
             "part": one.part.name,
@@ -156,13 +156,13 @@ def _show(found: list[Changes]) -> None:
     print_table(rows, as_json=False, if_empty="there is nothing to import")
 
 
-async def _store(mover: Mover, found: list[Changes], *, overwrite: bool) -> None:
-    """Everything in the order of the list; definitions last, as `apps apply` stores them."""
+async def _store(mover: Mover, found: list[ImportChanges], *, overwrite: bool) -> None:
+    """Store everything in the order of the list; definitions last, as `apps apply` does."""
     late = []
     for changes in found:
         late += await mover.store(changes, overwrite=overwrite)
         if changes.part == mover.apps and (changes.new or (changes.changed and overwrite)):
-            await mover.definitions.tell_served()
+            await mover.definitions.print_served()
     for one in late:
         notice(f"left as it is, somebody else has written it meanwhile: {make_printable(one)}")
     if late:

@@ -1,13 +1,13 @@
-"""The files of an export, as people and version control see them.
+"""Files of an export, in a form for people and version control.
 
-    export.json             the format, and which docgraph wrote it
+    export.json             the format, and the docgraph version that wrote it
     apps/<id>/              schema.graphql, mappings.yml, app.yml
-    apps.json               apps that such files cannot hold: not even a schema is in them, say
+    apps.json               apps that such files cannot represent, for example without a schema
     users.json, rules.json  documents as they are stored, in extended JSON
-    properties/<db>.json    what is said of a database and its collections: streams, aggregations, …
+    properties/<db>.json    metadata of a database and its collections: streams, aggregations, …
     schemas/<db>.json       the JSON schemas of a database
 
-Passwords are hashes, and still nothing for others to read: the files are the owner's.
+Passwords are hashes, and still not for others to read: only the owner can read the files.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from docgraph.cli.apps.definitions import read_paths
-from docgraph.cli.apps.sources import Found
+from docgraph.cli.apps.sources import FoundDefinition
 from docgraph.cli.terminal import make_printable
 from docgraph.cli.transfer.swap import FORMER, NEW, replacing
-from docgraph.cli.transfer.writing import APPS, FORMAT, MANIFEST, ODD_APPS, REVISION, Writer
+from docgraph.cli.transfer.writing import APPS, FORMAT, MANIFEST, ODD_APPS, REVISION, ExportWriter
 from docgraph.codec import decode, name_id
 from docgraph.exchange import DocgraphError, Document, StartupError
 
 __all__ = ["Directory"]
 
 _BY_DATABASE: Final = ("properties", "schemas")
-# What says that an export is whole goes first.
+# The file that marks an export as complete comes first.
 _OWN: Final = (MANIFEST, APPS, ODD_APPS, "users.json", "rules.json", *_BY_DATABASE)
 _KNOWN: Final = frozenset({"format", "revision", "docgraph"})
 
@@ -42,24 +42,24 @@ class Directory:
 
     @property
     def is_export(self) -> bool:
-        """Whether somebody has exported into it."""
+        """Whether it has an export."""
         with _telling(self.path):
-            self._refuse_interrupted()
+            self._reject_interrupted()
             return (self.path / MANIFEST).is_file()
 
     @property
     def is_free(self) -> bool:
-        """Whether there is nothing in it that would be lost or mixed up."""
+        """Whether nothing in it would be lost or mixed up."""
         with _telling(self.path):
             if not self.path.exists():
                 return True
             return self.path.is_dir() and all(one.name == NEW for one in self.path.iterdir())
 
     @contextmanager
-    def rewrite(self) -> Iterator[Writer]:
-        """Write an export that takes the place of a former one when it is whole."""
+    def rewrite(self) -> Iterator[ExportWriter]:
+        """Write an export that replaces the previous one when it is complete."""
         with _telling(self.path), replacing(self.path, _OWN) as place:
-            writer = Writer(place)
+            writer = ExportWriter(place)
             yield writer
             writer.finish()
 
@@ -81,7 +81,7 @@ class Directory:
             )
 
     def find_unknown(self) -> Iterator[str]:
-        """What an import leaves out: a newer docgraph wrote it, or it is something else."""
+        """Yield what an import ignores: a newer docgraph wrote it, or it is something else."""
         said = self._read_manifest()
         if _is_number(said.get("revision")) and said["revision"] > REVISION:
             yield f"{self.path} was written by {_name_writer(said)}, which knows more"
@@ -96,7 +96,7 @@ class Directory:
                 yield f"{one}: not imported: it is not known here"
 
     def read_documents(self, name: str) -> list[Document]:
-        """Documents as they were stored; none where there is no such file."""
+        """Return documents as they were stored; none if there is no such file."""
         with _telling(self.path / name):
             if not (self.path / name).is_file():
                 return []
@@ -108,18 +108,18 @@ class Directory:
                 raise StartupError(f"{self.path / name}: [{place}] is no document with an _id")
         return found
 
-    def read_apps(self) -> list[Found]:
-        """Every definition, or why it cannot be read."""
+    def read_apps(self) -> list[FoundDefinition]:
+        """Return every definition, or why it cannot be read."""
         apps, odd = self.path / APPS, self.path / ODD_APPS
         with _telling(apps):
             has_files = apps.is_dir() and any(apps.iterdir())
         found = read_paths([apps]) if has_files else []
         for one in self.read_documents(ODD_APPS):
-            found.append(Found(f"{odd}, {make_printable(name_id(one['_id']))}", one))
+            found.append(FoundDefinition(f"{odd}, {make_printable(name_id(one['_id']))}", one))
         return found
 
     def list_databases(self, kind: str) -> Iterator[str]:
-        """The databases that there is a file of this kind for."""
+        """Yield the databases that have a file of this kind."""
         with _telling(self.path / kind):
             files = sorted((self.path / kind).glob("*.json"))
         for file in files:
@@ -129,7 +129,7 @@ class Directory:
         said = self._read(MANIFEST)
         return said if isinstance(said, dict) else {}
 
-    def _refuse_interrupted(self) -> None:
+    def _reject_interrupted(self) -> None:
         former = self.path / FORMER
         if former.exists():
             raise StartupError(
@@ -157,7 +157,7 @@ def _is_number(value: Any) -> bool:
 
 @contextmanager
 def _telling(path: Path) -> Iterator[None]:
-    """What the file system refuses is one clear message."""
+    """Report file system errors as one clear message."""
     try:
         yield
     except OSError as error:

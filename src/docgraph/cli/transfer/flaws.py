@@ -1,7 +1,7 @@
-"""What of an export could not be stored, or would not work, one line each.
+"""Flaws of an export: what could not be stored, or would not work, one line each.
 
-An import stores nothing as long as there is any. An export has it all the same, and says so: a
-backup does not lose what cannot be read.
+An import with a flaw stores nothing. An export includes such documents and reports them: a backup
+does not lose what cannot be read.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import check_password
-from docgraph.cli.acl.rules import Rules, build_knowledge
-from docgraph.cli.apps.definitions import Checked, check_found, settle_all
-from docgraph.cli.apps.sources import Found
+from docgraph.cli.acl.rules import RuleCollection, build_knowledge
+from docgraph.cli.apps.definitions import Checked, check_found, resolve_all_questions
+from docgraph.cli.apps.sources import FoundDefinition
 from docgraph.cli.transfer.parts import Part, identify
 from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.bodies.properties import check_properties
-from docgraph.rest.schemas.store import Schemas, address_of
-from docgraph.rest.schemas.store import identify as identify_schema
+from docgraph.rest.schemas.checks import open_lane
+from docgraph.rest.schemas.schema_store import Schemas, address_of
+from docgraph.rest.schemas.schema_store import identify as identify_schema
 from docgraph.store import Policy
-from docgraph.store.driver.salvage import is_readable
+from docgraph.store.driver.lenient_decode import is_readable
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 from docgraph.store.sections import AggregationSecurity
 
@@ -39,7 +40,7 @@ Parts = Sequence[tuple[Part, Sequence[Document]]]
 
 
 class Flaws:
-    """Looks at what is moved with the eyes of a server with this configuration."""
+    """Checks what is moved, as a server with this configuration would."""
 
     def __init__(self, mover: Mover) -> None:
         self._mover = mover
@@ -47,7 +48,7 @@ class Flaws:
         self._realm = self._prepared.config.get(DbRealmAuthenticator)
 
     async def find(self, parts: Parts) -> list[str]:
-        """In everything besides apps."""
+        """Return the flaws in everything besides apps."""
         found: list[str] = []
         for part, documents in parts:
             if part == self._mover.users:
@@ -59,19 +60,21 @@ class Flaws:
         return [*found, *[flaw async for flaw in self._find_in_schemas(parts)]]
 
     async def find_in_apps(self, documents: Sequence[Document]) -> list[str]:
-        """In definitions as they are stored."""
-        found = [Found(f"app {name_id(one['_id'])}", one) for one in documents]
+        """Return the flaws in definitions as they are stored."""
+        found = [FoundDefinition(f"app {name_id(one['_id'])}", one) for one in documents]
         checked = await self.check_apps(found)
         return [f"{one.name}: {error}" for one in checked for error in one.errors]
 
-    async def check_apps(self, found: Sequence[Found]) -> list[Checked]:
-        """Definitions, each with what is wrong with it here."""
-        # In a thread: the driver has its own work to do meanwhile.
+    async def check_apps(self, found: Sequence[FoundDefinition]) -> list[Checked]:
+        """Return the definitions, each with what is wrong with it here."""
+        # In a thread: the driver has work to do meanwhile.
         checked = await asyncio.to_thread(check_found, self._prepared, found)
-        return await settle_all(checked, self._app.store, self._prepared.config.get(Graphql))
+        return await resolve_all_questions(
+            checked, self._app.store, self._prepared.config.get(Graphql)
+        )
 
     def find_repeated(self, parts: Parts) -> Iterator[str]:
-        """Documents with the same id, of which one would take the place of the other."""
+        """Yield documents with the same id, of which one would replace the other."""
         for part, documents in parts:
             seen = set()
             for one in documents:
@@ -80,7 +83,7 @@ class Flaws:
                 seen.add(identify(one))
 
     def find_inexact(self, parts: Parts) -> Iterator[str]:
-        """Documents that do not come back from their file as they are stored."""
+        """Yield documents that are not the same when read back from their file."""
         for part, documents in parts:
             for one in documents:
                 if not is_readable(one):
@@ -104,7 +107,7 @@ class Flaws:
                 yield f"user {name_id(one['_id'])}: {flaw}"
 
     async def _find_in_password(self, user: Document, password: str) -> str | None:
-        """What the server that hashes it would refuse it for."""
+        """Return why the server would reject the password, which it hashes."""
         is_hash = BCRYPT_HASH.fullmatch(password) is not None
         if not self._realm.bcrypt_hashed_password:
             return _HASH_AS_PASSWORD if is_hash else None
@@ -122,7 +125,7 @@ class Flaws:
 
     async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[str]:
         knowledge = build_knowledge(self._prepared)
-        rules = Rules(self._app, self._prepared.config.get(DbAclAuthorizer))
+        rules = RuleCollection(self._app, self._prepared.config.get(DbAclAuthorizer))
         for one in documents:
             for flaw in await rules.find_flaws(one, knowledge):
                 yield f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
@@ -139,14 +142,16 @@ class Flaws:
                 yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
 
     async def _find_in_schemas(self, parts: Parts) -> AsyncIterator[str]:
-        """JSON schemas that could not be stored, not even with those beside them."""
+        """Yield JSON schemas that could not be stored, not even together with the others."""
         found = [
             (part, as_meant(to_stored(as_written(one))))
             for part, documents in parts
             for one in (documents if part.collection == SCHEMA_STORE else ())
         ]
         coming = {address_of(part.db, one["_id"]): one for part, one in found}
-        schemas = Schemas(self._app.store, self._app.plugins.values["generations"], ttl=0)
+        values = self._app.plugins.values
+        lane = open_lane(values["blocking"])
+        schemas = Schemas(self._app.store, values["generations"], lane, ttl=0)
         for part, one in found:
             try:
                 await schemas.compile(identify_schema(one, part.db), coming)

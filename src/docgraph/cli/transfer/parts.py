@@ -1,7 +1,7 @@
-"""What is moved: collections of docgraph's own, each with its way to be read, checked and written.
+"""Parts of an export: docgraph's own collections, and how to read, check and write each.
 
-Writes pass the interceptors, as those of other commands do, and an overwritten document is found
-by the etag that it was compared with: what somebody else changes meanwhile is left alone.
+Writes pass the interceptors, as those of other commands do. An overwritten document is found by the
+ETag that it was compared with: concurrent changes are left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.database import REALM
+from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import Hashed
 from docgraph.cli.apps.changes import find_collisions
@@ -32,7 +32,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError
 from docgraph.graphql.apps.cache_plugins import ensure_index
-from docgraph.graphql.definition.changes import is_same
+from docgraph.graphql.definition.definition_diff import is_same
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
@@ -40,15 +40,15 @@ from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
     from docgraph.server.app import Docgraph
-    from docgraph.server.prepare import Prepared
+    from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = ["Changes", "Mover", "Part", "identify"]
+__all__ = ["ImportChanges", "Mover", "Part", "identify"]
 
 PROPERTIES: Final = "properties"
 SCHEMAS: Final = "schemas"
 _ETAG: Final = "_etag"
 _LIMIT_MS: Final = 60_000
-_MOST: Final = 100_000  # documents of a collection
+_MAX_READ: Final = 100_000  # documents of a collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Part:
 
 
 @dataclass(slots=True)
-class Changes:
-    """What an import would do to a part; `changed` are those there are, and what they become."""
+class ImportChanges:
+    """The changes of an import to a part; `changed` are pairs of stored and new documents."""
 
     part: Part
     new: list[Document] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Changes:
 class Mover:
     """Reads and writes the parts in one database."""
 
-    def __init__(self, app: Docgraph, prepared: Prepared) -> None:
+    def __init__(self, app: Docgraph, prepared: LoadedConfiguration) -> None:
         self.app = app
         self.prepared = prepared
         config = prepared.config
@@ -91,12 +91,12 @@ class Mover:
         return Definitions(self.app, self.prepared.config.get(Graphql))
 
     def describe(self, kind: str, db: str) -> Part:
-        """The part with the properties or JSON schemas of a database."""
+        """Return the part with the properties or JSON schemas of a database."""
         collection = METADATA_STORE if kind == PROPERTIES else SCHEMA_STORE
         return Part(f"{kind} of {db}", f"{kind}/{quote(db, safe='')}.json", db, collection)
 
     async def list_parts(self, databases: Sequence[str] = ()) -> list[Part]:
-        """Everything that there is to export, besides the apps; of these databases, or of all."""
+        """Return everything to export besides the apps; of these databases, or of all."""
         there = await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
         names = databases or there
         for name in names:
@@ -106,34 +106,36 @@ class Mover:
         return [self.users, self.rules, *described]
 
     def list_exported(self, directory: Directory) -> Iterator[Part]:
-        """What an export has, in the order of its import: nothing refers to what follows."""
+        """Yield the parts of an export in the order of import: nothing refers to what follows."""
         for kind in (SCHEMAS, PROPERTIES):
             for db in directory.list_databases(kind):
                 yield self.describe(kind, db)
         yield from (self.users, self.rules)
 
     async def read(self, part: Part) -> list[Document]:
-        """The documents of a part as they are stored, with secrets; apps as they are written."""
+        """Return the documents of a part as stored, with secrets; apps as they are written."""
         if part == self.apps:
             return await self.definitions.read_all()
         realm = self.app.plugins.find(REALM) if self._realm.enabled else None
-        found = await self.app.store.find(
+        found = await self.app.store.reads.find(
             part.db,
             part.collection,
             {},
-            limit=_MOST + 1,
+            limit=_MAX_READ + 1,
             sort=[("_id", 1)],
             deadline=Deadline.after_ms(_LIMIT_MS),
             reveal=realm.keys if part == self.users and realm is not None else (),
         )
-        if len(found) > _MOST:
-            raise StartupError(f"there are more than {_MOST} {part.name}: move them by mongodump")
+        if len(found) > _MAX_READ:
+            raise StartupError(
+                f"there are more than {_MAX_READ} {part.name}: move them by mongodump"
+            )
         return found
 
-    async def compare(self, part: Part, wanted: Sequence[Document]) -> Changes:
-        """What importing these documents would change."""
+    async def compare(self, part: Part, wanted: Sequence[Document]) -> ImportChanges:
+        """Return what importing these documents would change."""
         stored = {identify(one): one for one in await self.read(part)}
-        changes = Changes(part)
+        changes = ImportChanges(part)
         for document in wanted:
             there = stored.get(identify(document))
             if there is None:
@@ -150,13 +152,13 @@ class Mover:
         return _without_etag(there) == _without_etag(document)
 
     async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
-        """Definitions that could not be stored beside those that are, one line each."""
+        """Yield definitions that conflict with stored ones, one line each."""
         changes = await self.definitions.compare(definitions, prune=False)
         for app, other in find_collisions(changes, prune=False):
             yield f"app {app}: URI collision: it would be served where {other} is"
 
-    async def store(self, changes: Changes, *, overwrite: bool) -> list[str]:
-        """Write what is new and, if wanted, what differs; names what others wrote meanwhile."""
+    async def store(self, changes: ImportChanges, *, overwrite: bool) -> list[str]:
+        """Write new and, if wanted, changed documents; return those that others wrote meanwhile."""
         part = changes.part
         if part.collection == METADATA_STORE:
             await self._make_collections(part.db, changes.new)
@@ -176,9 +178,9 @@ class Mover:
         return late
 
     async def _find_untouched(
-        self, changes: Changes, late: list[str]
+        self, changes: ImportChanges, late: list[str]
     ) -> list[tuple[Document, Document]]:
-        """Those that are as they were compared: not all who write renew the etag."""
+        """Return documents that are as they were compared: not every writer updates the ETag."""
         if not changes.changed:
             return []
         stored = {identify(one): one for one in await self.read(changes.part)}
@@ -192,7 +194,7 @@ class Mover:
         return untouched
 
     async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
-        """What could not be written yet: a JSON schema may refer to one that comes after it."""
+        """Return what could not be written yet: a JSON schema may refer to a later one."""
         waiting, refusal = [], None
         for write in writes:
             try:
@@ -223,24 +225,24 @@ class Mover:
         if part.collection == METADATA_STORE:
             type_ = ResourceType.METADATA
         resource = Resource(type_, part.db, part.collection, write.documents[0]["_id"])
-        return await self.app.store.write(
+        return await self.app.store.writes.write(
             resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
 
     async def _make_collections(self, db: str, documents: Sequence[Document]) -> None:
-        """Properties belong to a collection: one that is not there is made, and stays empty."""
+        """Create missing collections, which stay empty: properties belong to a collection."""
         there = await self._catalog.list_collections(db, Deadline.after_ms(_LIMIT_MS))
         for one in documents:
             _, _, collection = str(one["_id"]).partition(".")
             if collection and collection not in there:
-                await self.app.store.write(
+                await self.app.store.writes.write(
                     Resource(ResourceType.COLLECTION, db, collection),
                     Write(WriteKind.CREATE),
                     deadline=Deadline.after_ms(_LIMIT_MS),
                 )
 
     def _prepare(self, part: Part, document: Document) -> Document:
-        """A user's hash is one already; a password that is none is hashed on its way in."""
+        """Prepare a user: keep a hash, let a plain password be hashed."""
         password = document.get(self._realm.prop_password)
         if part != self.users or not isinstance(password, str):
             return document
@@ -250,7 +252,7 @@ class Mover:
 
 
 def identify(document: Document) -> Key:
-    """The id of a document, by which the database knows it."""
+    """Return the id of a document, as the database compares it."""
     return equality_key(document["_id"])
 
 
@@ -263,5 +265,5 @@ def _exactly(document: Document) -> bytes:
 
 
 def _without_etag(document: Document) -> bytes:
-    """A document without its etag, which says when it was written and not what it is."""
+    """Return a document without its ETag, which depends on when it was written."""
     return _exactly({key: one for key, one in document.items() if key != _ETAG})

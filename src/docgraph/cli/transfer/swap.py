@@ -1,8 +1,8 @@
-"""A new export takes the place of the former one when it is whole, and not before.
+"""Atomic replacement of an export: the new one replaces the previous one when complete.
 
 It is written into a directory inside the target, which may be a repository or a mount with other
-things in it, and its entries are then renamed into place: what is renamed can be renamed back.
-Before that it is on the disk, so that a machine that loses its power has one of the two.
+files, and its entries are then renamed into place: a rename can be undone. It is synced to disk
+before, so that one of the two survives a power failure.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["FORMER", "NEW", "replacing"]
 NEW: Final = ".export-new"
 FORMER: Final = ".export-former"
 _OWNER_ONLY: Final = 0o700
-# What a file system says that cannot be told to keep directories, or of one that is for others.
+# Errors of file systems that cannot sync directories, or of directories of other users.
 _UNABLE: Final = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
 
 
 @contextmanager
 def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Where to write the entries with these `names`; they get into place when all went well.
+    """Yield where to write the entries with these `names`; rename them if all succeeded.
 
-    The first of the names is what says that an export is whole.
+    The first of the names marks an export as complete.
     """
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     new = directory / NEW
     try:
-        _remove(new)  # of somebody who was killed
+        _remove(new)  # of a killed process
         new.mkdir(mode=_OWNER_ONLY)
         yield new
         _keep_all(new)
@@ -45,14 +45,14 @@ def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
     except BaseException:
         _remove(new)
         if is_new:
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another process has put something there
                 directory.rmdir()
         raise
     _remove(new)
 
 
 def _keep_all(directory: Path) -> None:
-    """Wait until everything in the directory, and what is in it, is on the disk."""
+    """Wait until the directory and everything in it is synced to disk."""
     for place, _, names in os.walk(directory, topdown=False):
         for name in names:
             _keep(Path(place, name))
@@ -76,7 +76,7 @@ def _swap(directory: Path, names: Sequence[str]) -> None:
     former.mkdir(mode=_OWNER_ONLY)
     moves = [(directory / name, former / name) for name in names]
     moves += [(new / name, directory / name) for name in reversed(names)]
-    moves.append((former, new / FORMER))  # with that it is nothing but waste
+    moves.append((former, new / FORMER))  # from here on it is only leftover
     tried: list[tuple[Path, Path]] = []
     try:
         for source, target in moves:
@@ -92,7 +92,7 @@ def _swap(directory: Path, names: Sequence[str]) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove what is there; a link, and not what it leads to."""
+    """Remove what exists; a link, not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,4 +1,4 @@
-"""Writes the files of an export."""
+"""Export writer: writes the files of an export."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from docgraph.cli.apps.export import is_holdable, write_definition
 from docgraph.cli.apps.sources import is_looked_into, read_directory
 from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import Document
-from docgraph.graphql.definition.changes import is_same
+from docgraph.graphql.definition.definition_diff import is_same
 
-__all__ = ["APPS", "FORMAT", "MANIFEST", "ODD_APPS", "REVISION", "Writer"]
+__all__ = ["APPS", "FORMAT", "MANIFEST", "ODD_APPS", "REVISION", "ExportWriter"]
 
 # An export with another format cannot be read; one with a later revision has more in it.
 FORMAT: Final = 1
@@ -27,11 +27,11 @@ REVISION: Final = 0
 MANIFEST: Final = "export.json"
 APPS: Final = "apps"
 ODD_APPS: Final = "apps.json"
-_LONGEST_NAME: Final = 200  # bytes; file systems have room for 255
+_LONGEST_NAME: Final = 200  # bytes; file systems allow 255
 
 
-class Writer:
-    """Writes into a directory that is empty."""
+class ExportWriter:
+    """Writes into an empty directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,11 +39,11 @@ class Writer:
         self._odd: list[Document] = []
 
     def write_documents(self, name: str, documents: Sequence[Document]) -> None:
-        """Documents as they are stored."""
+        """Write documents as they are stored."""
         self._write(name, [to_json(one, JsonMode.EXTENDED) for one in documents])
 
     def write_app(self, document: Document) -> bool:
-        """A definition in files of its own; False when they cannot hold it: it comes elsewhere."""
+        """Write a definition into files; return False if they cannot represent it."""
         directory = self.path / APPS / self._name_app(str(document["_id"]))
         if is_holdable(document):
             self._make_part(APPS)
@@ -58,14 +58,14 @@ class Writer:
         return False
 
     def finish(self) -> None:
-        """Say that the export is whole, and what wrote it."""
+        """Mark the export as complete, with the version that wrote it."""
         if self._odd:
             self.write_documents(ODD_APPS, self._odd)
         said = {"format": FORMAT, "revision": REVISION, "docgraph": __version__}
         self._write(MANIFEST, said)
 
     def _name_app(self, id: str) -> str:
-        """A name of its own, which every file system takes and an import looks into."""
+        """Return a unique name that every file system accepts and an import reads."""
         name = quote(id, safe=" ") or "%"
         if not is_looked_into(name):
             name = f"%{ord(name[0]):02X}{name[1:]}"
@@ -85,7 +85,7 @@ class Writer:
         path = self.path / name
         if path.parent != self.path:
             self._make_part(path.parent.name)
-        # A file or a link that somebody has put there meanwhile is not written to.
+        # Never write to a file or a link that another process has put there meanwhile.
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(file, "wb") as stream:
             stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")

@@ -1,1 +1,1 @@
-"""Apps: stored definitions, the compiled apps, and how both follow the database."""
+"""Apps: stored definitions, compiled apps, and how both follow changes in the database."""

@@ -1,9 +1,9 @@
-"""The apps that are served: uri → stored definition → compiled app.
+"""App registry: URI to stored definition to compiled app.
 
-The stored definitions are kept per process; an app is compiled at its first use and held in a
-bounded cache. Three things bring them up to date: a generation that another worker of the
-instance raised (looked at by every request), an event of the change stream, and the round of
-`graphAppsUpdater`. A failing database never takes a working app away.
+Each process caches the stored definitions. An app is compiled at its first use and stored in a
+bounded cache. Three things invalidate them: a generation that another worker of the instance raised
+(every request checks it), an event of the change stream, and the periodic run of
+`graphAppsUpdater`. A failing database never removes a working app.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DefinitionError, NotFound, StoreError
-from docgraph.graphql.apps.app import App, build_app
+from docgraph.graphql.apps.compiled_app import App, build_app
 from docgraph.graphql.apps.stored_definitions import (
-    Entry,
+    StoredDefinition,
     StoredDefinitions,
     build_entry,
     build_key,
@@ -30,7 +30,7 @@ from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed, Backgr
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
-from docgraph.store import Key, Store
+from docgraph.store import RevealKey, Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.variables import BUILT_IN
 
@@ -39,27 +39,27 @@ __all__ = ["Apps", "known_variables"]
 _MAX_APPS = 100_000
 _MAX_COMPILED = 256
 _REFRESH_MS = 15_000
-_PAUSE = 1.0  # seconds before a database that failed is asked for changes again
+_PAUSE = 1.0  # seconds before a database that failed is queried for changes again
 
 
 def known_variables(registry: PluginRegistry) -> frozenset[str]:
-    """The predefined variables and those of plugins, without their @."""
+    """Return the names of predefined variables and those of plugins, without their @."""
     plugins = registry.of_kind(Kind.VARIABLE_RESOLVER)
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
 
 class _Compiled(NamedTuple):
-    """What came of compiling a version of a definition."""
+    """The result of compiling one version of a definition: an app or an error."""
 
     version: str
     outcome: App | DefinitionError
 
 
 class Apps:
-    """Finds the app of a uri; also the provider `gql-app-definition-cache`.
+    """Find the app of a URI; also the provider `gql-app-definition-cache`.
 
-    `eager` says that all definitions are loaded at start (`graphAppsInitializer`); otherwise each
-    one is loaded at its first request.
+    With `eager`, all definitions are loaded at start (`graphAppsInitializer`). Otherwise each one
+    is loaded at its first request.
     """
 
     def __init__(
@@ -79,25 +79,25 @@ class Apps:
         self._definitions = StoredDefinitions()
         self._complete = False
         self._listeners: list[Callable[[], None]] = []
-        self._seen = -1  # the generation that the definitions are of
-        self._failed = -1  # the generation that the database did not tell …
-        self._ask_again = 0.0  # … and when it is asked for that one again
-        self._emitted: dict[str, str] = {}  # collisions that were emitted
+        self._seen = -1  # the generation of the loaded definitions
+        self._failed = -1  # the generation that could not be loaded …
+        self._ask_again = 0.0  # … and when to try to load it again
+        self._emitted: dict[str, str] = {}  # collisions already emitted
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, None] = LoadingCache(0)
         self._compiled: LoadingCache[str, _Compiled] = LoadingCache(_MAX_COMPILED)
 
     def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard` whenever this process has learned of other definitions than before."""
+        """Call `heard` whenever the definitions of this process have changed."""
         self._listeners.append(heard)
 
-    def list_known(self) -> tuple[list[Entry], bool]:
-        """The definitions that this process has read, and whether these are all of them."""
+    def list_known(self) -> tuple[list[StoredDefinition], bool]:
+        """Return the definitions that this process has read, and whether these are all of them."""
         return self._definitions.entries(), self._complete
 
     async def find(self, uri: str) -> App:
-        """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
+        """Return the compiled app at this URI; raise 404 for none, 400 for an invalid one."""
         uri = normalise_uri(uri)
         definitions = await self._find_definitions(uri)
         entry = definitions.find(uri)
@@ -105,8 +105,8 @@ class Apps:
             raise NotFound("GraphQL app not found")
         return await self._compile(entry, definitions)
 
-    async def list_served(self) -> list[Entry]:
-        """The definitions that are served, by uri; they may still turn out not to work."""
+    async def list_served(self) -> list[StoredDefinition]:
+        """Return the served definitions by URI; some may turn out to be invalid when compiled."""
         if not self._config.app_cache_enabled:
             definitions = StoredDefinitions()
             definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
@@ -117,7 +117,7 @@ class Apps:
         return self._definitions.served()
 
     async def get(self, name: Any) -> App | None:
-        """The app with this `_id`, loaded if need be; None when there is none."""
+        """Return the app with this `_id`, loaded if necessary; None when there is none."""
         entry = self._definitions.entry(build_key(name))
         if entry is None:
             await self._reload_ids([name])
@@ -125,46 +125,46 @@ class Apps:
         return None if entry is None else await self._compile(entry, self._definitions)
 
     def invalidate(self, name: Any) -> None:
-        """Forget the app with this `_id`; the next request loads it anew."""
+        """Drop the app with this `_id`; the next request loads it again."""
         entry = self._definitions.entry(build_key(name))
         if entry is not None:
             self._drop([entry.key])
         self._generations.bump("apps")
 
     def invalidate_all(self) -> None:
-        """Forget every app; the next request loads them anew."""
+        """Drop every app; the next request loads them again."""
         self._compiled.clear()
         self._definitions.replace([])
         self._complete = False
         self._generations.bump("apps")
 
     async def load_all(self) -> None:
-        """Read every definition, in one query."""
+        """Read every definition in one query."""
         async with self._refreshing:
             await self._load_all()
 
     async def load_first(self) -> None:
-        """Read every definition, unless a request was faster and had it done."""
+        """Read every definition, unless a request has already done it."""
         async with self._refreshing:
             if not self._complete:
                 await self._load_all()
 
     async def revalidate(self) -> None:
-        """Bring the definitions up to date in at most two queries, however many apps there are."""
+        """Refresh the definitions in at most two queries, however many apps there are."""
         async with self._refreshing:
             await self._revalidate()
 
     async def refresh(self, ids: Sequence[Any]) -> None:
-        """Read these definitions again, in one query."""
+        """Read these definitions again in one query."""
         async with self._refreshing:
             await self._reload_ids(ids)
 
     async def close(self) -> None:
-        """Give up what is being loaded; nothing is loaded any more."""
+        """Cancel loads in progress and start no new ones."""
         await close_all(self._catching_up, self._loading, self._compiled)
 
     async def _find_definitions(self, uri: str) -> StoredDefinitions:
-        """The definitions among which an app at this uri would be."""
+        """Return the definitions that would include an app at this URI."""
         if not self._config.app_cache_enabled:
             definitions = await self._read_claimants(uri)
             self._emit_collisions(definitions)
@@ -176,16 +176,16 @@ class Apps:
         return self._definitions
 
     async def _follow(self) -> None:
-        """Know what other workers have written; a later write is looked for at once."""
+        """Load what other workers have written; a later write is noticed by the next request."""
         generation = self._generations.read("apps")
         is_due = generation != self._failed or time.monotonic() >= self._ask_again
         if generation != self._seen and is_due:
             await self._catching_up.get(generation, self._catch_up)
 
     async def _catch_up(self, generation: int) -> None:
-        """Another worker wrote, or this one has not loaded yet; once for parallel requests.
+        """Load definitions after a write of another worker, or for the first time; single flight.
 
-        A database that fails then leaves what is served as it is, and is asked again soon.
+        When the database fails, the served apps stay as they are and the load is tried again soon.
         """
         async with self._refreshing:
             if self._seen == generation:
@@ -196,17 +196,17 @@ class Apps:
                 if not self._definitions.etags():
                     raise
                 self._failed, self._ask_again = generation, time.monotonic() + _PAUSE
-                if self._store.fault is None:  # else that has been told
+                if self._store.fault is None:  # otherwise the fault is already logged
                     emit(BackgroundFailed("graphql-apps", error, retry_seconds=_PAUSE))
 
     async def _load_claimants(self, uri: str) -> None:
-        """The first request for an app; a newer version that came meanwhile stays."""
+        """Load the app at its first request; keep a newer version that was loaded meanwhile."""
         found = await self._read_claimants(uri)
         self._definitions.put(
             [one for one in found.entries() if self._definitions.entry(one.key) is None]
         )
         self._emit_collisions(self._definitions)
-        self._tell()
+        self._announce()
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
@@ -219,7 +219,7 @@ class Apps:
         self._forget_former(entries)
         self._complete, self._seen = True, generation
         self._emit_refreshed(started)
-        self._tell()
+        self._announce()
 
     async def _revalidate(self) -> None:
         if self.eager and not self._complete:
@@ -237,7 +237,7 @@ class Apps:
         changed = [
             one["_id"]
             for one in stored
-            # without an etag a change shows only in the document itself
+            # Without an ETag, only the document itself shows a change.
             if etags[build_key(one["_id"])] is None
             or held.get(build_key(one["_id"]), "") != etags[build_key(one["_id"])]
         ]
@@ -256,7 +256,7 @@ class Apps:
         self._emit_collisions(self._definitions)
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
-        """All definitions that claim this uri: of several, only one is served."""
+        """Return all definitions that claim this URI: only one of them is served."""
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
         definitions = StoredDefinitions()
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
@@ -265,7 +265,7 @@ class Apps:
     async def _read(
         self, filter: Document, limit: int, projection: Document | None = None
     ) -> list[Document]:
-        return await self._store.find(
+        return await self._store.reads.find(
             self._config.db,
             self._config.collection,
             filter,
@@ -276,10 +276,10 @@ class Apps:
         )
 
     @cached_property
-    def _key(self) -> Key:
+    def _key(self) -> RevealKey:
         return hide_marker(self._store.guard, self._config.db, self._config.collection)
 
-    async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
+    async def _compile(self, entry: StoredDefinition, definitions: StoredDefinitions) -> App:
         if entry.key in definitions.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
         compiled = self._compiled.find(entry.key) or await self._load(entry)
@@ -290,27 +290,27 @@ class Apps:
             raise DefinitionError("Invalid GraphQL app definition")
         return compiled.outcome
 
-    async def _load(self, entry: Entry) -> _Compiled:
+    async def _load(self, entry: StoredDefinition) -> _Compiled:
         return await self._compiled.get(entry.key, lambda _: self._build(entry))
 
-    def _put(self, entries: Sequence[Entry]) -> None:
+    def _put(self, entries: Sequence[StoredDefinition]) -> None:
         self._definitions.put(entries)
         self._forget_former(entries)
         if entries:
-            self._tell()
+            self._announce()
 
     def _drop(self, keys: Collection[str]) -> None:
         if keys:
             self._definitions.drop(keys)
             self._forget(keys)
-            self._tell()
+            self._announce()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         for heard in self._listeners:
             heard()
 
-    def _forget_former(self, entries: Sequence[Entry]) -> None:
-        """What was compiled of other versions goes at once, not when its room is needed."""
+    def _forget_former(self, entries: Sequence[StoredDefinition]) -> None:
+        """Drop what was compiled from previous versions now, not when the cache needs space."""
         for entry in entries:
             compiled = self._compiled.peek(entry.key)
             if compiled is not None and compiled.version != entry.version:
@@ -320,14 +320,14 @@ class Apps:
         for key in keys:
             self._compiled.invalidate(key)
 
-    async def _build(self, entry: Entry) -> _Compiled:
-        """An app, or the reason why there is none, which is kept and emitted once."""
+    async def _build(self, entry: StoredDefinition) -> _Compiled:
+        """Compile an app, or cache the reason why that fails, which is emitted once."""
         started = time.perf_counter()
         try:
             app = await run_blocking(self._lane, self._build_now, entry.document)
         except DefinitionError as error:
             emit(AppInvalid(str(entry.id), _problems(error)))
-            # Without its traceback, which would hold the frames that it came through.
+            # Drop the traceback: it would keep the frames of the failed compilation alive.
             return _Compiled(entry.version, error.with_traceback(None))
         emit(AppLoaded(str(entry.id), entry.uri, time.perf_counter() - started))
         return _Compiled(entry.version, app)
@@ -350,7 +350,7 @@ class Apps:
         emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
 
     def _emit_collisions(self, definitions: StoredDefinitions) -> None:
-        """Each of them once, as long as it lasts; a part of the definitions shows not all."""
+        """Emit each collision once while it lasts; a partial load does not show all of them."""
         for key, claim in definitions.collisions.items() - self._emitted.items():
             text = f"another app, whose _id is lower, claims /{claim}"
             emit(AppInvalid(key.partition(":")[2], (text,)))

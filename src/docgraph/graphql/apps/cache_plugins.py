@@ -1,4 +1,4 @@
-"""The plugins around the cache of apps: its provider, first load, revalidation and index."""
+"""Plugins of the app cache: its provider, first load, revalidation and unique index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docgraph.config.section import PluginConfig
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.apps.writes import URIS
+from docgraph.graphql.apps.definition_writes import URIS
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
@@ -17,9 +17,9 @@ from docgraph.plugins.kinds import Initializer, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance, Tasks
 from docgraph.store import Store
-from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.change_stream import ChangeEvents
+from docgraph.store.resume_loop import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
-from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
 
@@ -46,11 +46,11 @@ class AppsProvider(Provider):
         self._apps = Apps(graphql, store, generations, blocking, registry)
 
     def get(self) -> Apps:
-        """The one cache of this process."""
+        """Return the one cache of this process."""
         return self._apps
 
     async def close(self) -> None:
-        """Give up what is being loaded."""
+        """Cancel loads in progress."""
         await self._apps.close()
 
 
@@ -66,15 +66,15 @@ class AppsInitializer(Initializer):
         self._apps.eager = True
 
     async def initialize(self) -> None:
-        """One query, however many apps there are."""
+        """Load all definitions in one query, however many apps there are."""
         await self._apps.load_first()
 
 
 class AppsUpdater(Initializer):
-    """Looks for changed and deleted apps.
+    """Detect changed and deleted apps (cache invalidation).
 
-    At once by change stream; within two seconds by their version, which everybody raises who writes
-    through docgraph; else every `app-cache-ttr`.
+    A change stream reports them immediately. Otherwise the version that every write through
+    docgraph raises shows them within two seconds. Other writes are found every `app-cache-ttr`.
     """
 
     name: ClassVar[str] = "graphAppsUpdater"
@@ -97,14 +97,16 @@ class AppsUpdater(Initializer):
         self._apps = gql_app_definition_cache
         self._settings = graphql
         self._generations = generations
-        self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
+        self.follower = Follower(
+            self._open_stream, catch_up=self._apps.revalidate, take=self._apply
+        )
         versions = Versions(store, graphql.db, graphql.collection)
         self.versions = VersionFollower(
-            "graphAppsUpdater", store, versions, instance, take=self._take_version
+            "graphAppsUpdater", store, versions, instance, take=self._apply_version
         )
 
     async def initialize(self) -> None:
-        """Start the periodic revalidation and, where there are change streams, the watch."""
+        """Start the periodic revalidation and, where change streams are available, the watch."""
         self._tasks.start("graphAppsUpdater-version", self.versions.run)
         if self._settings.app_cache_enabled:
             self._tasks.start("graphAppsUpdater-round", self._revalidate)
@@ -120,20 +122,20 @@ class AppsUpdater(Initializer):
                     emit(BackgroundFailed("graphAppsUpdater-round", error))
 
     async def close(self) -> None:
-        """Let nobody wait for what this instance serves."""
+        """Unregister this instance, so that writers do not wait for it to apply a version."""
         await self.versions.close()
 
-    async def _take_version(self) -> None:
+    async def _apply_version(self) -> None:
         if self._settings.app_cache_enabled:
-            self._generations.bump("apps")  # the other workers look at their next request
+            self._generations.bump("apps")  # the other workers check it at their next request
             await self._apps.revalidate()
 
     def _open_stream(self, _: ResumeToken) -> ChangeEvents:
-        return self._store.watch(
+        return self._store.streams.watch(
             self._settings.db, self._settings.collection, _ONLY_KEYS, full_document=None
         )
 
-    async def _take(self, event: Document) -> None:
+    async def _apply(self, event: Document) -> None:
         key = event.get("documentKey")
         if key is None:
             await self._apps.load_all()
@@ -142,7 +144,7 @@ class AppsUpdater(Initializer):
 
 
 class AppsIndex(Initializer):
-    """Makes the index that keeps two apps from claiming one uri (decision 5)."""
+    """Create the unique index that prevents two apps from claiming one URI (decision 5)."""
 
     name: ClassVar[str] = "createIndexesOnGqlApps"
     description: ClassVar[str] = "creates the unique index of the app definitions"
@@ -153,13 +155,13 @@ class AppsIndex(Initializer):
         self._settings = graphql
 
     async def initialize(self) -> None:
-        """Only where the collection exists; code that creates it later makes the index then."""
+        """Create the index only if the collection exists; creating the collection adds it later."""
         await ensure_index(self._store, self._settings, create=False)
 
 
 async def ensure_index(store: Store, settings: Graphql, *, create: bool = True) -> None:
-    """The unique index on what apps claim; `create` makes the collection, too, if need be."""
-    await store.ensure_index(
+    """Create the unique index on claimed URIs; `create` also creates the collection if needed."""
+    await store.writes.ensure_index(
         settings.db,
         settings.collection,
         {URIS: 1},

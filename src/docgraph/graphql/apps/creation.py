@@ -1,4 +1,4 @@
-"""The definitions collection is made together with the index that it relies on (decision 5)."""
+"""Creation of the definitions collection together with its unique index (decision 5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from docgraph.exchange import Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.graphql.apps.cache_plugins import ensure_index
-from docgraph.graphql.apps.writes import OnDefinitions
+from docgraph.graphql.apps.definition_writes import OnDefinitions
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 
@@ -14,7 +14,7 @@ __all__ = ["AppsIndexOnCreation"]
 
 
 class AppsIndexOnCreation(OnDefinitions):
-    """Makes the unique index when the collection is made; at start `AppsIndex` does."""
+    """Create the unique index when the collection is created; `AppsIndex` does it at start."""
 
     name: ClassVar[str] = "createIndexesOnNewGqlApps"
     description: ClassVar[str] = "creates the unique index with the collection of app definitions"
@@ -26,7 +26,7 @@ class AppsIndexOnCreation(OnDefinitions):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result as it is."""
+        """Create the index and return the result unchanged."""
         if write.kind is WriteKind.CREATE:
             await ensure_index(self._store, self.settings)
         return result

@@ -1,13 +1,13 @@
-"""The versions of stored definitions: who, when, what; bounded, and the same for all instances.
+"""App history: the versions of stored definitions with author and time, bounded in number and size.
 
-They are documents of `_appHistory` beside the definitions:
+The versions are documents of `_appHistory`, next to the definitions collection:
 
     {_id: {app: <key>, n: 1…}, app: <the app's _id>, at, by, change, digest, etag, size, text}
 
-`text` is the definition in extended JSON, whatever keys it has. Whoever sees that a definition
-differs from its latest version records it under the next number, which only one of all instances
-and workers can take; the others look again, and find it there. The definition is read after the
-latest version: so nobody records what was overtaken already.
+`text` is the definition in extended JSON, whatever keys it has. An instance or worker that sees a
+definition differ from its latest version records it under the next number. Only one of them can
+insert that number; the others read again and find it. The definition is read after the latest
+version, so an outdated state is never recorded.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ __all__ = [
     "find_heads",
 ]
 
-DATABASE: Final = "(database)"  # who wrote what was seen first in the database itself
+DATABASE: Final = "(database)"  # the author of a change that was first seen in the database itself
 _ANONYMOUS: Final = "(anonymous)"
 _LIMIT_MS: Final = 5_000
-_MOST: Final = 200_000  # versions of all apps
+_MAX_VERSIONS: Final = 200_000  # of all apps
 _LARGEST: Final = 14 * 1024 * 1024  # bytes of a definition that fits into a document with the rest
-_LEAST_SIZE: Final = 512  # bytes that a version counts at least
+_LEAST_SIZE: Final = 512  # bytes that each version counts at least
 _ATTEMPTS: Final = 8
 _LAST: Final = 1 << 53
 _OURS: Final = frozenset({"_etag", "_uris"})
 _ALL_BUT_TEXT: Final = {"text": 0}
 
-# Who writes definitions where no request does, such as the person at the command line.
+# The author of writes outside requests, such as those of the command line.
 AUTHOR: ContextVar[str] = ContextVar("author", default="(docgraph)")
 
 
 class Happened(StrEnum):
-    """What a version stands for."""
+    """The kind of change that a version records."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -75,7 +75,7 @@ class Happened(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version; `text` is None where it was not asked for, or is not kept."""
+    """One version; `text` is None where it was not requested or is no longer stored."""
 
     key: str
     number: int
@@ -90,12 +90,12 @@ class Version:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether there was no definition any more."""
+        """Whether the version records the deletion of the app."""
         return self.change == Happened.DELETED
 
     @property
     def definition(self) -> Document | None:
-        """The definition as people write it; None for a deletion and for what is not kept."""
+        """The definition as authors write it; None for a deletion and when it is not stored."""
         if self.text is None:
             return None
         document: Document = decode(self.text)
@@ -103,17 +103,17 @@ class Version:
 
 
 def find_author(exchange: Exchange | None) -> str:
-    """Who makes the present write."""
+    """Return the author of the current write."""
     if exchange is None:
         return AUTHOR.get()
     return _ANONYMOUS if exchange.account is None else exchange.account.name
 
 
 def digest_definition(document: Document) -> str:
-    """The same for two definitions that differ in nothing but what docgraph adds; "" for none.
+    """Return a digest that ignores the properties docgraph adds; "" for no definition.
 
-    A newer version may add more: instances of both versions would record in turn what the other
-    one has not seen.
+    A newer release may add more properties. Then instances of both releases would take turns
+    recording versions, because each ignores different properties.
     """
     if not document:
         return ""
@@ -126,7 +126,7 @@ def _render(document: Document) -> bytes:
 
 
 class History:
-    """The versions of the definitions that the section `graphql` names."""
+    """The versions of the definitions collection that the section `graphql` names."""
 
     def __init__(self, store: Store, settings: Graphql) -> None:
         self._store = store
@@ -136,22 +136,22 @@ class History:
     # --- reading ----------------------------------------------------------------------------------
 
     async def list_all(self) -> list[Version]:
-        """Every version of every app without its text, in the order of apps and numbers."""
-        return await self._find({}, _MOST, _ALL_BUT_TEXT)
+        """Return every version of every app without its text, ordered by app and number."""
+        return await self._find({}, _MAX_VERSIONS, _ALL_BUT_TEXT)
 
     async def list_of(self, key: str) -> list[Version]:
-        """The versions of one app with their texts, by number."""
-        return await self._find(_range(key), _MOST, None)
+        """Return the versions of one app with their texts, by number."""
+        return await self._find(_range(key), _MAX_VERSIONS, None)
 
     async def find_head(self, key: str) -> Version | None:
-        """The latest version of an app, without its text."""
+        """Return the latest version of an app, without its text."""
         found = await self._find(_range(key), 1, _ALL_BUT_TEXT, order=-1)
         return found[0] if found else None
 
     async def _find(
         self, filter: Document, limit: int, projection: Document | None, order: int = 1
     ) -> list[Version]:
-        found = await self._store.find(
+        found = await self._store.reads.find(
             self._settings.db,
             HISTORY_STORE,
             filter,
@@ -167,10 +167,10 @@ class History:
     async def record(
         self, id: Any, by: str = DATABASE, etags: Collection[str] | None = None
     ) -> Version | None:
-        """Make sure that the present state of an app is its latest version, which is returned.
+        """Ensure that the current state of an app is its latest version, and return that version.
 
-        `etags` are those of the definitions that the author has written: what somebody else wrote
-        meanwhile is recorded by them. None: he has deleted the app, or nobody knows who it was.
+        `etags` are those of the definitions that the author has written: a concurrent write is
+        recorded under its own author. None: the author deleted the app, or is unknown.
         """
         key = build_key(id)
         for _ in range(_ATTEMPTS):
@@ -192,22 +192,22 @@ class History:
         return None
 
     async def find_deleted(self) -> list[Any]:
-        """The ids of apps that are not stored any more, and of whose end nothing is recorded."""
+        """Return the ids of apps that are no longer stored and whose deletion is not recorded."""
         heads = find_heads(await self.list_all())
         living = {key: one.app for key, one in heads.items() if not one.is_deletion}
-        stored = await self._store.find(
+        stored = await self._store.reads.find(
             self._settings.db,
             self._settings.collection,
             {},
             projection={"_id": 1},
-            limit=_MOST,
+            limit=_MAX_VERSIONS,
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
         there = {build_key(one["_id"]) for one in stored}
         return [app for key, app in living.items() if key not in there]
 
     async def _read_definition(self, id: Any) -> Document | None:
-        return await self._store.find_one(
+        return await self._store.reads.find_one(
             self._settings.db,
             self._settings.collection,
             {"_id": {"$eq": id}},
@@ -236,7 +236,7 @@ class History:
         )
 
     async def _insert(self, version: Version) -> bool:
-        """Whether the number was still free."""
+        """Insert the version; return whether its number was still free."""
         document = {
             "_id": {"app": version.key, "n": version.number},
             "app": version.app,
@@ -255,12 +255,12 @@ class History:
         return True
 
     async def _sign(self, head: Version, by: str) -> None:
-        """The author of what an instance has seen before he could say so."""
+        """Set the author of a version that an instance recorded before the author did."""
         filter = {"_id": {"app": head.key, "n": head.number}, "by": DATABASE}
         await self._write(Write(WriteKind.UPDATE, filter=filter, update={"$set": {"by": by}}))
 
     async def _write(self, write: Write) -> None:
-        await self._store.write(
+        await self._store.writes.write(
             Resource(ResourceType.COLLECTION, self._settings.db, HISTORY_STORE),
             write,
             deadline=Deadline.after_ms(_LIMIT_MS),
@@ -269,7 +269,7 @@ class History:
     # --- bounds -----------------------------------------------------------------------------------
 
     async def prune(self) -> None:
-        """Keep the bounds: `history-versions` of each app, and `history-size` of all together."""
+        """Enforce the bounds: `history-versions` per app, and `history-size` for all together."""
         versions = await self.list_all()
         gone = list(
             find_excess(versions, self._settings.history_versions, self._settings.history_size)
@@ -281,9 +281,9 @@ class History:
 
 
 def find_excess(versions: Sequence[Version], most: int, size: int) -> Iterator[Version]:
-    """The versions that go: the oldest of an app, then the oldest of all, until the rest fits.
+    """Yield the versions to delete: the oldest of an app, then the oldest of all.
 
-    The latest version of an app that is stored stays: without it, it would be seen as new.
+    The latest version of a stored app stays: without it, the app would be recorded as new.
     """
     by_app: defaultdict[str, list[Version]] = defaultdict(list)
     for one in versions:
@@ -303,12 +303,12 @@ def find_excess(versions: Sequence[Version], most: int, size: int) -> Iterator[V
 
 
 def find_heads(versions: Sequence[Version]) -> dict[str, Version]:
-    """The latest version of each app."""
-    return {one.key: one for one in versions}  # the last one of an app has the highest number
+    """Return the latest version of each app."""
+    return {one.key: one for one in versions}  # the last version of an app has the highest number
 
 
 def _range(key: str) -> Document:
-    """All versions of an app, by the index that every collection has."""
+    """Return the filter for all versions of an app, which uses the index on `_id`."""
     return {"_id": {"$gte": {"app": key, "n": 0}, "$lte": {"app": key, "n": _LAST}}}
 
 
@@ -317,7 +317,7 @@ def _text(etag: Any) -> str | None:
 
 
 def _read_version(document: Document) -> Version | None:
-    """A version; None for what somebody else has put there."""
+    """Return a version; None for a document that docgraph did not write."""
     match document:
         case {
             "_id": {"app": str(key), "n": int(number)},

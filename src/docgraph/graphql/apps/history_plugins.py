@@ -1,6 +1,6 @@
-"""What records versions of definitions: writers with their names, instances what they see.
+"""Plugins that record app history: writes with their author, and changes in the database.
 
-Nothing that fails here keeps a definition from being written or served: it is told, once.
+A failure here never prevents a definition from being written or served. It is logged once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.apps.definition_writes import OnDefinitions
 from docgraph.graphql.apps.history import History, digest_definition, find_author, find_heads
-from docgraph.graphql.apps.stored_definitions import Entry, build_entry
-from docgraph.graphql.apps.writes import OnDefinitions
+from docgraph.graphql.apps.stored_definitions import StoredDefinition, build_entry
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
@@ -40,14 +40,14 @@ _READ_MS: Final = 15_000
 
 
 class _Quiet:
-    """Does what may fail without harm, and tells of a failure once, until it works again."""
+    """Run optional work; log a failure once, until it succeeds again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._is_failing = False
 
     async def attempt(self, work: Awaitable[None]) -> bool:
-        """Await the work; whether it was done."""
+        """Await the work; return whether it succeeded."""
         try:
             await work
         except DocgraphError as error:
@@ -60,7 +60,7 @@ class _Quiet:
 
 
 class DefinitionHistorian(OnDefinitions):
-    """Records a committed write as a version, with its author."""
+    """Record a committed write as a version, with its author."""
 
     name: ClassVar[str] = "graphAppHistorian"
     description: ClassVar[str] = "records the versions of app definitions that are written"
@@ -71,20 +71,20 @@ class DefinitionHistorian(OnDefinitions):
         self._quiet = _Quiet(store)
 
     def resolve(self, resource: Resource) -> bool:
-        """The definitions, where versions of them are kept."""
+        """Return whether this is the definitions collection and history is enabled."""
         return self.settings.history_versions > 0 and super().resolve(resource)
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """The write as it is; what it will overwrite may never have been seen by an instance."""
+        """Record the previous state, maybe not seen before; return the write unchanged."""
         await self._quiet.attempt(self._record_former(write))
         return write
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result as it is."""
+        """Record the write and return the result unchanged."""
         await self._quiet.attempt(self._record(write, result, find_author(exchange)))
         return result
 
@@ -107,7 +107,7 @@ class DefinitionHistorian(OnDefinitions):
 
 
 def _find_ids(write: Write) -> list[Any] | None:
-    """The apps that a write is about; None: nobody can tell from it."""
+    """Return the ids of the apps that a write concerns; None if the write does not show them."""
     if write.documents:
         return [document["_id"] for document in write.documents]
     match write.filter.get("_id"):
@@ -122,7 +122,7 @@ def _find_ids(write: Write) -> list[Any] | None:
 
 
 class HistoryKeeper(Initializer):
-    """Records what was written straight into the database, when this instance sees it."""
+    """Record definitions that were written directly to the database, when they are seen."""
 
     name: ClassVar[str] = _NAME
     description: ClassVar[str] = "records versions of app definitions that others have written"
@@ -146,13 +146,13 @@ class HistoryKeeper(Initializer):
         self._history = History(store, graphql)
         self._quiet = _Quiet(store)
         self._marker = hide_marker(store.guard, graphql.db, graphql.collection)
-        self._heads: dict[str, str] | None = None  # the digests of the latest versions
+        self._heads: dict[str, str] | None = None  # digests of the latest versions
         self._ids: dict[str, Any] = {}
-        self._digests: dict[str, tuple[Entry, str]] = {}
+        self._digests: dict[str, tuple[StoredDefinition, str]] = {}
         self._news = asyncio.Event()
 
     async def initialize(self) -> None:
-        """Look now, and whenever definitions have changed; one worker does it for its instance."""
+        """Check now and whenever definitions have changed; one worker does it for its instance."""
         is_mine = self._instance.worker <= 1 or not self._apps.eager
         if self._settings.history_versions and is_mine:
             self._apps.listen(self._news.set)
@@ -161,16 +161,16 @@ class HistoryKeeper(Initializer):
     async def _keep(self) -> None:
         while True:
             self._news.clear()
-            is_done = await self._quiet.attempt(self.look())
-            # Without a cache nobody hears of changes, and what has failed is tried again.
+            is_done = await self._quiet.attempt(self.record_changes())
+            # Without a cache, no listener reports changes; what has failed is tried again.
             is_told = is_done and self._settings.app_cache_enabled
             pause = None if is_told else self._settings.app_cache_ttr / 1000
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._news.wait()
 
-    async def look(self) -> None:
-        """Record what differs from the latest versions."""
+    async def record_changes(self) -> None:
+        """Record definitions that differ from their latest versions."""
         entries, is_all = await self._list()
         if self._heads is None:
             heads = find_heads(await self._history.list_all()).items()
@@ -187,7 +187,7 @@ class HistoryKeeper(Initializer):
         for key, id in changed.items():
             self._ids[key] = id
             head = await self._history.record(id)
-            if head is None:  # else it may be of another instance, which was faster
+            if head is None:  # otherwise another instance may have recorded it first
                 self._heads.pop(key, None)
             else:
                 self._heads[key] = head.digest
@@ -195,16 +195,16 @@ class HistoryKeeper(Initializer):
             await self._history.prune()
         self._digests = {key: one for key, one in self._digests.items() if key in present}
 
-    def _digest(self, entry: Entry) -> str:
+    def _digest(self, entry: StoredDefinition) -> str:
         known = self._digests.get(entry.key)
         if known is None or known[0] is not entry:
             known = self._digests[entry.key] = entry, digest_definition(entry.document)
         return known[1]
 
-    async def _list(self) -> tuple[list[Entry], bool]:
+    async def _list(self) -> tuple[list[StoredDefinition], bool]:
         if self._settings.app_cache_enabled:
             return self._apps.list_known()
-        documents = await self._store.find(
+        documents = await self._store.reads.find(
             self._settings.db,
             self._settings.collection,
             {},

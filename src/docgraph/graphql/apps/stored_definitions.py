@@ -1,8 +1,8 @@
-"""Stored definitions by the uri they are served at; pure, no database.
+"""Stored definitions by the URI that serves them; pure, no database access.
 
-Nothing is compiled here, and a definition that cannot work still has its place, so that it
-answers its own error and no other app suffers. That holds for one that claims what another has,
-too: of definitions which were written past the unique index, the lowest `_id` wins (decision 5).
+Nothing is compiled here. An invalid definition still occupies its URI, so that requests get its own
+error and no other app is affected. The same holds for a definition that claims the URI of another:
+among definitions written past the unique index, the lowest `_id` wins (decision 5).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from docgraph.codec import JsonMode, encode
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Document
 from docgraph.graphql.definition.definition import normalise_uri, read_uri
 
-__all__ = ["Entry", "StoredDefinitions", "build_entry", "build_key", "find_claims"]
+__all__ = ["StoredDefinition", "StoredDefinitions", "build_entry", "build_key", "find_claims"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A stored definition as it is, with what is needed to find it and to notice its change."""
+class StoredDefinition:
+    """A stored definition with what is needed to find it and to detect changes."""
 
     key: str  # the `_id` as text with its type: unique
     id: Any
@@ -38,13 +38,13 @@ class Entry:
         return hashlib.blake2b(encode(self.document, JsonMode.EXTENDED), digest_size=16).hexdigest()
 
 
-def build_entry(document: Document) -> Entry:
-    """Read what is needed to find it, whatever else is wrong with the definition."""
+def build_entry(document: Document) -> StoredDefinition:
+    """Read what is needed to find a definition, whatever else is wrong with it."""
     descriptor = document.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     uri, id = descriptor.get("uri"), document.get("_id")
     etag = document.get("_etag")
-    return Entry(
+    return StoredDefinition(
         key=build_key(id),
         id=id,
         uri=read_uri(uri) if isinstance(uri, str) else normalise_uri(str(id)),
@@ -55,12 +55,12 @@ def build_entry(document: Document) -> Entry:
 
 
 def build_key(id: Any) -> str:
-    """An id as text; ids of different types never collide."""
+    """Return an id as text; ids of different types never collide."""
     return f"{type(id).__name__}:{id}"
 
 
 def find_claims(id: Any, uri: str) -> list[str]:
-    """What an app keeps others from: its `_id`, where that is text, and its uri, which is last."""
+    """Return what an app claims: its `_id` if that is a string, and its URI, which is last."""
     name = normalise_uri(id) if isinstance(id, str) else uri
     return [uri] if name == uri else [name, uri]
 
@@ -69,49 +69,49 @@ class StoredDefinitions:
     """The definitions of one process; replaced entry by entry as they change."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, Entry] = {}
-        self._by_uri: dict[str, Entry] = {}
-        self._refused: dict[str, Entry] = {}  # by uri, where no other app is served
-        self.collisions: dict[str, str] = {}  # by key: what is claimed by another app already
+        self._by_key: dict[str, StoredDefinition] = {}
+        self._by_uri: dict[str, StoredDefinition] = {}
+        self._refused: dict[str, StoredDefinition] = {}  # by URI, where no other app is served
+        self.collisions: dict[str, str] = {}  # by key: the URI or id that another app claims
 
-    def find(self, uri: str) -> Entry | None:
-        """The enabled definition at this uri; ask `collisions` whether it may be served."""
+    def find(self, uri: str) -> StoredDefinition | None:
+        """Return the enabled definition at this URI; see `collisions` before serving it."""
         return self._by_uri.get(uri) or self._refused.get(uri)
 
-    def entry(self, key: str) -> Entry | None:
-        """The definition with this key, enabled or not."""
+    def entry(self, key: str) -> StoredDefinition | None:
+        """Return the definition with this key, enabled or not."""
         return self._by_key.get(key)
 
-    def entries(self) -> list[Entry]:
-        """All definitions, enabled or not."""
+    def entries(self) -> list[StoredDefinition]:
+        """Return all definitions, enabled or not."""
         return list(self._by_key.values())
 
-    def served(self) -> list[Entry]:
-        """Those that have a uri of their own, in the order of their uris."""
+    def served(self) -> list[StoredDefinition]:
+        """Return the definitions that own their URI, in the order of the URIs."""
         return [entry for _, entry in sorted(self._by_uri.items())]
 
-    def put(self, entries: Iterable[Entry]) -> None:
-        """Add or replace."""
+    def put(self, entries: Iterable[StoredDefinition]) -> None:
+        """Add or replace definitions."""
         self._by_key.update((entry.key, entry) for entry in entries)
         self._index()
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Forget."""
+        """Remove definitions."""
         for key in keys:
             self._by_key.pop(key, None)
         self._index()
 
-    def replace(self, entries: Iterable[Entry]) -> None:
-        """Hold these and no others."""
+    def replace(self, entries: Iterable[StoredDefinition]) -> None:
+        """Replace all definitions with these."""
         self._by_key = {entry.key: entry for entry in entries}
         self._index()
 
     def etags(self) -> dict[str, str | None]:
-        """What is held, for comparison with what is stored."""
+        """Return the ETags of the loaded definitions, to compare with those in the database."""
         return {key: entry.etag for key, entry in self._by_key.items()}
 
     def counts(self) -> tuple[int, int]:
-        """Served and not served definitions."""
+        """Return the numbers of served and not served definitions."""
         return len(self._by_uri), len(self._by_key) - len(self._by_uri)
 
     def _index(self) -> None:
@@ -131,7 +131,7 @@ class StoredDefinitions:
 
 
 def _order(id: Any) -> tuple[int, Any]:
-    """The order of the database for the ids that occur: numbers, texts, object ids, the rest."""
+    """Return a sort key in the order of the database: numbers, strings, object ids, the rest."""
     match id:
         case bool():
             return 3, str(id)

@@ -1,1 +1,1 @@
-"""Definitions: decoded documents, schemas and scalars, mappings, what each role sees, checks."""
+"""Definitions: decoding, schemas and scalars, mappings, visibility by role, validation."""

@@ -1,7 +1,7 @@
-"""Whether a definition can work, and what it is compiled to (decisions 1 to 8).
+"""Validation and compilation of a definition (decisions 1 to 8).
 
-Checking and compiling are one act, so that nothing is accepted that cannot be built, and every
-mistake is found, not only the first.
+Both happen in one pass, so that nothing is accepted that cannot be built. The report has every
+mistake, not only the first.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from graphql import (
 )
 
 from docgraph.graphql.definition.check_effects import Hidden, check_aggregations, check_hidden
-from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
+from docgraph.graphql.definition.check_fields import (
+    CheckContext,
+    check_object_type,
+    check_one_field,
+)
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
+from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
-from docgraph.graphql.definition.limits import replace_limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
-from docgraph.graphql.definition.operations import check_operations
+from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
-from docgraph.store.guard.stages import Policy
-from docgraph.variables import BUILT_IN, ConstantPart, find_shape
+from docgraph.store.guard.stage_checks import Policy
+from docgraph.variables import BUILT_IN, StagePart, find_shape
 from docgraph.variables.compilation import describe
 
 __all__ = [
@@ -69,9 +73,9 @@ def check_definition(
     policy: Policy | None = None,
     variables: Collection[str] = BUILT_IN,
 ) -> Report:
-    """Errors and warnings, each with its place, as far as they can be known without a database."""
+    """Return errors and warnings with their positions, as far as they need no database."""
     report = inspect_definition(definition, settings=settings, policy=policy, variables=variables)
-    return report.settle_alone()
+    return report.resolve_offline()
 
 
 def inspect_definition(
@@ -82,23 +86,24 @@ def inspect_definition(
     variables: Collection[str] = BUILT_IN,
     hidden: Hidden | None = None,
 ) -> Report:
-    """Errors, warnings, and the questions that only the database can settle.
+    """Return errors, warnings, and the questions that only the database can answer.
 
-    `variables` are the known predefined ones without their @, `hidden` the properties that no
-    read shows, by namespace.
+    `variables` are the names of the predefined variables without their @. `hidden` are the
+    properties that no read shows, by namespace.
     """
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
-    rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
+    rules = CheckContext(settings.max_limit, policy or Policy(), variables, settings.json_mode)
     return examine_written(definition, rules, settings, hidden or {}).report
 
 
 def examine_written(
-    definition: AppDefinition, rules: Rules, settings: Graphql, hidden: Hidden
+    definition: AppDefinition, rules: CheckContext, settings: Graphql, hidden: Hidden
 ) -> Examination:
-    """Check a definition that is written, and compile it on the way.
+    """Check and compile a definition that is being written.
 
-    Some of what is refused here is put up with in those that are stored already.
+    Some of the mistakes that are rejected here are tolerated in definitions that are already
+    stored.
     """
     parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
@@ -114,14 +119,14 @@ def examine_written(
 
 
 def _check_arguments(findings: Findings) -> None:
-    """Refuse stages that can never work; a field that is stored already fails when it is asked."""
+    """Reject stages that can never work; in a stored definition they fail when the field is run."""
     for part in findings.questions:
-        if isinstance(part, ConstantPart) and (shape := find_shape(part)) is not None:
+        if isinstance(part, StagePart) and (shape := find_shape(part)) is not None:
             findings.error(part.where, shape)
 
 
 def require_id(report: Report, document: Mapping[str, Any]) -> Report:
-    """The report, with an error for a definition that would get an `_id` of no meaning."""
+    """Return the report, with an error if the definition would get a generated `_id`."""
     if "_id" in document:
         return report
     return replace(
@@ -130,7 +135,7 @@ def require_id(report: Report, document: Mapping[str, Any]) -> Report:
 
 
 def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings: Findings) -> None:
-    """Nothing could ever be asked of an app without a mapped field of Query."""
+    """Reject an app without a mapped field of Query: no query could be answered."""
     query, fields = mappings.get("Query"), schema.type_map.get("Query")
     if not isinstance(fields, GraphQLObjectType) or not (query is None or isinstance(query, dict)):
         return
@@ -142,8 +147,8 @@ def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings
         )
 
 
-def examine(definition: AppDefinition, rules: Rules) -> Examination:
-    """Check a definition and compile it on the way."""
+def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
+    """Check a definition and compile it in the same pass."""
     findings = Findings([*definition.problems], [*definition.remarks])
     document = schema = None
     if definition.schema:
@@ -169,8 +174,8 @@ def examine(definition: AppDefinition, rules: Rules) -> Examination:
     )
 
 
-def _check_shapes(mappings: Mapping[str, Any], rules: Rules, findings: Findings) -> None:
-    """What can be said of mappings without a schema: those that can only be queries."""
+def _check_shapes(mappings: Mapping[str, Any], rules: CheckContext, findings: Findings) -> None:
+    """Check mappings without a schema: those that can only be queries."""
     for type_name, fields in mappings.items():
         for name, value in fields.items() if isinstance(fields, dict) else ():
             if isinstance(value, dict) and _QUERY_SHAPE & value.keys():
@@ -181,7 +186,11 @@ class _Parts:
     """The mappings of every type of a schema."""
 
     def __init__(
-        self, schema: GraphQLSchema, source: Mapping[str, Any], rules: Rules, findings: Findings
+        self,
+        schema: GraphQLSchema,
+        source: Mapping[str, Any],
+        rules: CheckContext,
+        findings: Findings,
     ) -> None:
         self.mappings: dict[str, dict[str, AnyMapping]] = {}
         self.enums: dict[str, EnumMapping] = {}

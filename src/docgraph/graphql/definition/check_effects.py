@@ -1,9 +1,8 @@
-"""Mappings that are well formed and come to nothing: always null, never used, never shown."""
+"""Warnings for mappings that are valid but have no effect: always null, never used, hidden."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from graphql import (
     GraphQLField,
@@ -25,8 +24,16 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.guard.fence import check_searches
+from docgraph.store.guard.write_effects import read_filter
 from docgraph.store.names import namespace_of
-from docgraph.variables import GRAPHQL, Source, find_misplaced, flatten_stages
+from docgraph.variables import (
+    GRAPHQL,
+    ValueOrigin,
+    find_misplaced,
+    find_missing_metadata,
+    find_search_conflicts,
+    flatten_stages,
+)
 
 __all__ = ["Hidden", "check_aggregations", "check_hidden", "warn_unused", "warn_useless"]
 
@@ -35,7 +42,7 @@ Hidden = Mapping[str, Paths]
 
 
 def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings: Findings) -> None:
-    """What can only give null."""
+    """Warn about mappings that can only return null."""
     if isinstance(mapping, FieldMapping):
         for step in mapping.path:
             if step.startswith("$"):
@@ -58,7 +65,7 @@ def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings:
 def warn_unused(
     where: str, type_: GraphQLObjectType, name: str, mapping: AnyMapping, findings: Findings
 ) -> None:
-    """Arguments that the mapping does not look at; those that an interface asks for have to be."""
+    """Warn about arguments that the mapping does not use, unless an interface requires them."""
     asked = {
         argument
         for interface in type_.interfaces
@@ -74,7 +81,7 @@ def warn_unused(
 def _used_arguments(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
     for template in mapping.templates:
         for use in template.uses:
-            if use.reference is not None and use.reference.source is Source.ARGUMENT:
+            if use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT:
                 yield use.reference.head
 
 
@@ -84,7 +91,7 @@ def check_hidden(
     hidden: Hidden,
     findings: Findings,
 ) -> None:
-    """Refuse mappings to properties that no read shows, such as passwords."""
+    """Reject mappings to properties that no read shows, such as passwords."""
     for where, field, mapping in _find_queries(schema, mappings):
         secrets = hidden.get(namespace_of(mapping.db, mapping.collection), ())
         if not secrets:
@@ -101,8 +108,14 @@ def check_hidden(
 def check_aggregations(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
 ) -> None:
-    """Refuse misplaced stages, and searches that could not be run under a row filter."""
+    """Reject misplaced stages, missing metadata, and searches that row filters would prevent."""
     for where, _, mapping in _find_queries(schema, mappings):
+        if isinstance(mapping, QueryMapping):
+            conflicts = find_search_conflicts(mapping.find.source, GRAPHQL)
+            findings.flaws(f"{where}.find", conflicts)
+        if isinstance(mapping, QueryMapping) and mapping.sort is not None:
+            sort, find = mapping.sort.source, mapping.find.source
+            findings.flaws(f"{where}.sort", find_missing_metadata(sort, find, GRAPHQL))
         if isinstance(mapping, AggregationMapping):
             findings.flaws(f"{where}.stages", find_misplaced(mapping.stages.source, GRAPHQL))
             try:
@@ -112,28 +125,17 @@ def check_aggregations(
 
 
 def _is_hidden(path: str, secrets: Paths) -> bool:
-    """Whether the path leads to, or into, a hidden property."""
+    """Return whether the path leads to, or into, a hidden property."""
     steps = tuple(step for step in path.split(".") if not step.isdigit())
     return any(steps[: len(secret)] == secret for secret in secrets)
 
 
 def _named_paths(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
-    """The properties that the filter and the sort of a query name."""
+    """Yield the properties that the filter and the sort of a query name."""
     if isinstance(mapping, QueryMapping):
-        yield from _filter_paths(mapping.find.source)
+        yield from (one.path for one in read_filter(mapping.find.source) if one.path is not None)
         sort = None if mapping.sort is None else mapping.sort.source
         yield from (path for path in sort or () if not path.startswith("$"))
-
-
-def _filter_paths(source: Any) -> Iterator[str]:
-    if isinstance(source, list):  # several conditions in place of one
-        source = {"$and": source}
-    for key, value in source.items() if isinstance(source, dict) else ():
-        if key in ("$and", "$or", "$nor", GRAPHQL.optional):
-            for part in value if isinstance(value, list) else ():
-                yield from _filter_paths(part)
-        elif not key.startswith("$"):
-            yield key
 
 
 def _find_queries(

@@ -1,4 +1,4 @@
-"""The mappings of object types: to fields, to queries, to aggregations; checked and compiled."""
+"""Mappings of object types to fields, queries and aggregations: validation and compilation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.guard.references import find_references
-from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
+from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
 from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_collection, check_database, check_namespace
 from docgraph.store.order import pinned_paths
@@ -28,16 +28,16 @@ from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
     Context,
-    Reference,
-    Source,
     Template,
+    ValueOrigin,
+    VariableName,
     flatten_stages,
     inspect_template,
     parse_field_path,
 )
 from docgraph.variables.compilation import describe
 
-__all__ = ["Rules", "check_object_type", "check_one_field"]
+__all__ = ["CheckContext", "check_object_type", "check_one_field"]
 
 _QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
@@ -45,19 +45,22 @@ _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What a definition is held against."""
+class CheckContext:
+    """The settings that a definition is checked against."""
 
     max_limit: int
     policy: Policy
     variables: Collection[str] = BUILT_IN
-    json_mode: str = "standard"  # of apps that name none
+    json_mode: str = "standard"  # of apps that do not set one
 
 
 def check_object_type(
-    type_: GraphQLObjectType, mappings: Mapping[str, Any], rules: Rules, findings: Findings
+    type_: GraphQLObjectType, mappings: Mapping[str, Any], rules: CheckContext, findings: Findings
 ) -> dict[str, AnyMapping]:
-    """The mapping of every field; what has none reads the field of its own name, but in Query."""
+    """Return the mapping of every field; by default a field reads the property of its name.
+
+    Fields of Query have no default.
+    """
     where = f"mappings.{type_.name}"
     for name in mappings:
         if name not in type_.fields:
@@ -82,8 +85,8 @@ def check_object_type(
     return found
 
 
-def check_one_field(where: str, value: Any, rules: Rules, findings: Findings) -> None:
-    """The shape of a mapping whose type is not known, because the schema is wrong."""
+def check_one_field(where: str, value: Any, rules: CheckContext, findings: Findings) -> None:
+    """Check the shape of a mapping whose type is unknown because the schema is invalid."""
     _FieldChecker(where, rules, findings, is_query=False).check(value, None)
 
 
@@ -92,7 +95,7 @@ class _FieldChecker:
     """Checks and compiles the mapping of one field."""
 
     where: str
-    rules: Rules
+    rules: CheckContext
     findings: Findings
     is_query: bool
 
@@ -155,7 +158,7 @@ class _FieldChecker:
         policy = self.rules.policy
         self._check_security(lambda: check_filter(value.get("find"), policy=policy, trusted=True))
         sort = self._template(value, "sort", "sort")
-        self._ask_order(value, sort)
+        self._check_order_index(value, sort)
         skip = self._number(value, "skip", None)
         limit = self._number(value, "limit", self.rules.max_limit)
         loader = self._loader(value)
@@ -163,7 +166,7 @@ class _FieldChecker:
             str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
         )
 
-    def _ask_order(self, value: Mapping[str, Any], sort: Template | None) -> None:
+    def _check_order_index(self, value: Mapping[str, Any], sort: Template | None) -> None:
         db, collection = value.get("db"), value.get("collection")
         known = isinstance(db, str) and isinstance(collection, str)
         if known and sort is not None and sort.is_constant and sort.source:
@@ -186,11 +189,11 @@ class _FieldChecker:
             lambda: check_pipeline(pipeline, db=db, policy=self.rules.policy, origin="stages"),
             "stages",
         )
-        self._ask_joined(pipeline, db)
+        self._plan_joined(pipeline, db)
         return AggregationMapping(db, str(value.get("collection")), stages, bool(disk_use), loader)
 
-    def _ask_joined(self, pipeline: Any, db: str) -> None:
-        """Whether there are the collections that the stages read beside their own."""
+    def _plan_joined(self, pipeline: Any, db: str) -> None:
+        """Defer the check that the collections exist which the stages read besides their own."""
         if not self.findings.errors:
             for reference in dict.fromkeys(find_references(pipeline, db)):
                 place = Namespace(f"{self.where}.stages", reference.db, reference.collection)
@@ -228,7 +231,7 @@ class _FieldChecker:
     def _compile(self, source: Any, key: str, context: Context) -> Template:
         template, flaws = inspect_template(source, context=context)
         self.findings.flaws(join_place(self.where, key), flaws)
-        self.findings.ask(join_place(self.where, key), (*template.unknown, *template.constants))
+        self.findings.defer(join_place(self.where, key), (*template.unknown, *template.parts))
         return template
 
     def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:
@@ -276,7 +279,7 @@ class _FieldChecker:
         )
 
     def _check_uses(self, mapping: QueryMapping | AggregationMapping, field: Any) -> None:
-        """What the operators name."""
+        """Check the names that the operators refer to."""
         for key in ("find", "sort", "skip", "limit", "stages"):
             template = getattr(mapping, key, None)
             for use in template.uses if template is not None else ():
@@ -291,23 +294,23 @@ class _FieldChecker:
             self._error(where, "a field of Query has no parent document")
 
     def _check_reference(
-        self, where: str, reference: Reference, is_required: bool, field: GraphQLField | None
+        self, where: str, reference: VariableName, is_required: bool, field: GraphQLField | None
     ) -> None:
         head = reference.head
         match reference.source:
-            case Source.ROOT:
+            case ValueOrigin.ROOT:
                 if self.is_query and is_required:
                     self._error(
                         where,
                         "a field of Query has no root document",
                         f'give it a default: {{"$arg": ["{reference.name}", null]}}',
                     )
-            case Source.VARIABLE:
+            case ValueOrigin.VARIABLE:
                 if head not in self.rules.variables:
                     place = join_place(self.where, where)
                     what = f"@{head} is not a known variable"
                     self.findings.warn_unknown(place, what, head, self.rules.variables)
-            case Source.ARGUMENT:
+            case ValueOrigin.ARGUMENT:
                 if field is not None and head not in field.args:
                     place = join_place(self.where, where)
                     what = f"the field has no argument {head}"
@@ -321,7 +324,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
-    """The key that was probably meant to be the missing one."""
+    """Return the key that was probably meant to be the missing one."""
     known = {*_QUERY_KEYS, *_AGGREGATION_KEYS}
     near = [name for name in value if name not in known and find_nearest(name, known) == key]
     return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None

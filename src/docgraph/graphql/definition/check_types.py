@@ -1,4 +1,4 @@
-"""The mappings of enums, unions and interfaces; checked and compiled."""
+"""Mappings of enums, unions and interfaces: validation and compilation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from graphql import (
 
 from docgraph.codec.equality import unordered_key
 from docgraph.graphql.definition.findings import Findings
-from docgraph.graphql.definition.mapping import EnumMapping, TypeResolver
-from docgraph.graphql.definition.mapping.predicates import build_vocabulary
+from docgraph.graphql.definition.mapping import EnumMapping, TypeResolver, build_vocabulary
 from docgraph.predicates import Predicate, PredicateError, compile_predicate
 from docgraph.variables.compilation import describe
 
@@ -27,7 +26,7 @@ _RESOLVER = "$typeResolver"
 def check_enum(
     type_: GraphQLEnumType, mapping: Mapping[str, Any], findings: Findings
 ) -> EnumMapping:
-    """Every name with its stored value; a name without one stores itself."""
+    """Return every name with its stored value; a name without a mapping stores itself."""
     where = f"mappings.{type_.name}"
     for name in mapping:
         if name not in type_.values:
@@ -51,7 +50,7 @@ def check_abstract_type(
     schema: GraphQLSchema,
     findings: Findings,
 ) -> TypeResolver | None:
-    """The type resolver of a union or interface; None with an error."""
+    """Return the type resolver of a union or interface; None with an error."""
     kind = "interface" if isinstance(type_, GraphQLInterfaceType) else "union"
     where = f"mappings.{type_.name}"
     for key in mapping:

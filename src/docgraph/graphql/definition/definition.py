@@ -1,7 +1,7 @@
-"""The app definition as it is stored: decoded, its keys unescaped, its parts told apart.
+"""App definition: the decoded document with its keys unescaped.
 
-Decoding never fails: what has the wrong shape is remembered as a problem, so that every mistake
-of a definition is told at once. Whether it can work is the business of `check`.
+Decoding never fails. A wrong shape is recorded as a problem, so that every mistake of a definition
+is reported together. `check` decides whether the definition can work.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.config.nearest import find_nearest
+from docgraph.graphql.definition.declared_operations import DeclaredOperation, read_operations
 from docgraph.graphql.definition.findings import Finding
-from docgraph.graphql.definition.operations import DeclaredOperation, read_operations
 from docgraph.graphql.definition.scalars import JSON_MODES
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
@@ -49,19 +49,19 @@ class AppDefinition:
     schema: str
     mappings: Mapping[str, Any]
     limits: Mapping[str, int]
-    json_mode: str | None  # None: that of the service
+    json_mode: str | None  # None: the mode of the service
     version: str  # a digest of the whole document
     operations: tuple[DeclaredOperation, ...] = ()
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
     def json_mode_or(self, default: str) -> JsonMode:
-        """How values of results are written, by the descriptor or else by default."""
+        """Return how values of results are written: by the descriptor, or this default."""
         return JSON_MODES[self.json_mode or default]
 
 
 def normalise_uri(uri: str) -> str:
-    """The uri as request paths are read: no slash at an end, none doubled (decision 1)."""
+    """Return the URI as request paths are read: no slash at an end, none doubled (decision 1)."""
     if "/" not in uri:
         return uri
     return "/".join(segment for segment in uri.split("/") if segment)
@@ -71,7 +71,7 @@ _ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
 
 
 def decode_uri(uri: str) -> str:
-    """A uri of a descriptor, its escapes read as in the path of a request; or a ValueError."""
+    """Decode the escapes of a descriptor's URI as in a request path; raise ValueError."""
     for mark in "?#":
         if mark in uri:
             raise ValueError(f"a path ends before {mark!r}; the character itself is {quote(mark)}")
@@ -94,7 +94,7 @@ def decode_uri(uri: str) -> str:
 
 
 def read_uri(uri: str) -> str:
-    """Where an app with this uri is served; what is wrong with it is told elsewhere."""
+    """Return where an app with this URI is served; its mistakes are reported elsewhere."""
     try:
         return decode_uri(uri)
     except ValueError:
@@ -102,7 +102,7 @@ def read_uri(uri: str) -> str:
 
 
 def spell_uri(served: str) -> list[str]:
-    """How a descriptor may have written the uri of an app that is served there."""
+    """Return the ways in which a descriptor may have written the URI of a served app."""
     escaped = quote(served)
     forms = dict.fromkeys((served, escaped, re.sub("%..", lambda one: one[0].lower(), escaped)))
     return [text for one in forms for text in (one, f"/{one}", f"{one}/", f"/{one}/")]
@@ -114,7 +114,7 @@ def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
 
 
 class _Decoder:
-    """Reads one document and collects what is wrong with it."""
+    """Read one document and collect its mistakes."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -162,7 +162,7 @@ class _Decoder:
         return self._read(self._document, key, kind, default)
 
     def _check_id(self, uri: str | None) -> str | None:
-        """The uri as paths of requests are read, if there is one (decisions 1 to 3)."""
+        """Check the id and the URI; return the URI as request paths are read (decisions 1 to 3)."""
         if uri is not None:
             try:
                 return decode_uri(uri)
@@ -179,7 +179,7 @@ class _Decoder:
         return None
 
     def _check_parts(self) -> None:
-        """Notes of the author's own may stand beside the parts; a misspelt part is none."""
+        """Warn about a misspelled part; other keys of the author's own are allowed."""
         missing = [part for part in _PARTS if part not in self._document]
         others = [key for key in self._document if key not in _PARTS and not key.startswith("_")]
         for key in others if missing else ():

@@ -1,8 +1,8 @@
-"""What callers send for a BSON scalar, as what is stored (decision 16).
+"""Input coercion of BSON scalars: from a literal or variable to a stored value (decision 16).
 
-Every scalar takes its extended JSON object, its plain JSON form and its string form, in literals
-and in variables. JSON numbers with a fraction should arrive as `ExactFloat`, which keeps their
-text, so that a decimal loses nothing on its way.
+Every scalar accepts its extended JSON object, its plain JSON form and its string form, in literals
+and in variables. JSON numbers with a fraction should arrive as `ExactFloat`, which stores their
+text, so that a decimal loses no digits.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from graphql import (
     VariableNode,
 )
 
+from docgraph.codec.bson_types import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 from docgraph.codec.decode import decode
 from docgraph.codec.extended import TYPE_KEYS, build_value
-from docgraph.codec.scalars import (
+from docgraph.codec.parse_scalars import (
     build_date,
     build_integer,
     build_long,
@@ -38,10 +39,9 @@ from docgraph.codec.scalars import (
     parse_long,
     parse_object_id,
 )
-from docgraph.codec.types import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 from docgraph.exchange.errors import BodyError
 from docgraph.variables import mark_caller
-from docgraph.variables.values import MAX_REGEX_LENGTH
+from docgraph.variables.value_marks import MAX_REGEX_LENGTH
 
 __all__ = ["PARSERS", "PLAIN_PARSERS", "ExactFloat", "build_bson", "read_literal"]
 
@@ -53,7 +53,7 @@ _SLASHED_REGEX = re.compile(r"/(.*)/([ilmsux]*)", re.DOTALL)
 
 
 class ExactFloat(float):
-    """A float that remembers how it was written: `json.loads(body, parse_float=ExactFloat)`."""
+    """A float that stores its original text: `json.loads(body, parse_float=ExactFloat)`."""
 
     text: str
 
@@ -64,7 +64,7 @@ class ExactFloat(float):
 
 
 def read_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
-    """A literal of the query as JSON would have it; variables inside are coerced already."""
+    """Return a literal of the query as JSON would have it; variables inside are already coerced."""
     match node:
         case IntValueNode():
             return int(node.value)
@@ -85,7 +85,7 @@ def read_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) ->
 
 
 def build_bson(value: Any) -> Any:
-    """JSON as stored values: numbers by size, extended JSON objects as what they stand for."""
+    """Return JSON as stored values: numbers by size, extended JSON objects as their BSON types."""
     if isinstance(value, dict):
         document = {key: build_bson(item) for key, item in value.items()}
         return build_value(document) if not TYPE_KEYS.isdisjoint(document) else document
@@ -99,7 +99,7 @@ def build_bson(value: Any) -> Any:
 
 
 def _open(value: Any) -> Any:
-    """The value of an extended JSON object, or of its text; anything else as it is."""
+    """Return the value of an extended JSON object, or of its text; anything else unchanged."""
     if isinstance(value, str) and value.startswith("{"):
         return _decode_text(value)
     return build_bson(value) if isinstance(value, dict) else value
@@ -113,7 +113,7 @@ def _decode_text(text: str) -> Any:
 
 
 def _whole(value: Any) -> int | None:
-    """The integer that a JSON number stands for, or None."""
+    """Return the integer that a JSON number represents, or None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -206,7 +206,7 @@ def _parse_regex(value: Any) -> Regex[str]:
 
 
 def _parse_plain_regex(value: Any) -> Regex[str]:
-    """Also `/pattern/options`, which only the mode that writes it can tell from a pattern."""
+    """Parse a regex, also `/pattern/options` in the mode that writes that form."""
     slashed = _SLASHED_REGEX.fullmatch(value) if isinstance(value, str) else None
     return _parse_regex({"$regex": slashed[1], "$options": slashed[2]} if slashed else value)
 

@@ -1,7 +1,7 @@
-"""The scalars: how what is stored is shown, and the GraphQL types themselves.
+"""Scalars: the GraphQL types, and how stored values are serialized.
 
-Widening without loss is fine (decision 16), everything else is a ValueError; the JSON is that of
-decision 17. What callers send is the business of `inputs`.
+Widening without loss is allowed (decision 16), everything else is a ValueError. The JSON form is
+that of decision 17. `inputs` coerces what callers send.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from typing import Any
 
 from graphql import GraphQLFloat, GraphQLScalarType, StringValueNode, ValueNode
 
-from docgraph.codec.encode import fragment
-from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
-from docgraph.codec.scalars import INT32_MAX, INT32_MIN
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
     Decimal128,
@@ -26,6 +23,9 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.encode import fragment
+from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
+from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
 from docgraph.graphql.definition.inputs import (
     PARSERS,
     PLAIN_PARSERS,
@@ -57,7 +57,7 @@ _EXACT_INTEGERS = 2**53
 
 
 def serializer(type_name: str, mode: JsonMode) -> Serializer:
-    """How a stored value of this scalar is shown; raises ValueError for one that does not fit."""
+    """Return the serializer of this scalar; it raises ValueError for a value that does not fit."""
     form = FORMS[mode]
     match type_name:
         case "Float":
@@ -80,8 +80,8 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
             return _PLAIN[type_name]
 
 
-def _shown(take: Serializer, form: Serializer) -> Serializer:
-    return lambda value: form(take(value))
+def _shown(parse_value: Serializer, form: Serializer) -> Serializer:
+    return lambda value: form(parse_value(value))
 
 
 def _misfit(type_name: str, value: Any) -> ValueError:
@@ -89,7 +89,7 @@ def _misfit(type_name: str, value: Any) -> ValueError:
 
 
 def _kind_of(value: Any) -> str:
-    """The name that the database has for the type, never the value itself."""
+    """Return the database's name of the type, never the value itself."""
     kinds: tuple[tuple[Any, str], ...] = (
         (bool, "boolean"),
         (Int64, "long"),
@@ -109,16 +109,16 @@ def _kind_of(value: Any) -> str:
 
 
 def _expecting(type_name: str, *kinds: type) -> Serializer:
-    def take(value: Any) -> Any:
+    def parse_value(value: Any) -> Any:
         if not isinstance(value, kinds):
             raise _misfit(type_name, value)
         return value
 
-    return take
+    return parse_value
 
 
 def _as_integer(type_name: str, value: Any) -> int:
-    """A whole number, also one that is stored as a double that can be no other."""
+    """Return a whole number, also one that is stored as a double without a fraction."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
@@ -198,7 +198,7 @@ def _show_boolean(value: Any) -> bool:
 
 
 def _show_id(value: Any) -> str:
-    """Any scalar as text."""
+    """Return any scalar as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float | ObjectId | Decimal128):
@@ -256,7 +256,7 @@ _parse_number_literal: Any = GraphQLFloat.coerce_input_literal
 
 
 def _parse_float(value: Any) -> float:
-    """A number, or what results have for one that JSON cannot write (decision 16)."""
+    """Parse a number, or the text that results have for NaN and infinities (decision 16)."""
     if isinstance(value, dict) and isinstance(opened := build_bson(value), float):
         return opened
     if isinstance(value, str) and value in _NOT_FINITE:

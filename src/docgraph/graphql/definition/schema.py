@@ -1,6 +1,6 @@
-"""The schema of an app: the author's SDL, with the BSON scalars and `@visible` predeclared.
+"""Schema of an app: the author's SDL, with the BSON scalars and `@visible` predeclared.
 
-Places in messages are those of the author's own text: what is predeclared is no part of it.
+Positions in messages refer to the author's own text: the predeclared part is not counted.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from graphql import (
 
 from docgraph.codec.forms import JsonMode
 from docgraph.config.nearest import find_nearest
-from docgraph.graphql.definition.findings import Finding, Place
-from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
+from docgraph.graphql.definition.findings import Finding, TextPosition
+from docgraph.graphql.definition.query_limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
 from docgraph.graphql.definition.schema_errors import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     count_comparisons,
     find_schema_errors,
     find_sdl_errors,
@@ -57,7 +57,7 @@ from docgraph.graphql.definition.schema_errors import (
 __all__ = ["VISIBLE", "SchemaError", "build_schema", "extend_base", "parse_schema"]
 
 MAX_TEXT = 4 * 1024 * 1024
-# Ten thousand types; the garbage collector, which nothing interrupts, goes through all of them.
+# Ten thousand types; the garbage collector scans all of them without interruption.
 MAX_TOKENS = 100_000
 MAX_COMPARISONS = 2_000_000
 
@@ -88,7 +88,7 @@ _INPUTS = (InputObjectTypeDefinitionNode, InputObjectTypeExtensionNode)
 
 
 class SchemaError(ValueError):
-    """A schema that cannot work, with everything found wrong in it."""
+    """An invalid schema, with everything found wrong in it."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__(str(findings[0]))
@@ -103,11 +103,11 @@ class _Mistake:
 
 
 def parse_schema(text: str) -> DocumentNode:
-    """The author's definitions, checked; raises `SchemaError`."""
+    """Parse and check the author's definitions; raise `SchemaError`."""
     document = _parse(text)
-    mistakes = islice(_find_mistakes(document), MOST_ERRORS)
+    mistakes = islice(_find_mistakes(document), MAX_ERRORS)
     findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
-    # what is predeclared has been looked at, in words that say more
+    # predeclared names were checked before, with clearer messages
     findings += [
         _finding_of(error)
         for error in find_sdl_errors(document, _BASE)
@@ -121,7 +121,7 @@ def parse_schema(text: str) -> DocumentNode:
 
 
 def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:
-    """The schema of checked definitions; raises `SchemaError` where it contradicts itself."""
+    """Build the schema of checked definitions; raise `SchemaError` where it contradicts itself."""
     try:
         schema = extend_base(document, mode)
         errors = find_schema_errors(schema)
@@ -135,7 +135,7 @@ def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> G
 def extend_base(
     document: DocumentNode, mode: JsonMode, *, assume_valid: bool = False
 ) -> GraphQLSchema:
-    """What is predeclared in that mode and these definitions."""
+    """Build the schema of the predeclared part in that mode and these definitions."""
     base = _PLAIN_BASE if mode is JsonMode.GRAPHQL_PLAIN else _BASE
     extended = extend_schema(base, document, assume_valid=True)
     settings = extended.to_kwargs()
@@ -165,7 +165,7 @@ def _finding_of(error: GraphQLError) -> Finding:
 
 
 def _suggest_directive(what: str) -> str | None:
-    """The directive that was probably meant: the library suggests types and fields only."""
+    """Return the directive that was probably meant: graphql-core suggests types and fields only."""
     if not what.startswith(_UNKNOWN_DIRECTIVE):
         return None
     name = what.removeprefix(_UNKNOWN_DIRECTIVE).rstrip("'")
@@ -183,11 +183,11 @@ def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = Non
     if place is None:
         return Finding("schema", what, hint)
     where = f"schema (line {place[0]}, column {place[1]})"
-    return Finding(where, what, hint, Place(*place))
+    return Finding(where, what, hint, TextPosition(*place))
 
 
 def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:
-    """What the rules of GraphQL do not forbid, or forbid in words that do not help."""
+    """Yield mistakes that the GraphQL rules do not forbid, or report in words that do not help."""
     names = set()
     for node in document.definitions:
         if isinstance(node, ExecutableDefinitionNode):
@@ -244,7 +244,7 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
 
 
 def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
-    """The parts of a definition that can carry directives, and whether they are output fields."""
+    """Yield the parts that can have directives, and whether they are output fields."""
     yield definition, False
     is_output = isinstance(definition, _FIELD_OWNERS)
     if is_output or isinstance(definition, _INPUTS):
@@ -258,6 +258,6 @@ def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
 
 
 def _is_list_of_strings(node: Node) -> bool:
-    """A single string counts as a list of one, as everywhere in GraphQL."""
+    """Return whether this is a list of strings; a single string counts as a list of one."""
     items = node.values if isinstance(node, ListValueNode) else (node,)
     return all(isinstance(item, StringValueNode) for item in items)

@@ -1,8 +1,8 @@
-"""The rules of GraphQL for schemas, in bounded time: they stop at the first few dozen errors.
+"""Schema validation in bounded time: the GraphQL rules stop at the first few dozen errors.
 
-The library finds the line of each error by going through the text, and looks through all names for
-one that might be meant, so that a schema full of mistakes would take hours. Whether types keep what
-their interfaces promise is a comparison of each with each: there may be only so many of them.
+graphql-core finds the line of each error by scanning the text, and searches all names for a
+suggestion, so that a schema full of mistakes would take hours. Checking that types satisfy their
+interfaces compares each with each: the number of comparisons is limited.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from graphql.type.validate import SchemaValidationContext
 from graphql.validation.specified_rules import specified_sdl_rules
 from graphql.validation.validation_context import SDLValidationContext
 
-__all__ = ["MOST_ERRORS", "count_comparisons", "find_schema_errors", "find_sdl_errors"]
+__all__ = ["MAX_ERRORS", "count_comparisons", "find_schema_errors", "find_sdl_errors"]
 
-MOST_ERRORS: Final = 50
-_LONG_TEXT: Final = 16_384  # in a longer one nobody looks for names that are spelt alike
+MAX_ERRORS: Final = 50
+_LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
 
 _Implementing = (
     InterfaceTypeDefinitionNode
@@ -42,11 +42,11 @@ _Implementing = (
 
 
 class _Enough(Exception):
-    """There are as many errors as anybody reads."""
+    """Enough errors were found: more are not useful."""
 
 
 def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQLError]:
-    """What contradicts the rules for definitions that extend `base`, up to `MOST_ERRORS`."""
+    """Return violations of the rules for definitions that extend `base`, up to `MAX_ERRORS`."""
     errors: list[GraphQLError] = []
     context = _SdlContext(document, base, _collector(errors))
     rules = [rule(context) for rule in specified_sdl_rules]
@@ -56,19 +56,19 @@ def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQL
 
 
 def find_schema_errors(schema: GraphQLSchema) -> list[GraphQLError]:
-    """Where types contradict each other, up to `MOST_ERRORS`."""
+    """Return where types contradict each other, up to `MAX_ERRORS`."""
     context = _SchemaContext(schema)
     with suppress(_Enough):
         context.validate_root_types()
         context.validate_directives()
         context.validate_types()
-    schema._validation_errors = context.errors  # else every query would look for them again
+    schema._validation_errors = context.errors  # otherwise every query would validate it again
     return context.errors
 
 
 def count_comparisons(document: DocumentNode) -> int:
-    """How often something is compared to find whether types are what their interfaces promise."""
-    above: dict[str, int] = defaultdict(int)  # interfaces that each type names
+    """Count the comparisons needed to check that types satisfy their interfaces."""
+    above: dict[str, int] = defaultdict(int)  # interfaces of each type
     promised: dict[str, int] = defaultdict(int)  # fields and arguments of each type
     owners = [node for node in document.definitions if isinstance(node, _Implementing)]
     for node in owners:
@@ -85,7 +85,7 @@ def count_comparisons(document: DocumentNode) -> int:
 def _collector(errors: list[GraphQLError]) -> Callable[[GraphQLError], None]:
     def collect(error: GraphQLError) -> None:
         errors.append(error)
-        if len(errors) >= MOST_ERRORS:
+        if len(errors) >= MAX_ERRORS:
             raise _Enough
 
     return collect
@@ -94,7 +94,7 @@ def _collector(errors: list[GraphQLError]) -> Callable[[GraphQLError], None]:
 class _SdlContext(SDLValidationContext):
     @property
     def hide_suggestions(self) -> bool:
-        """Whether nobody is told what might be meant."""
+        """Whether suggestions of similar names are left out."""
         place = self.document.loc
         return place is not None and place.end > _LONG_TEXT
 
@@ -103,9 +103,9 @@ class _SchemaContext(SchemaValidationContext):
     def report_error(
         self, message: str, nodes: Node | Collection[Node | None] | None = None
     ) -> None:
-        """Keep the error with its first place: the others are not told."""
+        """Record the error with its first location: the others are not reported."""
         if nodes and not isinstance(nodes, Node):
             nodes = [next((node for node in nodes if node), None)]
         super().report_error(message, nodes)
-        if len(self.errors) >= MOST_ERRORS:
+        if len(self.errors) >= MAX_ERRORS:
             raise _Enough

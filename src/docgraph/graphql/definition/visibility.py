@@ -1,8 +1,8 @@
-"""Who sees which part of a schema: `@visible` (decision 20).
+"""Field visibility by role: `@visible` (decision 20).
 
-A caller gets a schema of their own, in which what they may not see has never existed: hidden
-fields, the types that only hidden fields reach, types left without a field, and the fields that
-would return those. What is left is built from the author's definitions like any other schema.
+Each caller gets a schema from which the hidden parts are removed: hidden fields, the types that
+only hidden fields reach, types left without a field, and the fields that would return those. The
+rest is built from the author's definitions like any other schema.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class Visibility:
 
     @cached_property
     def all_roles(self) -> frozenset[str]:
-        """The roles that make a difference."""
+        """The roles that `@visible` mentions."""
         return frozenset().union(*self.roles.values())
 
     def hidden_from(self, roles: Iterable[str]) -> frozenset[Coordinates]:
-        """The fields that a caller with these roles does not see."""
+        """Return the fields that a caller with these roles does not see."""
         held = frozenset(roles)
         return frozenset(field for field, needed in self.roles.items() if not needed & held)
 
 
 def read_visibility(schema: GraphQLSchema) -> Visibility:
-    """What the directives of the schema say."""
+    """Read the `@visible` directives of the schema."""
     found: dict[Coordinates, frozenset[str]] = {}
     for type_ in _fielded_types(schema):
         for name, field in type_.fields.items():
@@ -78,7 +78,7 @@ def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
 
 
 def check_visibility(schema: GraphQLSchema, visibility: Visibility) -> Iterator[Finding]:
-    """A field may not be more hidden than the one of an interface that it implements."""
+    """Yield fields that are more hidden than the interface field they implement."""
     for type_ in _fielded_types(schema):
         for interface in type_.interfaces:
             for name in interface.fields:
@@ -98,7 +98,7 @@ def build_visible_schema(
     hidden: frozenset[Coordinates],
     mode: JsonMode = JsonMode.GRAPHQL,
 ) -> GraphQLSchema:
-    """The schema without these fields and everything that goes with them."""
+    """Build the schema without these fields and everything that depends on them."""
     view = _View(schema, hidden)
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
@@ -106,7 +106,7 @@ def build_visible_schema(
 
 
 def find_visible(schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> set[Coordinates]:
-    """The fields that are left without these and everything that goes with them."""
+    """Return the fields that remain without these and everything that depends on them."""
     view = _View(schema, hidden)
     return {
         (name, field)
@@ -125,7 +125,7 @@ def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
 
 
 class _View:
-    """What is left of a schema: visible fields, types that have some, types that can be reached."""
+    """The visible part of a schema: fields, types that have some, types that can be reached."""
 
     def __init__(self, schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> None:
         self._schema = schema
@@ -139,14 +139,14 @@ class _View:
         self.reachable = self._reach()
 
     def is_alive(self, type_: GraphQLNamedType) -> bool:
-        """Whether the type has anything to show; Query always stays."""
+        """Return whether the type has a visible field; Query always stays."""
         if isinstance(type_, GraphQLUnionType):
             return any(self.is_alive(member) for member in type_.types)
         visible = self.fields.get(type_.name)
         return visible is None or bool(visible) or type_.name == "Query"
 
     def _drop_empty(self) -> bool:
-        """Fields whose type has nothing left; whether there were any."""
+        """Drop fields whose type has no field left; return whether there were any."""
         dropped = False
         for type_ in self._types:
             visible = self.fields[type_.name]
@@ -156,7 +156,7 @@ class _View:
         return dropped
 
     def _drop_unfulfilled(self) -> bool:
-        """Interface fields that a visible type no longer has; whether there were any."""
+        """Drop interface fields that a visible type does not have; return whether any were."""
         dropped = False
         for type_ in self._types:
             if not self.is_alive(type_):
@@ -197,7 +197,7 @@ class _View:
 
 
 def _cut(node: DefinitionNode, view: _View) -> DefinitionNode | None:
-    """A definition or extension of the author with only its visible parts; None without any."""
+    """Return a definition or extension with only its visible parts; None without any."""
     name_node = getattr(node, "name", None)
     if name_node is None or node.kind.startswith("directive"):
         return node

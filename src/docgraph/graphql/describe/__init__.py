@@ -1,1 +1,1 @@
-"""An app in words for those who do not speak GraphQL to it: SDL, search, JSON Schema."""
+"""App descriptions for callers who do not use GraphQL directly: SDL, search, JSON Schema."""

@@ -1,4 +1,4 @@
-"""The schema that a caller sees, as SDL: whole, by type, or the most of it that has room."""
+"""SDL of the schema that a caller sees: whole, by type, or shortened to a limit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from docgraph.graphql.errors import OperationRefused
 
 __all__ = ["render_schema", "render_types"]
 
-_MOST_SUGGESTED = 300
+_MAX_SUGGESTED = 300
 
 
 def render_schema(schema: GraphQLSchema, limit: int) -> str:
-    """All of it, or `Query` and the names of the other types where all would be too long."""
+    """Return the whole schema, or `Query` and the names of the other types if it is too long."""
     whole = _print_all(schema)
     if len(whole.encode()) <= limit:
         return whole
@@ -32,8 +32,8 @@ def render_schema(schema: GraphQLSchema, limit: int) -> str:
         "# ask for those you need by name, or search for fields.\n\n"
     )
     others = [type_ for type_ in _own_types(schema) if type_.name != "Query"]
-    names = "\n".join(_introduce(type_) for type_ in others[:_MOST_SUGGESTED])
-    more = len(others) - _MOST_SUGGESTED
+    names = "\n".join(_introduce(type_) for type_ in others[:_MAX_SUGGESTED])
+    more = len(others) - _MAX_SUGGESTED
     if more > 0:
         names += f"\n# … and {more} more"
     query = print_type(schema.type_map["Query"])
@@ -41,7 +41,7 @@ def render_schema(schema: GraphQLSchema, limit: int) -> str:
 
 
 def render_types(schema: GraphQLSchema, names: Collection[str], limit: int) -> str:
-    """These types; what the caller does not see is as unknown as what never was."""
+    """Return these types; a hidden type is as unknown as one that does not exist."""
     known = {type_.name: type_ for type_ in _own_types(schema)}
     for name in names:
         if name not in known:
@@ -50,14 +50,14 @@ def render_types(schema: GraphQLSchema, names: Collection[str], limit: int) -> s
 
 
 def _print_all(schema: GraphQLSchema) -> str:
-    """What can be asked first; scalars and directives, which are the same everywhere, last."""
+    """Print queries first; scalars and directives, which are the same in every app, last."""
     types = sorted(_own_types(schema), key=lambda one: isinstance(one, GraphQLScalarType))
     directives = [one for one in schema.directives if not is_specified_directive(one)]
     return "\n\n".join([*map(print_type, types), *map(print_directive, directives)])
 
 
 def _own_types(schema: GraphQLSchema) -> Iterator[GraphQLNamedType]:
-    """`Query` first, then in the author's order."""
+    """Yield `Query` first, then the types in the author's order."""
     for name, type_ in sorted(schema.type_map.items(), key=lambda one: one[0] != "Query"):
         if name not in introspection_types and name not in specified_scalar_types:
             yield type_
@@ -70,7 +70,7 @@ def _introduce(type_: GraphQLNamedType) -> str:
 
 
 def _shorten(text: str, limit: int) -> str:
-    """Whole lines, as many as there is room for."""
+    """Return as many whole lines as fit into the limit."""
     content = text.encode()
     if len(content) <= limit:
         return text

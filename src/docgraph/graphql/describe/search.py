@@ -1,4 +1,4 @@
-"""Words → fields and types of the schema that a caller sees, the best first."""
+"""Schema search: words to fields and types that a caller sees, the best match first."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from graphql.type import introspection_types
 
 __all__ = ["Hit", "search_schema", "split_words"]
 
-_MOST_WORDS = 10
+_MAX_WORDS = 10
+MAX_SEARCH = 1_000  # characters of a search; the rest is ignored
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
-# What a word counts for: in a name, in a text, not only as a part of a word, in an argument.
+# The score of a word: in a name, in a description, as a whole word, in an argument.
 _NAME, _TEXT, _WHOLE, _ARGUMENT = 3, 1, 2, 2
 
 
@@ -36,8 +37,8 @@ class Hit:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a search, or of a name in camel or snake case, in lower case."""
-    return tuple(_find_words(text))[:_MOST_WORDS]
+    """Return the words of a search, or of a name in camel or snake case, in lower case."""
+    return tuple(_find_words(text[:MAX_SEARCH]))[:_MAX_WORDS]
 
 
 def _find_words(text: str) -> dict[str, None]:
@@ -45,13 +46,13 @@ def _find_words(text: str) -> dict[str, None]:
 
 
 def search_schema(schema: GraphQLSchema, words: Sequence[str]) -> list[Hit]:
-    """What has one of the words in its name or description; more words in it come first."""
+    """Return names and descriptions that have one of the words; more matches come first."""
     hits = [hit for hit in _score_all(schema, words) if hit.score]
     return sorted(hits, key=lambda hit: (-hit.score, not hit.place.startswith("Query."), hit.place))
 
 
 def score(words: Sequence[str], name: str, description: str) -> int:
-    """How well a name and its description fit."""
+    """Return how well a name and its description match."""
     in_name, text = name.lower(), description.lower()
     whole = _find_words(name) | _find_words(description)
     return sum(
@@ -68,7 +69,7 @@ def _score_all(schema: GraphQLSchema, words: Sequence[str]) -> Iterator[Hit]:
         yield Hit(name, name, text, score(words, name, text))
         if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType):
             for field_name, field in type_.fields.items():
-                yield _judge_field(name, field_name, field, words)
+                yield _score_field(name, field_name, field, words)
         elif isinstance(type_, GraphQLInputObjectType):
             for field_name, input_field in type_.fields.items():
                 text = input_field.description or ""
@@ -82,7 +83,7 @@ def _score_all(schema: GraphQLSchema, words: Sequence[str]) -> Iterator[Hit]:
                 yield Hit(place, place, text, score(words, value_name, text))
 
 
-def _judge_field(type_name: str, name: str, field: GraphQLField, words: Sequence[str]) -> Hit:
+def _score_field(type_name: str, name: str, field: GraphQLField, words: Sequence[str]) -> Hit:
     arguments = ", ".join(f"{key}: {argument.type}" for key, argument in field.args.items())
     place, text = f"{type_name}.{name}", field.description or ""
     signature = f"{place}({arguments}): {field.type}" if arguments else f"{place}: {field.type}"

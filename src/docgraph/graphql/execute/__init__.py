@@ -1,1 +1,1 @@
-"""Execution: a plan, its parents and its commands, to a result."""
+"""Execution of a plan: its parents, its commands and its result."""

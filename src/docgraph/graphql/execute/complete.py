@@ -1,7 +1,7 @@
-"""From documents to objects of the response: all documents of a selection at once.
+"""Completing values: from documents to response objects, all documents of a selection together.
 
-The usual, sound documents pass through the block's generated function; when it gives up, the
-block is gone through the careful way.
+Valid documents pass through the block's generated function. When it fails, the block is examined
+value by value, with errors.
 """
 
 from __future__ import annotations
@@ -12,35 +12,37 @@ from typing import Any, NamedTuple
 from docgraph.graphql.errors import Damaged
 from docgraph.graphql.execute.examine import MISFITS, examine, examine_object, finish_leaf
 from docgraph.graphql.plan.leaves import build_strict
-from docgraph.graphql.plan.tree import Block, Fetch, Introspection
+from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
-__all__ = ["Values", "complete_block", "complete_values"]
+__all__ = ["CompletedValues", "complete_block", "complete_values"]
 
 
-class Values(NamedTuple):
+class CompletedValues(NamedTuple):
     """Completed values; `damaged` when some of them are `Damaged`."""
 
     items: list[Any]
     damaged: bool = False
 
     @classmethod
-    def checked(cls, items: list[Any]) -> Values:
-        """Values among which there may be damaged ones."""
+    def checked(cls, items: list[Any]) -> CompletedValues:
+        """Return values of which some may be damaged."""
         return cls(items, any(type(item) is Damaged for item in items))
 
 
-def complete_block(block: Block, documents: Sequence[Any], columns: Sequence[Values]) -> Values:
-    """The objects of a block; `columns` are its columns' values, one for each document."""
+def complete_block(
+    block: Block, documents: Sequence[Any], columns: Sequence[CompletedValues]
+) -> CompletedValues:
+    """Return the objects of a block; `columns` has the values of each column per document."""
     if block.failure is not None:
-        return Values([Damaged(None, block.failure)] * len(documents), damaged=True)
+        return CompletedValues([Damaged(None, block.failure)] * len(documents), damaged=True)
     lists = [column.items for column in columns]
     if not lists or not any([column.damaged for column in columns]):
         try:
-            return Values(block.project(documents, *lists))
+            return CompletedValues(block.project(documents, *lists))
         except MISFITS:
-            pass  # something is not as the schema says: the careful way finds out what
+            pass  # a value does not match the schema: the slow path finds out which
     rows = zip(*lists, strict=True) if lists else ((),) * len(documents)
-    return Values.checked(
+    return CompletedValues.checked(
         [
             examine_object(block, document, iter(row))
             for document, row in zip(documents, rows, strict=True)
@@ -48,16 +50,16 @@ def complete_block(block: Block, documents: Sequence[Any], columns: Sequence[Val
     )
 
 
-def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> Values:
-    """The values of a field that are values as they come, such as `BsonDocument`."""
+def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> CompletedValues:
+    """Complete the values of a field that are returned as they are, such as `BsonDocument`."""
     serialize = column.serialize if isinstance(column, Fetch) else None
     show = serialize or _as_it_is
     try:
-        return Values([build_strict(column.type, show)(value) for value in values])
+        return CompletedValues([build_strict(column.type, show)(value) for value in values])
     except MISFITS:
         finish = finish_leaf(show, column.position)
         examined = [examine(column.type, value, finish, column.position) for value in values]
-        return Values.checked(examined)
+        return CompletedValues.checked(examined)
 
 
 def _as_it_is(value: Any) -> Any:

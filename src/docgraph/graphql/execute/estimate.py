@@ -1,8 +1,8 @@
-"""How many documents a query could need, known before it needs any (decision 26).
+"""Cost estimate: how many documents a query could need, before it reads any (decision 26).
 
-By the limits alone first, which costs nothing: the product of all of them on the way down. Only
-where that is too much is the database asked, every few seconds, how large the collections are:
-no list is longer than its collection, and one by a unique key has one element.
+The first estimate is by the limits alone, which costs nothing: the product of all limits down the
+tree. Only if that is too much, docgraph reads the sizes of the collections, every few seconds: no
+list is longer than its collection, and a query by a unique key has one result.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.codec.types import Regex
+from docgraph.codec.bson_types import Regex
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.execute.run import Run
-from docgraph.graphql.plan.tree import Block, Embedded, Fetch, Selection, Tree
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, PlanTree, Selection
 from docgraph.runtime.concurrent import concurrently
-from docgraph.store.facts import Index
+from docgraph.store.collection_stats import Index
 from docgraph.variables import (
     GRAPHQL,
     Scope,
@@ -30,13 +30,13 @@ from docgraph.variables import (
 __all__ = ["check_estimate", "estimate_documents", "first_filter", "most_documents"]
 
 _KEPT_ESTIMATES: Final = 64
-# Stages that may give more results than they get; the others never do.
+# Stages that may produce more results than their input; the others never do.
 _GROWING: Final = frozenset({"$unwind", "$documents", "$densify", "$unionWith"})
 _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 
 
-async def check_estimate(tree: Tree, run: Run) -> None:
-    """Refuse what could become too much, before anything is asked."""
+async def check_estimate(tree: PlanTree, run: Run) -> None:
+    """Reject a query that could need too many documents, before any command is sent."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
     if _estimate(tree, most) <= run.limits.estimated_documents:
         return
@@ -48,20 +48,20 @@ async def check_estimate(tree: Tree, run: Run) -> None:
         )
 
 
-async def estimate_documents(tree: Tree, run: Run) -> tuple[int, int]:
-    """How many documents could be needed: by the limits alone, and by what is stored."""
+async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
+    """Return how many documents could be needed: by the limits alone, and by what is stored."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
     return _estimate(tree, most), await _estimate_stored(tree, most, run)
 
 
-async def _estimate_stored(tree: Tree, most: Mapping[int, int], run: Run) -> int:
+async def _estimate_stored(tree: PlanTree, most: Mapping[int, int], run: Run) -> int:
     lists = [fetch for fetch in tree.fetches if most[id(fetch)] > 1]
     found = await concurrently([_count_results(fetch, most[id(fetch)], run) for fetch in lists])
     known = {id(fetch): count for fetch, count in zip(lists, found, strict=True)}
     return _estimate(tree, {**most, **known})
 
 
-def _estimate(tree: Tree, most: Mapping[int, int]) -> int:
+def _estimate(tree: PlanTree, most: Mapping[int, int]) -> int:
     # The numbers are the same for almost all requests of an operation.
     key = tuple(most.values())
     estimated = tree.estimates.get(key)
@@ -100,7 +100,7 @@ def _estimate_selection(
 
 
 def most_documents(fetch: Fetch, run: Run) -> int:
-    """Of one parent, by the limit of the field."""
+    """Return the maximum number of documents of one parent, by the limit of the field."""
     prepared = run.prepared[id(fetch)]
     if prepared.failure is not None:
         return 0
@@ -115,7 +115,7 @@ def most_documents(fetch: Fetch, run: Run) -> int:
 
 
 def _most_results(stages: Any, count: int, limit: int) -> int:
-    """Of a pipeline over `count` documents: at most `limit`, less where its stages say so."""
+    """Return the maximum of a pipeline over `count` documents: `limit`, or less by its stages."""
     most = count
     for stage in stages if isinstance(stages, list) else ():
         match stage:
@@ -129,7 +129,7 @@ def _most_results(stages: Any, count: int, limit: int) -> int:
 
 
 def _names(stage: Any) -> Iterator[str]:
-    """The names of a stage, or of those that an optional one may become."""
+    """Yield the names of a stage, or of those that an optional one may become."""
     return (name for one in flatten_stages([stage], GRAPHQL.optional) for name in one)
 
 
@@ -137,7 +137,7 @@ def _names(stage: Any) -> Iterator[str]:
 
 
 async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
-    """The smaller of the limit and what the collection can give."""
+    """Return the smaller of the limit and the number of documents in the collection."""
     mapping, scope = fetch.mapping, run.prepared[id(fetch)].scope
     if await _finds_one(mapping, scope, run):
         count: int | None = 1
@@ -151,7 +151,7 @@ async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
 
 
 async def _finds_one(mapping: QueryMapping | AggregationMapping, scope: Scope, run: Run) -> bool:
-    """Whether the filter pins all keys of a unique index."""
+    """Return whether the filter pins all keys of a unique index."""
     find = first_filter(mapping)
     pinned = frozenset() if find is None else frozenset(_pinned_paths(find, scope))
     if not pinned or "_id" in pinned:
@@ -161,7 +161,7 @@ async def _finds_one(mapping: QueryMapping | AggregationMapping, scope: Scope, r
 
 
 def first_filter(mapping: QueryMapping | AggregationMapping) -> Template | None:
-    """What the documents that are looked at first have to match; None: an aggregation of all."""
+    """Return the filter of the documents that are read first; None: all are aggregated."""
     if isinstance(mapping, QueryMapping):
         return mapping.find
     match mapping.stages.source:
@@ -175,7 +175,7 @@ def _is_pinned(index: Index, pinned: frozenset[str]) -> bool:
 
 
 def _pinned_paths(find: Template, scope: Scope) -> Iterator[str]:
-    """The fields that have to equal one value."""
+    """Yield the fields that must equal one value."""
     for conjunct in find.decide(scope).conjuncts:
         source = conjunct.source
         if isinstance(source, dict) and len(source) == 1:

@@ -1,8 +1,8 @@
-"""The careful half of completing values: everything that is right is kept, everything wrong named.
+"""Completing values, the slow path: keep valid values and report the invalid ones.
 
-As the GraphQL specification has it: a value that does not fit is null with an error, and a null
-where none may be takes its list or object with it. Only blocks in which something is wrong come
-here; the usual way is the generated one (`planning/compile.py`).
+As in the GraphQL specification: an invalid value is null with an error, and a null where none is
+allowed makes its list or object null. Only blocks with an invalid value come here; the usual path
+is generated code (`plan/compile.py`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailure, FieldPosition
-from docgraph.graphql.plan.leaves import Absent, Constant, Leaf, is_nullable
-from docgraph.graphql.plan.tree import Block, PlannedField
+from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField, is_nullable
+from docgraph.graphql.plan.plan_tree import Block, PlannedField
 
 __all__ = ["MISFITS", "examine", "examine_object", "finish_leaf"]
 
 Finish = Callable[[Any], Any]
 
-# What a serialiser raises for a value that is not what the schema says.
+# The errors that a serializer raises for a value that does not match the schema.
 MISFITS = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError)
 
 
 def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
-    """One object, field by field in the order of the response."""
+    """Complete one object, field by field in the order of the response."""
     errors = Errors()
     result: dict[str, Any] = {}
     for field in block.fields:
@@ -33,7 +33,11 @@ def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
         if type(value) is Damaged:
             errors.absorb(value.errors, field.key)
             value = value.value
-            if value is None and not isinstance(field, Constant) and not is_nullable(field.type):
+            if (
+                value is None
+                and not isinstance(field, TypenameField)
+                and not is_nullable(field.type)
+            ):
                 return Damaged(None, errors)
         result[field.key] = value
     return Damaged(result, errors) if errors else result
@@ -41,11 +45,11 @@ def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
 
 def _examine_field(field: PlannedField, document: Any, row: Iterator[Any]) -> Any:
     match field:
-        case Constant():
+        case TypenameField():
             return field.value
-        case Absent():
+        case UnmappedField():
             return examine(field.type, None, _never, field.position)
-        case Leaf():
+        case LeafField():
             finish = finish_leaf(field.serialize, field.position)
             return examine(field.type, field.get(document), finish, field.position)
         case _:
@@ -57,7 +61,10 @@ def _never(value: Any) -> Any:
 
 
 def finish_leaf(serialize: Finish, position: FieldPosition) -> Finish:
-    """Completes one scalar or enum value; what does not fit is null with an error (decision 16)."""
+    """Build the function that completes a scalar or enum value (decision 16).
+
+    A value that does not fit is null with an error.
+    """
 
     def finish(value: Any) -> Any:
         try:
@@ -71,7 +78,7 @@ def finish_leaf(serialize: Finish, position: FieldPosition) -> Finish:
 
 
 def examine(type_: GraphQLOutputType, value: Any, finish: Finish, position: FieldPosition) -> Any:
-    """The completed value, or `Damaged` with everything that is wrong with it."""
+    """Return the completed value, or `Damaged` with everything that is wrong with it."""
     if isinstance(value, FieldFailure):
         return Damaged(None, value.at(position))
     if is_non_null_type(type_):

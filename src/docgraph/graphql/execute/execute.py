@@ -1,14 +1,15 @@
-"""Plan + store → data and errors.
+"""Execution of a GraphQL plan: plan and store to data and errors.
 
     coerce variables → pick the tree → prepare every fetch → check the estimate
-                     → resolve the root block, and with it everything below
+    → resolve the root block, and with it everything below
 
-Resolving works on lists, never on one object: a block gets all its documents, works out its
-columns side by side (a fetch sends one command for all of them), and completes all its objects in
-one go. Objects are built bottom up, so what many parents share is fetched and completed once.
+Resolvers work on lists, never on one object: a block gets all its documents, resolves its columns
+concurrently (a fetch sends one command for all of them, so there is no N+1), and completes all its
+objects together. Objects are built bottom up, so what many parents share is fetched and completed
+once.
 
-A field that fails is null with an error in its place; a database that is gone, time that is up
-and an operation that asks too much end the whole request, and are raised.
+A field that fails is null with an error at its position. A lost database, an expired deadline and
+an operation over its limits end the whole request, and are raised.
 """
 
 from __future__ import annotations
@@ -17,28 +18,41 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
+from graphql.execution.values import VariableValues
+
 from docgraph.exchange import Exchange
-from docgraph.graphql.errors import Damaged
-from docgraph.graphql.execute.answers import Answers
-from docgraph.graphql.execute.complete import Values, complete_block, complete_values
-from docgraph.graphql.execute.elements import Elements
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
+from docgraph.graphql.execute.abstract_types import sort_by_type
+from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
+from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
-from docgraph.graphql.execute.fetch import fetch_values
+from docgraph.graphql.execute.execution import PreparedFetch, Run
+from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.introspect import introspect
-from docgraph.graphql.execute.prepare import prepare_fetches, prepare_orders
+from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
+from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes
 from docgraph.graphql.execute.result import Result
-from docgraph.graphql.execute.run import Run
-from docgraph.graphql.execute.slow import report_if_slow
-from docgraph.graphql.execute.types import sort_by_type
-from docgraph.graphql.execute.window import Bounds
+from docgraph.graphql.execute.slow_log import report_if_slow
+from docgraph.graphql.execute.window import PageLimits, order_window, read_window
 from docgraph.graphql.plan.plan import Plan
-from docgraph.graphql.plan.tree import Block, Column, Embedded, Introspection, Selection, Tree
+from docgraph.graphql.plan.plan_tree import (
+    Block,
+    Column,
+    Embedded,
+    Fetch,
+    Introspection,
+    PlanTree,
+    Selection,
+)
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store import Store
-from docgraph.variables import Resolvers, Variables
+from docgraph.variables import Resolvers, Scope, Variables
 
 __all__ = ["Result", "execute", "prepare"]
 
@@ -54,16 +68,16 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     exchange: Exchange,
     variable_values: Mapping[str, Any],
     variables_resolver: Resolvers,
-    settings: Bounds,
+    settings: PageLimits,
     limits: GraphqlLimits,
     lane: Lane | None = None,
-    answers: Answers | None = None,
+    answers: IntrospectionCache | None = None,
     slow_after: float = inf,
 ) -> Result:
-    """Carry out a plan; `variable_values` are the raw JSON values of the request.
+    """Execute a plan; `variable_values` are the raw JSON values of the request.
 
-    What would hold the event loop is done in the `lane`; `answers` keep those of introspection.
-    What takes `slow_after` seconds or more stands in the log.
+    Work that would block the event loop runs in the `lane`. `answers` caches introspection.
+    Operations of `slow_after` seconds or more are logged.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
     try:
@@ -87,8 +101,8 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     return Result.build(root, None, run.commands, run.documents)
 
 
-async def prepare(run: Run, variables_resolver: Resolvers) -> Tree:
-    """Everything that is decided before the first command; the tree that will be resolved."""
+async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
+    """Decide everything before the first command; return the tree to resolve."""
     plan = run.plan
     variables = plan.variables.read(run.variable_values)
     tree = plan.kept_tree(variables.coerced)
@@ -105,8 +119,8 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> Tree:
 
 async def resolve_block(
     block: Block, documents: Documents, roots: Documents | None, run: Run
-) -> Values:
-    """The objects of a block: its columns side by side, then all objects at once."""
+) -> CompletedValues:
+    """Return the objects of a block: its columns concurrently, then all objects together."""
     if not block.columns:
         return complete_block(block, documents, ())
     if block.is_concurrent:
@@ -120,8 +134,8 @@ async def resolve_block(
 
 async def resolve_column(
     column: Column, parents: Documents, roots: Documents | None, run: Run
-) -> Values:
-    """The completed values of one field, for all parents."""
+) -> CompletedValues:
+    """Return the completed values of one field, for all parents."""
     if isinstance(column, Introspection):
         value = await introspect(column, run)
         return complete_values(column, [value] * len(parents))
@@ -138,10 +152,10 @@ async def resolve_column(
 
 async def resolve_selection(
     selection: Selection, documents: Documents, roots: Documents | None, run: Run
-) -> Values:
-    """The objects below a field; documents of an interface or union go each to its type."""
+) -> CompletedValues:
+    """Return the objects below a field; documents of an interface or union by their type."""
     if not documents:
-        return Values([])
+        return CompletedValues([])
     if selection.resolve is None:
         return await resolve_block(selection.only_block, documents, roots, run)
     groups = sort_by_type(selection, documents)
@@ -152,3 +166,75 @@ async def resolve_selection(
         ]
     )
     return groups.merge(parts)
+
+
+# --- before the first command: the arguments and windows of every fetch ---------------------------
+
+
+def prepare_fetches(
+    tree: PlanTree, variables: VariableValues, predefined: Variables, run: Run
+) -> None:
+    """Coerce the arguments of every fetch, and read its window if all parents share it."""
+    for fetch in tree.fetches:
+        run.prepared[id(fetch)] = _prepare(fetch, variables, predefined, run)
+
+
+async def prepare_orders(tree: PlanTree, run: Run) -> None:
+    """Ensure that documents with equal sort keys have an order (decision 12).
+
+    The filter of a root field is known only when it is sent, and its order is decided then.
+    """
+    for fetch in tree.sorted_fetches:
+        prepared, mapping = run.prepared[id(fetch)], fetch.mapping
+        if prepared.failure is None and (fetch.folds or not fetch.is_root):
+            indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
+            window = prepared.window and order_window(
+                prepared.window, fetch, prepared.scope, indexes
+            )
+            run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
+
+
+def _prepare(
+    fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run
+) -> PreparedFetch:
+    try:
+        scope = Scope(fetch.arguments.coerce(variables), predefined)
+        mapping = fetch.mapping
+        if not isinstance(mapping, QueryMapping) or fetch.has_own_windows:
+            return PreparedFetch(scope)
+        return PreparedFetch(scope, read_window(mapping, scope, run.bounds, is_list=fetch.is_list))
+    except FieldFailure as failure:
+        return PreparedFetch(Scope(variables=predefined), failure=failure)
+    except DocgraphError as error:
+        return PreparedFetch(Scope(variables=predefined), failure=describe_failure(error))
+
+
+# --- fetching a field for all its parents ---------------------------------------------------------
+# The method of fetching never changes the values. A plain join of several parents uses one `$in`
+# and a join in memory, everything else one query per parent; a to-one relation of a single root
+# document may already be part of its command.
+
+
+async def fetch_values(
+    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+) -> list[Any]:
+    """Return the value per parent: documents, a document, null, or a failure."""
+    prepared = run.prepared[id(fetch)]
+    if prepared.failure is not None:
+        return [prepared.failure] * len(parents)
+    run.parents[id(fetch)] = len(parents)
+    if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
+        answers: list[Any] = [answer]
+    elif fetch.folds:
+        answers = await fetch_folding(fetch, run)
+    elif fetch.is_plain_join and len(parents) > 1:
+        answers = await fetch_joined(fetch, parents, run)
+    else:
+        answers = await fetch_per_parent(fetch, parents, roots, run)
+    if fetch.is_list:
+        return answers
+    return [_first(answer) if type(answer) is list else answer for answer in answers]
+
+
+def _first(documents: list[Any]) -> Any:
+    return documents[0] if documents else None

@@ -1,8 +1,8 @@
-"""Fetching a relation whose parents have very many documents: one command with `$lookup`.
+"""Joins by `$lookup`: one command for parents that have very many documents each.
 
-The keys of the parents are written into the command as documents, and the database looks up for
-each of them as many documents as its parent is to get. It costs more for each parent than one
-`$in` does, but nothing for documents beyond the limit of each parent.
+The keys of the parents are documents inside the command, and the database looks up for each of them
+as many documents as its parent needs. It costs more per parent than one `$in`, but nothing for
+documents beyond the limit of each parent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from docgraph.codec.equality import Key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import describe_failure
-from docgraph.graphql.execute.join import is_comparable
-from docgraph.graphql.execute.run import Run
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.join_keys import is_comparable
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.projection import cut_path
 from docgraph.graphql.plan.relation import Join
-from docgraph.graphql.plan.tree import Fetch
 
 __all__ = ["fetch_by_lookup"]
 
@@ -27,7 +27,7 @@ __all__ = ["fetch_by_lookup"]
 async def fetch_by_lookup(
     fetch: Fetch, join: Join, wanted: Mapping[int, Mapping[Key, Any]], rest: Document, run: Run
 ) -> dict[int, list[Document]] | None:
-    """The documents of each parent; None when `$lookup` cannot give the right answer."""
+    """Return the documents of each parent; None if `$lookup` cannot give the right answer."""
     window = run.prepared[id(fetch)].window
     values = [value for keys in wanted.values() for value in keys.values()]
     if window is None or not _is_possible(join, values):
@@ -44,7 +44,7 @@ async def fetch_by_lookup(
     try:
         results = await run.aggregate(fetch, pipeline, limit)
     except DocgraphError as error:
-        describe_failure(error)  # raises what ends the request
+        describe_failure(error)  # raises errors that end the request
         return None
     run.count(len(results))
     found: list[list[Document]] = [[] for _ in sought]
@@ -55,7 +55,7 @@ async def fetch_by_lookup(
 
 
 def _is_possible(join: Join, values: Sequence[Any]) -> bool:
-    """Whether `$lookup` joins these values as a filter would: arrays it does not."""
+    """Return whether `$lookup` joins these values as a filter would: not for arrays."""
     if cut_path(join.path) != join.target:
         return False
     return all(type(value) is not list and is_comparable(value) for value in values)
@@ -69,7 +69,7 @@ def _build_pipeline(
     if fetch.projection is not None:
         inner.append({"$project": fetch.projection})
     return [
-        # One document to hang the keys on; a collection without any has nothing to find either.
+        # One document to attach the keys to; an empty collection has nothing to find anyway.
         {"$limit": 1},
         {"$project": {"_id": 0, "sought": {"$literal": sought}}},
         {"$unwind": "$sought"},

@@ -1,7 +1,7 @@
-"""Fetching a relation by one query per parent; equal queries are sent once.
+"""Joins with one query per parent; equal queries are sent once.
 
-For everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
-aggregations, and joins for a single parent or with too many documents.
+This is for everything that is not a plain join: `$fk` under `$gt`, `$or` or `$elemMatch`,
+`rootDoc`, aggregations, and joins for a single parent or with too many documents.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from typing import Any
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
-from docgraph.graphql.execute.join import is_comparable, match_any
-from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, send_all, send_alone
-from docgraph.graphql.execute.run import Prepared, Run
+from docgraph.graphql.execute.batched_queries import (
+    AggregateQuery,
+    Answer,
+    Find,
+    Query,
+    send_all,
+    send_alone,
+)
+from docgraph.graphql.execute.execution import PreparedFetch, Run
+from docgraph.graphql.execute.join_keys import is_comparable, match_any
 from docgraph.graphql.execute.window import Window, order_window, read_window
+from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import combine
-from docgraph.graphql.plan.tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
 __all__ = ["MAX_KEYS", "fetch_per_parent"]
@@ -29,7 +36,7 @@ MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 async def fetch_per_parent(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
 ) -> list[Any]:
-    """The answer for each parent: documents, or why there are none."""
+    """Return the answer for each parent: documents, or why there are none."""
     if len(parents) == 1:
         return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
     prepared = run.prepared[id(fetch)]
@@ -48,7 +55,7 @@ async def fetch_per_parent(
 
 
 async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
-    """The answer for an only parent, such as a root field has."""
+    """Return the answer for a single parent, for example of a root field."""
     queries: list[Query] = []
     slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run)
     return await send_alone(fetch, queries[0], run) if queries else slot
@@ -62,9 +69,9 @@ def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
 
 
 def _add_query(
-    fetch: Fetch, prepared: Prepared, parent: Any, root: Any, queries: list[Query], run: Run
+    fetch: Fetch, prepared: PreparedFetch, parent: Any, root: Any, queries: list[Query], run: Run
 ) -> int | Answer:
-    """The number of the parent's query, or its answer when none is needed."""
+    """Return the number of the parent's query, or its answer if none is needed."""
     scope = prepared.scope
     if not fetch.relation.is_independent:
         scope = replace(scope, parent=parent, root=root)
@@ -80,8 +87,8 @@ def _add_query(
     return len(queries) - 1
 
 
-def _build_query(fetch: Fetch, prepared: Prepared, scope: Scope, run: Run) -> Query | None:
-    """The query of one parent; None when it can find nothing (decisions 9 and 11)."""
+def _build_query(fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run) -> Query | None:
+    """Return the query of one parent; None if it can find nothing (decisions 9 and 11)."""
     mapping = fetch.mapping
     _check_keys(fetch, scope.parent)
     if isinstance(mapping, AggregationMapping):
@@ -94,10 +101,10 @@ def _build_query(fetch: Fetch, prepared: Prepared, scope: Scope, run: Run) -> Qu
 
 
 def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
-    """The filter of one parent.
+    """Return the filter of one parent.
 
     Keys that `$in` would not compare (see `is_comparable`) are joined by `$eq`, as they are when
-    many parents are fetched at once.
+    many parents are fetched together.
     """
     relation = fetch.relation
     keys = [join.list_keys(scope.parent) for join in relation.joins]
@@ -117,13 +124,13 @@ def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) ->
 
 def _build_pipeline(
     fetch: Fetch, mapping: AggregationMapping, scope: Scope, run: Run
-) -> Pipeline | None:
+) -> AggregateQuery | None:
     stages = mapping.stages.render(scope)
     if not stages or matches_nothing(stages):
         return None
     if not fetch.is_list:
-        return Pipeline(stages, 1, 1)
-    return Pipeline(stages, run.bounds.max_limit + 1, run.bounds.max_limit)
+        return AggregateQuery(stages, 1, 1)
+    return AggregateQuery(stages, run.bounds.max_limit + 1, run.bounds.max_limit)
 
 
 def _check_keys(fetch: Fetch, parent: Any) -> None:

@@ -1,7 +1,7 @@
-"""What callers may not know of a failure goes to the log, under an id that they are told.
+"""Error logging: the hidden cause of a failure is logged under an id that the caller gets.
 
-The texts of the database name hosts, indexes and other people's data (decision 22). Only errors
-that are shown are reported, so a query that fails for a thousand parents fills no log.
+The texts of the database name hosts, indexes and data of others (decision 22). Only errors in the
+response are logged, so a query that fails for a thousand parents does not flood the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SERVER_ERROR = 500
 
 
 def report_causes(errors: Errors, exchange: Exchange) -> None:
-    """Give ids to field errors that hide something; those with the same cause share one."""
+    """Assign ids to field errors with a hidden cause; those with the same cause share one."""
     ids: dict[int, str] = {}
     for number, error in enumerate(errors.first):
         if error.cause is None:
@@ -34,7 +34,7 @@ def report_causes(errors: Errors, exchange: Exchange) -> None:
 
 
 def report_failure(error: StoreError, exchange: Exchange) -> None:
-    """Give an id to an error of the database that ends the request."""
+    """Assign an id to a database error that ends the request."""
     if error.status < _SERVER_ERROR or error.details is not None:
         return
     id, reason = _make_id(), render_cause(error.__cause__ or error)

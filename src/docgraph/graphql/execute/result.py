@@ -1,4 +1,4 @@
-"""What comes out of executing a plan: data, errors, and what it cost."""
+"""Result of an execution: data, errors, and cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from docgraph.graphql.errors import Errors, GraphqlError, count_more
 
 __all__ = ["CommandRecord", "Result", "encode_data"]
 
-_SLICE = 200  # elements of a list that are encoded at a time
+_SLICE = 200  # elements of a list that are encoded together
 
 
 class CommandRecord(NamedTuple):
     """One command that was sent to the database.
 
-    `started` counts from the beginning of the execution on, as `milliseconds` in milliseconds;
-    `parents` are those of the field, which one command or several are for.
+    `started` counts from the beginning of the execution, in milliseconds like `milliseconds`.
+    `parents` is the number of parents of the field, which one or several commands serve.
     """
 
     field: str
@@ -29,7 +29,7 @@ class CommandRecord(NamedTuple):
     parents: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """The record, ready for JSON."""
+        """Return the record, ready for JSON."""
         return {
             "field": self.field,
             "kind": self.kind,
@@ -42,7 +42,7 @@ class CommandRecord(NamedTuple):
 
 
 class Result(NamedTuple):
-    """`data` is ready for JSON; `total_errors` counts those that `errors` has no room for, too."""
+    """`data` is ready for JSON; `total_errors` includes those that `errors` has no space for."""
 
     data: dict[str, Any] | None
     errors: tuple[GraphqlError, ...] = ()
@@ -58,7 +58,7 @@ class Result(NamedTuple):
         commands: list[CommandRecord],
         documents: int,
     ) -> Result:
-        """A result; errors beyond the bound are counted by one more."""
+        """Build a result; one more entry counts the errors beyond the bound."""
         if errors is None:
             return cls(data, (), 0, tuple(commands), documents)
         entries = list(errors.first)
@@ -68,9 +68,9 @@ class Result(NamedTuple):
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:
-    """The JSON of `data`; None when it would be longer than `limit` bytes.
+    """Return the JSON of `data`; None if it would be longer than `limit` bytes.
 
-    Long lists are encoded in slices, so that a response which is far too long is never built.
+    Long lists are encoded in slices, so that a response that is far too long is never built.
     """
     if not _is_long(data):
         text = orjson.dumps(data)

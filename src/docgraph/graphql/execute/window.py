@@ -1,4 +1,4 @@
-"""Sort, skip and limit of a query, within the bounds of the configuration (decision 12)."""
+"""Pagination: sort, skip and limit of a field, within configured bounds (decision 12)."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Any, NamedTuple, Protocol
 
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure
-from docgraph.graphql.plan.tree import Fetch
-from docgraph.store.facts import Index
+from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.variables import NOTHING, Scope, Template
 
-__all__ = ["Bounds", "Window", "order_window", "read_window"]
+__all__ = ["PageLimits", "Window", "order_window", "read_window"]
 
 
-_KEPT_ORDERS = 32  # of one fetch: callers may choose its sort
+_KEPT_ORDERS = 32  # per fetch: callers may choose its sort
 
 
-class Bounds(Protocol):
+class PageLimits(Protocol):
     """The limits of the section `graphql`."""
 
     @property
     def default_limit(self) -> int:
-        """Of queries that give none."""
+        """The limit of queries that set none."""
         ...
 
     @property
     def max_limit(self) -> int:
-        """The highest that a query may ask for."""
+        """The highest limit that a query may set."""
         ...
 
 
 class Window(NamedTuple):
-    """Which documents of a query come back, in which order."""
+    """The documents of a query to return, and their order."""
 
     sort: Mapping[str, Any] | None
     skip: int
@@ -41,12 +41,12 @@ class Window(NamedTuple):
 
     @property
     def end(self) -> int:
-        """How many documents have to be looked at."""
+        """How many documents have to be read: skip and limit."""
         return self.skip + self.limit
 
     @property
     def stages(self) -> list[dict[str, Any]]:
-        """The same as stages of a pipeline."""
+        """The window as stages of a pipeline."""
         stages: list[dict[str, Any]] = []
         if self.sort:
             stages.append({"$sort": self.sort})
@@ -56,8 +56,10 @@ class Window(NamedTuple):
         return stages
 
 
-def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list: bool) -> Window:
-    """Raises `FieldFailure` for a limit or skip that is not allowed."""
+def read_window(
+    mapping: QueryMapping, scope: Scope, bounds: PageLimits, *, is_list: bool
+) -> Window:
+    """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed."""
     sort = None if mapping.sort is None else mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
@@ -67,7 +69,7 @@ def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list:
 def order_window(
     window: Window, fetch: Fetch, scope: Scope, indexes: Sequence[Index] | None
 ) -> Window:
-    """The window with `_id` at the end of its sort, where that costs no index (decision 12)."""
+    """Return the window with `_id` at the end of its sort, if an index allows it (decision 12)."""
     sort, mapping = window.sort, fetch.mapping
     if not sort or not isinstance(mapping, QueryMapping):
         return window
@@ -82,7 +84,7 @@ def order_window(
     return window if known[1] == sort else window._replace(sort=known[1])
 
 
-def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:
+def _read_limit(mapping: QueryMapping, scope: Scope, bounds: PageLimits) -> int:
     limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
     if limit > bounds.max_limit:
         raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")
@@ -90,7 +92,7 @@ def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:
 
 
 def _read_count(name: str, template: Template | None, scope: Scope) -> int:
-    """A number of documents; none, null and 0 are the same."""
+    """Return a number of documents; none, null and 0 are the same."""
     value = None if template is None else template.render(scope)
     if value is None or value is NOTHING:
         return 0

@@ -1,6 +1,6 @@
-"""The body of a GraphQL request: JSON or plain query text, read strictly (decision 23).
+"""Body of a GraphQL request: JSON or plain query text, parsed strictly (decision 23).
 
-JSON may name a stored operation in place of a text. Values keep their precision: whole numbers and
+JSON may name a persisted query instead of a text. Values keep their precision: integers and
 decimals in `variables` reach the scalars as they were written.
 """
 
@@ -14,15 +14,15 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec.pieces import Irregular, load
+from docgraph.codec.pieces import Irregular, load, walk_levels
 from docgraph.exchange.errors import BodyError, RequestError
-from docgraph.graphql.definition.operations import digest_text
+from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.definition.scalars import ExactFloat
 from docgraph.runtime import LruDict
 
 __all__ = [
     "GraphqlRequest",
-    "Reference",
+    "OperationReference",
     "check_variables",
     "parse_body",
     "parse_exactly",
@@ -33,8 +33,8 @@ __all__ = [
 
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
-_MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
-_MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
+_MAX_VALUES = 20_000  # coercing them takes about 40 ms, during which no other request is answered
+_MAX_DOCUMENT_TEXT = 16_384  # characters in total that may have to be parsed as extended JSON
 _REFERRING = frozenset({"operation", "documentId", "doc_id", "extensions"})
 _KEPT_REQUESTS = 256
 _LONGEST_KEPT = 2_048  # bytes
@@ -42,10 +42,10 @@ _LONGEST_KEPT = 2_048  # bytes
 
 @dataclass(frozen=True, slots=True)
 class GraphqlRequest:
-    """What the caller wants run.
+    """The operation that the caller wants to run.
 
-    `operation` is the name of the stored operation whose text the query is; None: the caller sent a
-    text. `by_hash`: the request has the hash of the text.
+    `operation` is the name of the persisted query that has this text; None: the caller sent a text.
+    `by_hash`: the request has the hash of the text.
     """
 
     query: str
@@ -56,8 +56,8 @@ class GraphqlRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A stored operation, by its name or by the SHA-256 of its text, which may have come along."""
+class OperationReference:
+    """A persisted query, by its name or by the SHA-256 of its text, which may be included."""
 
     name: str | None = None
     digest: str | None = None
@@ -66,13 +66,13 @@ class Reference:
     operation_name: str | None = None
 
 
-# Clients send the same few queries again and again. With variables they are seldom the same, and
-# values of variables are not to be shared by requests.
-_kept: LruDict[bytes, GraphqlRequest | Reference] = LruDict(_KEPT_REQUESTS)
+# Clients send the same few queries repeatedly. With variables they are seldom the same, and
+# requests must not share values of variables.
+_kept: LruDict[bytes, GraphqlRequest | OperationReference] = LruDict(_KEPT_REQUESTS)
 
 
-def parse_body(body: bytes, content_type: str) -> GraphqlRequest | Reference:
-    """Read a body of one of the two content types; anything else is a clear 400."""
+def parse_body(body: bytes, content_type: str) -> GraphqlRequest | OperationReference:
+    """Parse a body of one of the two content types; reject anything else with a clear 400."""
     if content_type == "application/graphql":
         return GraphqlRequest(_require_query(_decode_text(body)))
     if content_type != "application/json":
@@ -95,7 +95,7 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest | Reference:
 
 
 def render_body(request: GraphqlRequest) -> bytes:
-    """The body as a client of the endpoint would have sent it, for rules that look at it."""
+    """Return the body as a client of the endpoint would send it, for rules that read it."""
     content: dict[str, Any] = {"variables": dict(request.variables)}
     if request.operation is None:
         content["query"] = request.query
@@ -107,12 +107,12 @@ def render_body(request: GraphqlRequest) -> bytes:
 
 
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
-    """The members of a request."""
+    """Read the members of a request."""
     return GraphqlRequest(_require_query(content.get("query")), *_read_values(content))
 
 
 def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
-    """The variables, and which operation of the text."""
+    """Return the variables, and the name of the operation in the text."""
     variables = content.get("variables")
     operation_name = content.get("operationName")
     extensions = content.get("extensions")
@@ -125,8 +125,8 @@ def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | N
     return variables or {}, operation_name
 
 
-def _read_reference(content: Mapping[str, Any]) -> Reference | None:
-    """The stored operation that the request names; None: it names none."""
+def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
+    """Return the persisted query that the request names; None: it names none."""
     if _REFERRING.isdisjoint(content):
         return None
     name, query = content.get("operation"), content.get("query")
@@ -142,11 +142,11 @@ def _read_reference(content: Mapping[str, Any]) -> Reference | None:
         text = _require_query(query)
         if digest_text(text) != digest:
             raise BodyError("the hash is not the SHA-256 of 'query'")
-    return Reference(name, digest, query, *_read_values(content))
+    return OperationReference(name, digest, query, *_read_values(content))
 
 
 def _read_digest(content: Mapping[str, Any]) -> str | None:
-    """The hash of Apollo (`extensions.persistedQuery`) or of Relay (`documentId`, `doc_id`)."""
+    """Return the hash of Apollo (`extensions.persistedQuery`) or Relay (`documentId`, `doc_id`)."""
     found = {_read_document_id(content, key) for key in ("documentId", "doc_id")}
     extensions = content.get("extensions")
     persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
@@ -185,7 +185,7 @@ def _decode_text(body: bytes) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """The fast parser where nothing can be lost or hidden by it, else the exact one."""
+    """Parse JSON with the fast parser if it loses and hides nothing, otherwise exactly."""
     try:
         content = load(body)
     except Irregular:
@@ -202,11 +202,11 @@ def parse_json(body: bytes) -> Any:
 
 
 def _needs_exact_reading(body: bytes, content: Any) -> bool:
-    """Whether a key stands twice, or a number has more digits than a double keeps.
+    r"""Return whether a key occurs twice, or a number has more digits than a double.
 
-    Each key of an object has one colon behind it, so colons that belong to no key and to no text
-    are those of keys that were lost. A text may hide a colon in an escape: a body with `\\u` is
-    read exactly. Whole numbers of more than 64 bits were read as doubles, too.
+    Each key of an object is followed by one colon, so colons that belong to no key and to no text
+    are those of lost keys. A text may hide a colon in an escape: a body with `\u` is parsed
+    exactly. Integers of more than 64 bits were parsed as doubles, too.
     """
     if b"\\u" in body:
         return True
@@ -228,7 +228,7 @@ def _needs_exact_reading(body: bytes, content: Any) -> bool:
 
 
 def parse_exactly(body: bytes) -> Any:
-    """JSON without loss: no key twice, decimals as they were written."""
+    """Parse JSON without loss: no key twice, decimals as they were written."""
     try:
         return json.loads(body, object_pairs_hook=_collect, parse_float=ExactFloat)
     except (ValueError, RecursionError):
@@ -245,29 +245,19 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_variables(variables: Any) -> None:
-    """Nesting, list lengths, the number of values, documents as text; without recursion."""
-    level = [variables]
-    count = text = 0
-    for _ in range(_MAX_NESTING + 1):
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                below.extend(value.values())
-            elif isinstance(value, list):
-                if len(value) > _MAX_LIST:
-                    raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
-                below.extend(value)
-            elif isinstance(value, str) and value.startswith("{"):
-                text += len(value)
-        count += len(below)
+    """Check nesting, list lengths, the number of values, documents as text; no recursion."""
+    count, text = -1, 0  # not counting the outer object
+    for level in walk_levels(variables, "'variables'", _MAX_NESTING):
+        count += len(level)
         if count > _MAX_VALUES:
             raise BodyError(f"'variables' has more than {_MAX_VALUES} values")
+        for value in level:
+            if isinstance(value, list) and len(value) > _MAX_LIST:
+                raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
+            if isinstance(value, str) and value.startswith("{"):
+                text += len(value)
         if text > _MAX_DOCUMENT_TEXT:
             raise BodyError(
                 f"'variables' has more than {_MAX_DOCUMENT_TEXT} characters of documents as text",
                 hint="send them as objects",
             )
-        if not below:
-            return
-        level = below
-    raise BodyError(f"'variables' is nested more than {_MAX_NESTING} levels deep")

@@ -1,7 +1,7 @@
-"""Stored operations (`descriptor.operations`) that a request names instead of sending a text.
+"""Persisted queries (`descriptor.operations`): a request names an operation instead of a text.
 
-By name, or by the SHA-256 of the text, as the trusted documents of Apollo Client and Relay do. What
-a request means is found once: rules judge the very text that is run.
+A request names it, or sends the SHA-256 of its text, as the trusted documents of Apollo Client and
+Relay do. The request is resolved once: rules check the same text that is run.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 from docgraph.codec import decode
 from docgraph.exchange.errors import DefinitionError, QueryError, RequestError
 from docgraph.exchange.request import LARGE_BODY, Offload
-from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.definition.operations import digest_text
+from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.http.body import GraphqlRequest, Reference, parse_body
+from docgraph.graphql.http.body import GraphqlRequest, OperationReference, parse_body
 
-__all__ = ["Asked", "find_operation", "is_stored", "refuse_unknown"]
+__all__ = ["Asked", "find_operation", "is_stored", "reject_unknown"]
 
 
 class Asked:
-    """What a request to an app asks for, found at the first question and the same from then on.
+    """The operation that a request asks for, resolved at first use and cached.
 
-    It does not hold the request, which holds it.
+    It has no reference to the request, which refers to it.
     """
 
     __slots__ = ("_apps", "_found", "_offload", "_uri")
@@ -36,23 +36,23 @@ class Asked:
         self._offload = offload
         self._found: GraphqlRequest | None = None
 
-    def settle(self, request: GraphqlRequest) -> None:
-        """Say what it asks for, where that is known already."""
+    def describe(self, request: GraphqlRequest) -> None:
+        """Set the operation, which is already known."""
         self._found = request
 
     async def find(self, body: bytes, content_type: str) -> GraphqlRequest:
-        """The query with its text; raises what is wrong with the request."""
+        """Return the query with its text; raise what is wrong with the request."""
         if self._found is None:
             asked = await self._run(parse_body, body, content_type)
-            if isinstance(asked, Reference):
+            if isinstance(asked, OperationReference):
                 asked = find_operation(await self._apps.find(self._uri), asked)
             self._found = asked
         return self._found
 
     async def read_content(self, body: bytes, content_type: str) -> Any:
-        """The body as rules, variables and plugins see it: always with the text of the query.
+        """Return the body as rules, variables and plugins see it: with the text of the query.
 
-        A stored operation has its name there, too, however the request refers to it.
+        A persisted query has its name there, too, however the request refers to it.
         """
         try:
             request = await self.find(body, content_type)
@@ -66,14 +66,14 @@ class Asked:
         return {**content, "query": request.query, "operation": request.operation}
 
     async def _run(self, parse: Callable[..., Any], body: bytes, *others: str) -> Any:
-        """What a parser makes of the body; of a large one in a thread."""
+        """Return the body as the parser reads it; a large one is parsed in a thread."""
         if len(body) > LARGE_BODY:
             return await self._offload(parse, body, *others)
         return parse(body, *others)
 
 
-def find_operation(app: App, reference: Reference) -> GraphqlRequest:
-    """The stored operation that is meant; a text that came with an unknown hash is that text."""
+def find_operation(app: App, reference: OperationReference) -> GraphqlRequest:
+    """Return the persisted query; a text that was sent with an unknown hash is run as text."""
     request = GraphqlRequest(
         reference.query or "",
         reference.variables,
@@ -88,15 +88,15 @@ def find_operation(app: App, reference: Reference) -> GraphqlRequest:
     if stored is not None:
         return replace(request, query=stored.query, operation=stored.name)
     if reference.query is None:
-        raise refuse_unknown(request)
+        raise reject_unknown(request)
     return request
 
 
-def refuse_unknown(request: GraphqlRequest) -> OperationRefused:
-    """There is no such operation for this caller; by hash, in the words that Apollo's clients know.
+def reject_unknown(request: GraphqlRequest) -> OperationRefused:
+    """Reject an operation that does not exist for this caller; by hash, with Apollo's message.
 
-    An operation with fields that are hidden from the caller was never there: what is wrong with its
-    text would tell their names.
+    The same holds for an operation with fields that are hidden from the caller: the validation
+    errors of its text would reveal their names.
     """
     if request.by_hash:
         return OperationRefused.because("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
@@ -104,7 +104,7 @@ def refuse_unknown(request: GraphqlRequest) -> OperationRefused:
 
 
 def is_stored(app: App, request: GraphqlRequest) -> bool:
-    """Whether a request runs an operation of the app, be it sent as a text."""
+    """Return whether a request runs an operation of the app, even if it was sent as a text."""
     if request.operation is not None:
         return True
     return digest_text(request.query) in app.operations_by_digest

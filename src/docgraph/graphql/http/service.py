@@ -1,8 +1,8 @@
-"""HTTP body → operation → plan → result → HTTP status.
+"""GraphQL over HTTP: body to operation, plan, result and status.
 
-The service finds the app of the uri, the part of it that the caller sees, the plan of the
-operation, and has it executed within the time limit. What cannot be answered is raised; the
-pipeline hands it back to `render_error`, so that every answer has the same shape.
+The service finds the app of the URI, the part of it that the caller sees and the plan of the
+operation, and executes it within the time limit. Errors are raised; the pipeline passes them to
+`render_error`, so that every response has the same shape.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from functools import lru_cache
 from math import inf
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.exchange.path import encode_path, parse_path
-from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
-from docgraph.graphql.execute.answers import Answers
+from docgraph.graphql.execute.cost_estimate import Outlook, foresee
 from docgraph.graphql.execute.execute import Result, execute
-from docgraph.graphql.execute.foresee import Outlook, foresee
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.execute.result import CommandRecord
-from docgraph.graphql.execute.run import Run
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.operations import Operations, is_bound, may_introspect
-from docgraph.graphql.http.persisted import Asked, is_stored, refuse_unknown
-from docgraph.graphql.http.shape import render_error, render_result
+from docgraph.graphql.http.persisted import Asked, is_stored, reject_unknown
+from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
+from docgraph.graphql.http.response_shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
@@ -41,7 +40,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, run_blocking
-from docgraph.runtime.patrol import Patrol
+from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -49,13 +48,13 @@ __all__ = ["AppRequest", "GraphqlService", "Ran"]
 
 T = TypeVar("T")
 
-# The database ends a command in time by itself, and its connection stays; we wait for that.
+# The database ends a command in time itself, and its connection survives: wait for that.
 _GRACE = 0.1
 _WRONG = "invalid-query"
 
 
 class Ran(NamedTuple):
-    """An operation that was run: its plan, its result, and whether the plan was kept."""
+    """An operation that was run: its plan, its result, and whether the plan was cached."""
 
     plan: Plan
     result: Result
@@ -63,11 +62,11 @@ class Ran(NamedTuple):
 
     @property
     def commands(self) -> list[CommandRecord]:
-        """What was asked of the database, in the order of asking."""
+        """The commands that were sent to the database, in order."""
         return sorted(self.result.commands, key=lambda command: command.started)
 
     def explain(self) -> dict[str, Any]:
-        """What `graphql.verbose` shows to administrators, and `docgraph explain` to people."""
+        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
         return {
             "plan": self.plan.explain(),
             "planCached": self.kept,
@@ -78,17 +77,17 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppRequest(Parsed):
-    """A request to the app with this uri; `asked` is what its body says."""
+    """A request to the app with this URI; `asked` is the operation of its body."""
 
     uri: str = field(kw_only=True)
     asked: Asked = field(kw_only=True)
 
 
-@lru_cache(maxsize=1024)  # most requests are for few apps
+@lru_cache(maxsize=1024)  # most requests are for a few apps
 def _find_uri(segments: tuple[str, ...]) -> str:
-    """The uri of the app; empty when no app can be meant."""
+    """Return the URI of the app; empty if no app can match."""
     uri = "/".join(segments)
-    # An escaped slash is no separator: rules of access saw another path.
+    # An escaped slash is not a separator: access rules saw another path.
     return "" if uri.count("/") >= len(segments) else uri
 
 
@@ -107,7 +106,7 @@ class GraphqlService(Service):
         store: Store,
         registry: PluginRegistry,
         blocking: Blocking,
-        acl: DbAclAuthorizer,
+        root_role: str | None,
         gql_app_definition_cache: Apps,
         logging: Logging,
     ) -> None:
@@ -118,24 +117,24 @@ class GraphqlService(Service):
         self._apps = gql_app_definition_cache
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(self._lane)
-        self._answers = Answers()
-        self._patrol = Patrol()
+        self._answers = IntrospectionCache()
+        self._patrol = TimeoutWheel()
         self._base = bound_path(self, config)
-        self._root_role = acl.root_role
+        self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
 
     async def provision(self) -> None:
-        """Know the variables of all plugins."""
+        """Collect the variables of all plugins."""
         self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
 
     async def close(self) -> None:
-        """Give up what is being worked out for callers."""
+        """Cancel work in progress for callers."""
         await self._operations.close()
         await self._answers.close()
         self._patrol.close()
 
     def parse(self, exchange: Exchange) -> AppRequest:
-        """Which app; the body is read when somebody asks for it, in one way for all."""
+        """Find the app of the path; the body is parsed on first use, the same way for all."""
         uri = _find_uri(exchange.request.segments[len(self._base) :])
         asked = Asked(self._apps, uri, exchange.request.offload)
         exchange.request.parser = asked.read_content
@@ -144,17 +143,17 @@ class GraphqlService(Service):
         return AppRequest(uri=uri, asked=asked)
 
     def find_path(self, uri: str) -> str | None:
-        """The encoded path of the app with this uri; None when no request could mean it."""
+        """Return the encoded path of the app with this URI; None if no request could reach it."""
         segments = (*self._base, *normalise_uri(uri).split("/"))
         try:
             path = encode_path(segments)
-            # `..` would lead elsewhere than the rules look
+            # `..` would lead to another path than the rules check
             return path if parse_path(path.encode()) == segments else None
         except (ValueError, DocgraphError):
             return None
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries."""
+        """Return the time limit of queries."""
         limit: int = self.config.query_time_limit
         return limit
 
@@ -177,7 +176,7 @@ class GraphqlService(Service):
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
-        `limits` take the place of those of the app. Nothing is kept of an app that is a draft.
+        `limits` replace those of the app. Nothing is cached for a draft.
         """
         self._check_freedom(app, request, exchange)
         return await self.run_freely(app, request, exchange, limits, is_draft=is_draft)
@@ -191,49 +190,49 @@ class GraphqlService(Service):
         *,
         is_draft: bool = False,
     ) -> Ran:
-        """The same for people at the machine, whom `operations-only` is not about."""
+        """Run an operation from the command line, where `operations-only` does not apply."""
         answers = None if is_draft else self._answers
         return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
-        """The app as the caller of the exchange sees it."""
+        """Return the app as the caller of the exchange sees it."""
         return await self._operations.view(app, exchange.roles)
 
     async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:
-        """The plan of an operation for the caller; raises `OperationRefused` when it is wrong."""
+        """Return the plan of an operation for the caller; raise `OperationRefused`."""
         self._check_freedom(app, request, exchange)
         return (await self._find(app, request, exchange))[0]
 
     async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
-        """What an operation would ask of the database, and what that would cost; nothing is run."""
+        """Return the commands an operation would send, and their cost; nothing is run."""
         self._check_freedom(app, request, exchange)
         return await self.foresee_freely(app, request, exchange)
 
     async def foresee_freely(
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> Outlook:
-        """The same for people at the machine, whom `operations-only` is not about."""
+        """Preview an operation from the command line, where `operations-only` does not apply."""
         return await self._in_time(exchange, self._foresee(app, request, exchange))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The result of work on a schema that would hold the event loop."""
+        """Run work on a schema that would block the event loop, and return its result."""
         return await run_blocking(self._lane, function, *arguments)
 
     def may_introspect(self, account: Account | None) -> bool:
-        """Whether a caller may read the schema."""
+        """Return whether a caller may read the schema."""
         return not self.is_bound(account) and may_introspect(self.config.introspection, account)
 
     def is_bound(self, account: Account | None) -> bool:
-        """Whether a caller may run stored operations and nothing else."""
+        """Return whether a caller may run only persisted queries."""
         return is_bound(self.config.operations_only, account, self._root_role)
 
     def may_explain(self, account: Account | None) -> bool:
-        """Whether a caller may know the collections, indexes and counts behind a query."""
+        """Return whether a caller may see the collections, indexes and counts behind a query."""
         roles = (self._root_role,) if self.config.explain is None else self.config.explain
         return account is not None and not set(roles).isdisjoint(account.roles)
 
     def render_error(self, error: DocgraphError) -> Body | None:
-        """GraphQL-shaped, whatever went wrong."""
+        """Render the error in the shape of GraphQL, whatever went wrong."""
         return render_error(error)
 
     async def _handle(self, exchange: Exchange) -> Answer:
@@ -257,7 +256,7 @@ class GraphqlService(Service):
         request: GraphqlRequest,
         exchange: Exchange,
         limits: GraphqlLimits | None,
-        answers: Answers | None,
+        answers: IntrospectionCache | None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         if (trace := current.get()) is not None:
@@ -291,7 +290,7 @@ class GraphqlService(Service):
             return await self._operations.find(view, request, introspection=introspection)
         except OperationRefused as refusal:
             if request.operation and any(one.code == _WRONG for one in refusal.errors):
-                raise refuse_unknown(request) from None
+                raise reject_unknown(request) from None
             raise
 
     def _check_freedom(self, app: App, request: GraphqlRequest, exchange: Exchange) -> None:
@@ -299,9 +298,9 @@ class GraphqlService(Service):
             raise OperationsOnly
 
     async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
-        """The time limit over the whole request; every command of it has what is left.
+        """Apply the time limit to the whole request; every command gets what is left.
 
-        It is that of the service that was asked, and counts from the arrival of the request, where
+        The limit is that of the requested service. It counts from the arrival of the request, if
         there was one.
         """
         given = exchange.deadline

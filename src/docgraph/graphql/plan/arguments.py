@@ -1,8 +1,7 @@
-"""The arguments of a field, coerced as far as they are known.
+"""Arguments of a field, coerced as far as they are known.
 
-What the query text says is coerced once, when the plan is made; what comes from variables, at
-each execution. Both as the GraphQL specification has it: absent, null and default are three
-different things.
+Literals in the query text are coerced once, when the plan is built; variables, at each execution.
+Both follow the GraphQL specification: absent, null and default are three different things.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from graphql.execution.values import VariableValues
 from graphql.language import Node
 
 from docgraph.graphql.errors import FieldFailure
-from docgraph.graphql.wording import phrase
+from docgraph.graphql.parser_messages import phrase
 
-__all__ = ["Arguments", "build_arguments", "find_variables"]
+__all__ = ["FieldArguments", "build_arguments", "find_variables"]
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """The values that are `fixed`, and the variables that the others simply are.
+class FieldArguments:
+    """The `fixed` values, and the variables whose values are passed unchanged.
 
-    `is_simple` is false when a variable stands inside a list or object: graphql-core's business.
+    `is_simple` is false if a variable is inside a list or object: graphql-core coerces those.
     """
 
     definition: GraphQLField
@@ -43,7 +42,7 @@ class Arguments:
     is_simple: bool = True
 
     def coerce(self, variables: VariableValues) -> Mapping[str, Any]:
-        """The values; raises `FieldFailure` for what does not fit the argument's type."""
+        """Return the values; raise `FieldFailure` for one that does not fit the argument's type."""
         if not self.is_simple:
             return self._coerce_fully(variables)
         if not self.direct:
@@ -51,7 +50,7 @@ class Arguments:
         values = dict(self.fixed)
         for name, variable in self.direct:
             value = variables.coerced.get(variable)
-            if value is None:  # null or absent: the subtle cases
+            if value is None:  # null or absent: the special cases
                 return self._coerce_fully(variables)
             values[name] = value
         return values
@@ -63,21 +62,21 @@ class Arguments:
             raise FieldFailure(phrase(error.message), "bad-argument") from None
 
 
-def build_arguments(definition: GraphQLField, node: FieldNode) -> Arguments:
-    """Coerce what does not depend on variables."""
+def build_arguments(definition: GraphQLField, node: FieldNode) -> FieldArguments:
+    """Coerce the arguments that do not depend on variables."""
     direct: dict[str, str] = {}
     for argument in node.arguments or ():
         if isinstance(argument.value, VariableNode):
             direct[argument.name.value] = argument.value.name.value
         elif find_variables(argument.value):
-            return Arguments(definition, node, {}, is_simple=False)
+            return FieldArguments(definition, node, {}, is_simple=False)
     rest = GraphQLField(
         definition.type,
         args={name: arg for name, arg in definition.args.items() if name not in direct},
     )
     fixed = get_argument_values(rest, node, hide_suggestions=True)
     named = ((definition.args[name].out_name or name, direct[name]) for name in direct)
-    return Arguments(definition, node, fixed, tuple(named))
+    return FieldArguments(definition, node, fixed, tuple(named))
 
 
 class _VariableFinder(Visitor):
@@ -86,12 +85,12 @@ class _VariableFinder(Visitor):
         self.names: set[str] = set()
 
     def enter_variable(self, node: VariableNode, *_: Any) -> None:
-        """Remember the name."""
+        """Record the name."""
         self.names.add(node.name.value)
 
 
 def find_variables(node: Node) -> frozenset[str]:
-    """The names of the variables used in a node."""
+    """Return the names of the variables used in a node."""
     finder = _VariableFinder()
     visit(node, finder)
     return frozenset(finder.names)

@@ -1,8 +1,8 @@
-"""Builds the tree of a plan: which field is read off a document, and which is fetched.
+"""Plan builder: which field is read from a document, and which is fetched.
 
-Selections are shared: two fields whose sub-selections are the same nodes of the query get the
-same blocks, so that the size of a plan is bounded by that of the query and not by the number of
-ways through its interfaces. What would still grow beyond reason is refused.
+Selections are shared: two fields whose sub-selections are the same nodes of the query get the same
+blocks. So the size of a plan is bounded by that of the query and not by the number of paths through
+its interfaces. A plan that would still grow too large is rejected.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from graphql import (
 )
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldPosition, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.fold import find_folds
-from docgraph.graphql.plan.projection import build_projection, needed_paths, root_paths
-from docgraph.graphql.plan.relation import Relation, analyse
-from docgraph.graphql.plan.tree import (
-    Absent,
+from docgraph.graphql.plan.plan_tree import (
     Block,
-    Constant,
     Embedded,
     Fetch,
     Introspection,
-    Leaf,
+    LeafField,
     PlannedField,
+    PlanTree,
     Selection,
-    Tree,
+    TypenameField,
+    UnmappedField,
 )
+from docgraph.graphql.plan.projection import build_projection, needed_paths, root_paths
+from docgraph.graphql.plan.relation import Relation, analyse
 
 __all__ = ["TreeBuilder"]
 
 MAX_FIELDS = 10_000
 
-# Stored values of these types are already what JSON shows for the scalar.
+# Stored values of these types are already the JSON of the scalar.
 _UNCHANGED: dict[str, type] = {"String": str, "ID": str, "Int": int, "Boolean": bool}
 _META = frozenset({"__schema", "__type"})
 
 
 @dataclass
 class TreeBuilder:
-    """Builds one tree; `collector` knows the query and the outcome of its conditions."""
+    """Builds one tree; `collector` has the query and the outcome of its conditions."""
 
     app: VisibleApp
     operation: OperationDefinitionNode
@@ -69,15 +69,15 @@ class TreeBuilder:
     _selections: dict[Any, Selection] = field(default_factory=dict)
     _count: int = 0
 
-    def build(self) -> Tree:
-        """The tree of the operation; raises `OperationRefused` when it cannot be carried out."""
+    def build(self) -> PlanTree:
+        """Return the tree of the operation; raise `OperationRefused` if it cannot be executed."""
         query = self.app.schema.query_type
         assert query is not None  # noqa: S101 - a schema without Query is no app
         try:
             block = self._build_block(query, [self.operation.selection_set], is_root=True)
         except FieldFailure as failure:
             raise OperationRefused.because(failure.message, failure.code) from None
-        return Tree(block)
+        return PlanTree(block)
 
     def _build_block(
         self,
@@ -103,7 +103,7 @@ class TreeBuilder:
     ) -> PlannedField:
         name = nodes[0].name.value
         if name == "__typename":
-            return Constant(key, parent.name)
+            return TypenameField(key, parent.name)
         definition = self.app.schema.get_field(parent, name)
         assert definition is not None  # noqa: S101 - the query is valid
         position = FieldPosition(f"{parent.name}.{name}", _find_locations(nodes))
@@ -113,7 +113,7 @@ class TreeBuilder:
         if isinstance(mapping, QueryMapping | AggregationMapping):
             return self._build_fetch(key, definition, position, nodes, mapping, is_root)
         if mapping is None or is_root:
-            return Absent(key, definition.type, position)
+            return UnmappedField(key, definition.type, position)
         return self._build_stored(key, definition, position, nodes, mapping)
 
     def _build_stored(
@@ -136,7 +136,7 @@ class TreeBuilder:
             and self.app.mode is not JsonMode.GRAPHQL_CANONICAL
         ):
             unchanged = float
-        return Leaf(
+        return LeafField(
             key,
             type_,
             position,
@@ -208,7 +208,7 @@ class TreeBuilder:
     def _build_selection(
         self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]
     ) -> Selection:
-        """The blocks below a field, shared by all fields with the same nodes."""
+        """Return the blocks below a field, shared by all fields with the same nodes."""
         sets = [node.selection_set for node in nodes if node.selection_set is not None]
         shared = (named.name, tuple(map(id, sets)))
         selection = self._selections.get(shared)

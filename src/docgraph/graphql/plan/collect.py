@@ -1,8 +1,8 @@
-"""GraphQL's CollectFields, with the outcome of every condition given.
+"""GraphQL's CollectFields, with the outcome of every condition given (`@skip`, `@include`).
 
-A plan does not depend on the values of variables; which fields are there depends on those of
-`@skip` and `@include`. So fields are collected for one outcome of the conditions (`flags`), or,
-with `flags` None, as if every condition held: for printing the plan, with the conditions noted.
+A plan does not depend on the values of variables; which fields it has depends on those of `@skip`
+and `@include`. So fields are collected for one outcome of the conditions (`flags`), or, with
+`flags` None, as if every condition held: for printing the plan with its conditions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Collector:
 
     @classmethod
     def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
-        """A collector for this document."""
+        """Build a collector for this document."""
         fragments = {
             definition.name.value: definition
             for definition in document.definitions
@@ -64,9 +64,9 @@ class Collector:
     def collect(
         self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]
     ) -> Collected:
-        """The fields of the selection sets that apply to objects of this type.
+        """Return the fields of the selection sets that apply to objects of this type.
 
-        Raises `FieldFailure` when a condition is null.
+        Raises `FieldFailure` if a condition is null.
         """
         collected = Collected()
         visited: set[str] = set()
@@ -96,7 +96,7 @@ class Collector:
     def _enter(
         self, type_: GraphQLObjectType, node: SelectionNode, visited: set[str]
     ) -> SelectionSetNode | None:
-        """The selections of a fragment, if it applies and is not there already."""
+        """Return the selections of a fragment, if it applies and was not visited before."""
         fragment: InlineFragmentNode | FragmentDefinitionNode | None = None
         if isinstance(node, FragmentSpreadNode):
             name = node.name.value
@@ -125,7 +125,7 @@ class Collector:
         return skip is not True and include is not False
 
     def _decide(self, node: SelectionNode, name: str) -> bool | None:
-        """The outcome of a condition; None when there is none, or all are taken to hold."""
+        """Return the outcome of a condition; None if there is none, or all are assumed to hold."""
         directive = _find_directive(node, name)
         if directive is None:
             return None

@@ -1,7 +1,7 @@
-"""The generated half of completing values: one function per block builds all its objects.
+"""Completing values, the fast path: one generated function per block builds all its objects.
 
-It knows nothing of errors: at the first value that is not as the schema says it raises, and the
-block is gone through again the careful way (`engine/examine.py`).
+It reports no errors: at the first value that does not match the schema it raises, and the slow path
+completes the block again (`execute/examine.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from typing import Any
 
 from graphql import is_list_type, is_non_null_type
 
-from docgraph.codec.scalars import build_millis
-from docgraph.graphql.plan.leaves import Absent, Constant, Leaf, build_strict, is_nullable
+from docgraph.codec.parse_scalars import build_millis
+from docgraph.graphql.plan.leaves import (
+    LeafField,
+    TypenameField,
+    UnmappedField,
+    build_strict,
+    is_nullable,
+)
 
 __all__ = ["Project", "compile_projection"]
 
@@ -21,12 +27,13 @@ Project = Callable[..., list[Any]]
 
 
 def compile_projection(name: str, fields: Sequence[Any]) -> Project:
-    """Generate the function that builds the objects of a block from sound documents.
+    """Generate the function that builds the objects of a block from valid documents.
 
-    It takes the documents, then a list of completed values for each field that is no leaf.
+    Its parameters are the documents, then a list of completed values for each field that is not a
+    leaf.
 
-    Only response keys, which are GraphQL names, and numbers stand in the text; everything else
-    is handed in by reference.
+    The generated text contains only response keys, which are GraphQL names, and numbers; everything
+    else is passed by reference.
     """
     given: dict[str, Any] = {}
     lines: list[str] = []
@@ -34,11 +41,11 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
     columns: list[str] = []
     for number, field in enumerate(fields):
         value = f"v{number}"
-        if isinstance(field, Leaf):
+        if isinstance(field, LeafField):
             lines += _read_leaf(field, number, given)
-        elif isinstance(field, Constant):
+        elif isinstance(field, TypenameField):
             given[value] = field.value
-        elif isinstance(field, Absent):
+        elif isinstance(field, UnmappedField):
             given[f"f{number}"] = build_strict(field.type, _unchanged)
             lines.append(f"{value} = f{number}(None)")
         else:
@@ -62,8 +69,8 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
     return given["project"]  # type: ignore[no-any-return]
 
 
-def _read_leaf(field: Leaf, number: int, given: dict[str, Any]) -> list[str]:
-    """The lines that read a leaf; those that call functions are for what is not its own JSON."""
+def _read_leaf(field: LeafField, number: int, given: dict[str, Any]) -> list[str]:
+    """Return the lines that read a leaf; values that are their own JSON need no calls."""
     value, name = f"v{number}", f"n{number}"
     if len(field.path) == 1:
         given[name] = field.path[0]
@@ -89,17 +96,17 @@ def _read_leaf(field: Leaf, number: int, given: dict[str, Any]) -> list[str]:
 def _is_changed(
     unchanged: type, value: str, number: int, given: dict[str, Any], *, is_list: bool
 ) -> str:
-    """The test for values that are not their own JSON."""
+    """Return the test for values that are not their own JSON."""
     kind = f"t{number}"
     if is_list:
         if unchanged is float:
             return "True"
-        # A list of such values is its own JSON; `issuperset` looks at them without our help.
+        # A list of such values is its own JSON; `issuperset` checks them in C.
         given[kind] = frozenset({unchanged}).issuperset
         return f"({value}.__class__ is not list or not {kind}(map(type, {value})))"
     given[kind] = unchanged
     test = f"{value}.__class__ is not {kind}"
-    if unchanged is float:  # NaN and the infinities differ from themselves by more than 0
+    if unchanged is float:  # NaN and the infinities minus themselves are not 0
         return f"({test} or {value} - {value} != 0.0)"
     return test
 

@@ -1,9 +1,9 @@
-"""Which to-one relations can ride along in their parent's command.
+"""To-one joins that can be part of their parent's command (`$lookup`).
 
-One document with its author costs one command instead of two when the author is looked up by the
-database (`$lookup`). With many parents that is far slower than one `$in` for all, so only fields
-of a single root document are folded. What `$lookup` would join differently (arrays, nulls) is
-noticed when the parent has come, and fetched the ordinary way.
+One document with its author costs one command instead of two if the database looks up the author.
+With many parents that is far slower than one `$in` for all, so only fields of a single root
+document are folded. Keys that `$lookup` would join differently (arrays, nulls) are detected in the
+fetched parent, and their relations are fetched separately.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.graphql.plan.projection import cut_path
-from docgraph.graphql.plan.tree import Fetch, Fold
 
 __all__ = ["find_folds"]
 
 
 def find_folds(parent: Fetch) -> Fetch:
-    """The fetch, with the relations that its command can bring along."""
+    """Return the fetch, with the relations that its command can include."""
     if not _can_carry(parent):
         return parent
     assert parent.selection is not None  # noqa: S101 - checked by _can_carry

@@ -1,4 +1,4 @@
-"""The fields of a block that are read off a document, and how their values become JSON."""
+"""Leaf fields of a block: read from a document and serialized as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import FieldPosition
 
-__all__ = ["Absent", "Constant", "Leaf", "build_strict", "is_nullable"]
+__all__ = ["LeafField", "TypenameField", "UnmappedField", "build_strict", "is_nullable"]
 
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
@@ -18,7 +18,7 @@ Kind = type[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class TypenameField:
     """`__typename`."""
 
     key: str
@@ -26,7 +26,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class UnmappedField:
     """A field of `Query` without mapping: always null."""
 
     key: str
@@ -35,7 +35,7 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafField:
     """A scalar or enum of the document, or lists of them."""
 
     key: str
@@ -49,14 +49,14 @@ class Leaf:
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:
-    """Whether null is a value of the type."""
+    """Return whether null is a value of the type."""
     return not is_non_null_type(type_)
 
 
 def build_strict(
     type_: GraphQLOutputType, serialize: Serialize, unchanged: Kind | None = None
 ) -> Serialize:
-    """A function that completes a sound value and raises for any other."""
+    """Build a function that completes a valid value and raises for any other."""
     if is_non_null_type(type_):
         inner = build_strict(type_.of_type, serialize, unchanged)
 
@@ -76,7 +76,7 @@ def _build_strict_list(
 ) -> Serialize:
     complete = build_strict(item_type, serialize, unchanged)
     named = item_type.of_type if is_non_null_type(item_type) else item_type
-    # Lists of what is its own JSON are, too; a double may be one that JSON does not know.
+    # A list of values that are their own JSON is its own JSON, too; a double may be NaN.
     kind = None if is_list_type(named) or unchanged is float else unchanged
 
     def complete_list(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Operation + app → Plan: what will be asked of the database, and how answers become JSON.
+"""Plan of an operation: the commands to the database, and how results become JSON.
 
-A plan is a pure, printable value. It does not depend on the values of variables; only which fields
-are there depends on those in `@skip` and `@include`, so a plan grows a tree for each outcome of its
+A plan is a pure, printable value. It does not depend on the values of variables. Only the selected
+fields depend on those in `@skip` and `@include`, so a plan builds a tree for each outcome of its
 conditions that occurs. Almost all plans have no conditions, and one tree.
 """
 
@@ -21,15 +21,15 @@ from graphql import (
     visit,
 )
 
-from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.arguments import find_variables
 from docgraph.graphql.plan.build import TreeBuilder
 from docgraph.graphql.plan.collect import Collector, Flags
-from docgraph.graphql.plan.explain import explain
-from docgraph.graphql.plan.tree import Fetch, Tree
+from docgraph.graphql.plan.plan_text import explain
+from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
 from docgraph.graphql.plan.variables import VariableReader
-from docgraph.runtime import Lane, run_blocking
+from docgraph.runtime import Lane, LruDict, run_blocking
 
 __all__ = ["Plan", "build_plan", "select_operation"]
 
@@ -39,21 +39,21 @@ _LONGEST_NAME = 200  # characters; callers choose names, and every command carri
 
 
 class LargeRelations:
-    """Which relations of a plan have parents with very many documents, as far as was seen.
+    """Which relations of a plan had parents with very many documents.
 
-    Only the way of fetching depends on it, never the answer. Every now and then a relation is
-    looked at anew.
+    Only the method of fetching depends on it, never the result. From time to time a relation is
+    checked again.
     """
 
     def __init__(self) -> None:
         self._left: dict[int, int] = {}
 
     def remember(self, fetch: Fetch) -> None:
-        """Expect very many documents per parent for a while."""
+        """Expect very many documents per parent for a number of executions."""
         self._left[id(fetch)] = _REMEMBERED
 
     def expects(self, fetch: Fetch) -> bool:
-        """Whether very many documents per parent are expected this time."""
+        """Return whether very many documents per parent are expected this time."""
         left = self._left.get(id(fetch), 0)
         if left:
             self._left[id(fetch)] = left - 1
@@ -62,15 +62,17 @@ class LargeRelations:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How one operation is carried out for callers who see the same part of an app."""
+    """How one operation is executed for callers who see the same part of an app."""
 
     app: VisibleApp
     document: DocumentNode
     operation: OperationDefinitionNode
     conditions: tuple[str, ...]  # the variables of @skip and @include
-    is_large: bool = False  # so that building a tree takes long
+    is_large: bool = False  # building a tree takes long
     large_relations: LargeRelations = field(default_factory=LargeRelations, repr=False)
-    _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
+    _trees: LruDict[Hashable, PlanTree] = field(
+        default_factory=lambda: LruDict(_KEPT_TREES), repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -79,31 +81,29 @@ class Plan:
 
     @cached_property
     def variables(self) -> VariableReader:
-        """What reads the variables of a request."""
+        """The reader of a request's variables."""
         return VariableReader(self.app.schema, self.operation)
 
     @cached_property
     def comment(self) -> dict[str, str]:
-        """The comment of every command to the database: where it comes from."""
+        """The comment of every command to the database, which shows its origin."""
         return {"app": str(self.app.definition.id), "operation": self.name[:_LONGEST_NAME]}
 
-    def tree(self, variables: Mapping[str, Any]) -> Tree:
-        """The tree for the conditions as these (coerced) variables make them."""
+    def tree(self, variables: Mapping[str, Any]) -> PlanTree:
+        """Return the tree for the conditions as these (coerced) variables decide them."""
         tree = self.kept_tree(variables)
         if tree is None:
             outcome = self._decide(variables)
             tree = self._build(dict(zip(self.conditions, outcome, strict=True)))
-            if len(self._trees) >= _KEPT_TREES:
-                self._trees.pop(next(iter(self._trees)), None)
-            self._trees[outcome] = tree
+            self._trees.put(outcome, tree)
         return tree
 
-    def kept_tree(self, variables: Mapping[str, Any]) -> Tree | None:
-        """The tree if it is there already."""
+    def kept_tree(self, variables: Mapping[str, Any]) -> PlanTree | None:
+        """Return the tree if it is already built."""
         return self._trees.get(self._decide(variables))
 
-    async def grow(self, variables: Mapping[str, Any], lane: Lane | None) -> Tree:
-        """The tree, built outside of the event loop where that would take long."""
+    async def grow(self, variables: Mapping[str, Any], lane: Lane | None) -> PlanTree:
+        """Return the tree, built outside of the event loop if that would take long."""
         if lane is None or not self.is_large:
             return self.tree(variables)
         return await run_blocking(lane, self.tree, variables)
@@ -114,15 +114,15 @@ class Plan:
         return tuple([variables.get(name) for name in self.conditions])
 
     def explain(self) -> str:
-        """The plan as text, with every condition taken to hold."""
+        """Return the plan as text, as if every condition held."""
         title = f"{self.operation.operation.value} {self.name}".rstrip()
         return explain(title, self.widest_tree())
 
-    def widest_tree(self) -> Tree:
-        """The tree with every condition taken to hold."""
+    def widest_tree(self) -> PlanTree:
+        """Return the tree as if every condition held."""
         return self._build(None)
 
-    def _build(self, flags: Flags | None) -> Tree:
+    def _build(self, flags: Flags | None) -> PlanTree:
         return TreeBuilder(self.app, self.operation, self._collector(flags)).build()
 
     def _collector(self, flags: Flags | None) -> Collector:
@@ -136,7 +136,7 @@ def build_plan(
     *,
     is_large: bool = False,
 ) -> Plan:
-    """The plan of an operation of a valid document; raises `OperationRefused`."""
+    """Build the plan of an operation of a valid document; raise `OperationRefused`."""
     operation = select_operation(document, operation_name)
     plan = Plan(app, document, operation, _find_conditions(document), is_large)
     if not plan.conditions:
@@ -145,7 +145,7 @@ def build_plan(
 
 
 def select_operation(document: DocumentNode, operation_name: str | None) -> OperationDefinitionNode:
-    """The operation to run; raises `OperationRefused` when there is none, or it is no query."""
+    """Return the operation to run; raise `OperationRefused` if there is none or it is no query."""
     operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
     if operation_name:
         operations = [d for d in operations if d.name and d.name.value == operation_name]
@@ -178,7 +178,7 @@ class _Conditions(Visitor):
         self.names: set[str] = set()
 
     def enter_directive(self, node: DirectiveNode, *_: Any) -> None:
-        """Remember what the condition looks at."""
+        """Record the variable of the condition."""
         if node.name.value in ("skip", "include"):
             self.names |= find_variables(node)
 

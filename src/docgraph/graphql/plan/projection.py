@@ -1,9 +1,9 @@
-"""Which fields of the documents a fetch needs (decision 15).
+"""Projection: which fields of the documents a fetch needs (decision 15).
 
-Everything that is selected, that `$fk` and `rootDoc` below look at, that a `$typeResolver` asks
-for, and that joins compare. A path is cut where a projection could lose something: at an index
-(a projection knows none), and after its first step where a list may be wanted, because projecting
-`a.b` drops elements of an array `a` that are no documents.
+It needs everything that is selected, that `$fk` and `rootDoc` below use, that a `$typeResolver`
+reads, and that joins compare. A path is cut where a projection could lose something: at an index
+(projections have none), and after its first step where a list may be wanted, because projecting
+`a.b` drops elements of an array `a` that are not documents.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from graphql import is_list_type, is_non_null_type
 
+from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, LeafField, Selection
 from docgraph.graphql.plan.relation import Join
-from docgraph.graphql.plan.tree import Block, Embedded, Fetch, Leaf, Selection
 
 __all__ = ["WHOLE", "build_projection", "cut_path", "needed_paths"]
 
@@ -23,7 +23,7 @@ ID_ONLY = {"_id": 1}
 
 
 def build_projection(paths: Iterable[str]) -> dict[str, int] | None:
-    """The projection for these paths; None when the whole document is needed."""
+    """Return the projection for these paths; None if the whole document is needed."""
     needed = set(paths)
     if WHOLE in needed:
         return None
@@ -37,7 +37,7 @@ def build_projection(paths: Iterable[str]) -> dict[str, int] | None:
 
 
 def _is_covered(path: str, paths: set[str]) -> bool:
-    """Whether a path above this one is there: the database refuses `a` beside `a.b`."""
+    """Return whether a path above this one is included: the database rejects `a` with `a.b`."""
     steps = path.split(".")
     return any(".".join(steps[:count]) in paths for count in range(1, len(steps)))
 
@@ -45,7 +45,7 @@ def _is_covered(path: str, paths: set[str]) -> bool:
 def needed_paths(
     selection: Selection | None, joins: Iterable[Join], resolver_paths: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What the documents of a fetch must have in them."""
+    """Yield the paths that the documents of a fetch must contain."""
     for join in joins:
         yield cut_path(join.path)
     if selection is None:
@@ -65,22 +65,22 @@ def _resolver_needs(selection: Selection, resolver_paths: Mapping[str, Any]) -> 
 def _block_needs(block: Block) -> Iterator[str]:
     for field in block.fields:
         match field:
-            case Leaf() | Embedded():
+            case LeafField() | Embedded():
                 yield _field_path(field)
             case Fetch():
                 for key in field.relation.foreign_keys:
                     yield cut_path((key.split(".")[0],))
 
 
-def _field_path(field: Leaf | Embedded) -> str:
-    """The path of a stored field; an embedded object is taken whole, for its shape is checked."""
+def _field_path(field: LeafField | Embedded) -> str:
+    """Return the path of a stored field; an embedded object is read whole to check its shape."""
     type_ = field.type.of_type if is_non_null_type(field.type) else field.type
     path = cut_path(field.path)
     return path.split(".")[0] if is_list_type(type_) else path
 
 
 def root_paths(block: Block) -> Iterator[str]:
-    """What fetches in and below a block want of the root document."""
+    """Yield the paths that fetches in and below a block need of the root document."""
     for column in block.columns:
         if isinstance(column, Fetch):
             for path in column.relation.root_paths:
@@ -92,7 +92,7 @@ def root_paths(block: Block) -> Iterator[str]:
 
 
 def cut_path(path: tuple[str, ...]) -> str:
-    """The part of a path that a projection can express; empty: the whole document."""
+    """Return the part of a path that a projection can express; empty: the whole document."""
     steps = []
     for step in path:
         if not step or step.isdigit() or step.startswith("$") or "." in step:

@@ -1,8 +1,9 @@
-"""How a field depends on its parent document: the pure half of fetching for all parents at once.
+"""Joins: how a field depends on its parent document (`$fk`, `rootDoc`); pure.
 
 A filter like `{authorId: {$fk: "_id"}, draft: {$arg: "draft"}}` is a join (`authorId` equals the
 parent's `_id`) and a rest that is the same for all parents: one command with `$in` finds the
-documents of all of them. Whatever uses `$fk` or `rootDoc` in another way is rendered per parent.
+documents of all of them. A filter that uses `$fk` or `rootDoc` in another way is rendered per
+parent.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.graphql.definition.mapping.aggregation import AggregationMapping
-from docgraph.graphql.definition.mapping.query import QueryMapping
+from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
@@ -39,14 +39,14 @@ class Join:
         object.__setattr__(self, "get", compile_field(self.steps))
 
     def read_keys(self, parents: Sequence[Any]) -> list[Any]:
-        """The foreign keys of all parents; the usual documents and keys without a call for each."""
+        """Return the foreign keys of all parents; usual documents and keys need no call each."""
         if len(self.steps) == 1 and _DICT.issuperset(map(type, parents)):
             (name,) = self.steps
             return [parent.get(name) for parent in parents]
         return [self.get(parent) for parent in parents]
 
     def list_keys(self, parent: Any) -> list[Any]:
-        """The values that a document of this parent may have; null is none (decision 11)."""
+        """Return the values that match this parent; null is not a key (decision 11)."""
         value = self.get(parent)
         keys = value if self.many and type(value) is list else [value]
         return [key for key in keys if key is not None]
@@ -54,10 +54,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a mapping needs of its parent, and how.
+    """How a mapping uses its parent.
 
-    `rest` is the filter without the joins. `is_per_parent`: some other part, too, uses the parent
-    or the root document, so that each parent has a query of its own.
+    `rest` is the filter without the joins. `is_per_parent`: another part also uses the parent or
+    the root document, so that each parent has its own query.
     """
 
     joins: tuple[Join, ...]
@@ -70,18 +70,18 @@ class Relation:
 
     @property
     def is_independent(self) -> bool:
-        """Whether every parent gets the same."""
+        """Whether every parent gets the same result."""
         return not self.foreign_keys and not self.root_paths
 
     def signature(self, parent: Any, root: Any) -> Hashable:
-        """Equal for parents whose queries are equal."""
+        """Return a value that is equal for parents whose queries are equal."""
         values = [get(parent) for get in self.getters]
         values += [get(root) for get in self.root_getters]
         return freeze(values)
 
 
 def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
-    """The relation of a mapping."""
+    """Return the relation of a mapping."""
     keys = frozenset[str]().union(*(t.foreign_keys for t in mapping.templates))
     roots = frozenset[str]().union(*(t.root_paths for t in mapping.templates))
     foreign_keys, root_paths = tuple(sorted(keys)), tuple(sorted(roots))
@@ -97,7 +97,7 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
 
 
 def _root_getter(path: str) -> Callable[[Any], Any]:
-    """What `rootDoc.<path>` is bound to; null and absent are two things there."""
+    """Return the getter for `rootDoc.<path>`; it distinguishes null and absent."""
     if not path:
         return id
     steps = parse_path(path)
@@ -105,7 +105,7 @@ def _root_getter(path: str) -> Callable[[Any], Any]:
 
 
 def freeze(value: Any) -> Hashable:
-    """A hashable twin, exact in type: for finding equal queries, not equal values."""
+    """Return a hashable copy, exact in type: for finding equal queries, not equal values."""
     if isinstance(value, dict):
         return (dict, tuple((name, freeze(item)) for name, item in value.items()))
     if isinstance(value, list):
@@ -118,7 +118,7 @@ def freeze(value: Any) -> Hashable:
 
 
 def _split(find: Template) -> tuple[tuple[Join, ...], Template]:
-    """The joins of a filter, and what is left of it."""
+    """Return the joins of a filter, and the rest of it."""
     if not find.foreign_keys:
         return (), find
     joins: list[Join] = []
@@ -137,7 +137,7 @@ def _split(find: Template) -> tuple[tuple[Join, ...], Template]:
 
 
 def _read_join(source: Any) -> Join | None:
-    """`{f: {$fk: k}}`, with `$eq` or `$in` around it."""
+    """Read a join: `{f: {$fk: k}}`, also inside `$eq` or `$in`."""
     if not isinstance(source, Mapping) or len(source) != 1:
         return None
     ((name, condition),) = source.items()
@@ -157,7 +157,7 @@ def _read_join(source: Any) -> Join | None:
 
 
 def combine(filters: Sequence[Any]) -> Any:
-    """One filter that holds when all of them do."""
+    """Return one filter that holds when all of them do."""
     filters = [item for item in filters if item]
     merged: dict[str, Any] = {}
     for item in filters:

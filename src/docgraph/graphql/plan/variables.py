@@ -1,7 +1,8 @@
-"""The variables of an operation: what it declares, worked out once, and the values of a request.
+"""Variables of an operation: declarations, parsed once, and the values of a request.
 
-graphql-core coerces them, and tells what is wrong. Here is only what can be known before: the
-types, and whether all variables are plain scalars or enums, whose values need no look inside.
+graphql-core coerces the values and reports what is wrong. This module prepares what can be known
+before: the types, and whether all variables are plain scalars or enums, whose values need no
+inspection.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from docgraph.graphql.errors import (
     OperationRefused,
     count_more,
 )
-from docgraph.graphql.wording import phrase
+from docgraph.graphql.parser_messages import phrase
 
 __all__ = ["VariableReader"]
 
 
 class _Plain(NamedTuple):
-    """A variable whose type is a scalar or an enum, null or not."""
+    """A variable whose type is a scalar or an enum, nullable or not."""
 
     name: str
     type: GraphQLInputType  # without its `!`
@@ -57,12 +58,12 @@ class VariableReader:
         self._plain = self._find_plain()
 
     def read(self, values: Mapping[str, Any]) -> VariableValues:
-        """The coerced variables; raises `OperationRefused` for those that do not fit."""
+        """Return the coerced variables; raise `OperationRefused` for those that do not fit."""
         quick = self._read_plain(values)
         return self._read_any(values) if quick is None else quick
 
     def _find_plain(self) -> tuple[_Plain, ...] | None:
-        """The variables, when all of them are plain."""
+        """Return the variables, if all of them are plain."""
         found: list[_Plain] = []
         for definition in self._definitions:
             signature = get_variable_signature(self._schema, definition)
@@ -76,7 +77,7 @@ class VariableReader:
         return tuple(found)
 
     def _read_plain(self, values: Mapping[str, Any]) -> VariableValues | None:
-        """The values when all are there and fit; None when there is more to it."""
+        """Return the values if all are given and fit; None for all other cases."""
         if not self._plain:
             return None if self._plain is None else _NO_VARIABLES
         sources: dict[str, VariableValueSource] = {}
@@ -103,7 +104,7 @@ class VariableReader:
         if isinstance(coerced, VariableValues):
             return coerced
         errors = [_describe(error) for error in coerced[:MAX_ERRORS]]
-        if len(coerced) > MAX_ERRORS:  # the last one says, in its own words, that there are more
+        if len(coerced) > MAX_ERRORS:  # the last one reports, in its own words, that there are more
             errors.append(count_more())
         raise OperationRefused(errors)
 

@@ -1,1 +1,1 @@
-"""What an agent can ask for, one file per kind of tool; none of them knows the protocol."""
+"""MCP tools, one file per kind; independent of the protocol."""

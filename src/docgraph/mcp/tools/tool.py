@@ -1,4 +1,4 @@
-"""What a tool is, what comes of it, and how its arguments are read."""
+"""MCP tool: its definition, its outcome, and parsing of its arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from docgraph.exchange.errors import BodyError
-from docgraph.mcp.call import Call
+from docgraph.mcp.call import McpCall
 
 __all__ = ["Outcome", "Run", "Tool", "as_json", "check_arguments", "object_schema", "text_of"]
 
@@ -24,19 +24,19 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the agent reads; `structured` is the same for programs, where the tool declares it."""
+    """The text for the agent; `structured` is the same for programs, if the tool declares it."""
 
     text: str
     structured: Mapping[str, Any] | None = None
     is_error: bool = False
 
 
-Run = Callable[[Call, Mapping[str, Any]], Awaitable[Outcome]]
+Run = Callable[[McpCall, Mapping[str, Any]], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that an agent can ask for; all of them only read."""
+    """A tool that an agent can call; all of them only read."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Tool:
 
 
 def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
-    """The JSON Schema of arguments."""
+    """Return the JSON Schema of arguments."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -57,17 +57,17 @@ def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
 
 
 def text_of(description: str) -> Schema:
-    """The schema of an argument that is text."""
+    """Return the schema of a string argument."""
     return {"type": "string", "description": description}
 
 
 def as_json(content: Any) -> Outcome:
-    """A value as the agent reads it."""
+    """Return a value as the agent reads it."""
     return Outcome(orjson.dumps(content).decode())
 
 
 def check_arguments(schema: Schema, arguments: Mapping[str, Any]) -> None:
-    """Raise for arguments that the schema of a built-in tool does not have, or has otherwise.
+    """Raise for arguments that the schema of a built-in tool does not allow.
 
     Null counts as not given.
     """

@@ -1,8 +1,7 @@
-"""Traces and metrics for a collector of OpenTelemetry, by OTLP: made of the events and the numbers
-that log and metrics are made of.
+"""OpenTelemetry export (OTLP): traces and metrics, built from the same events as the log.
 
-Modules of this package import the libraries of the extra `otel`, and nobody imports them but by
-`load`, when they are wanted: a server that sends nothing does not even load them.
+Modules of this package import the libraries of the extra `otel`. They are imported only by `load`,
+when they are needed: a server that sends nothing does not even load them.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ __all__ = ["is_wanted", "load"]
 
 
 def is_wanted(options: Otel) -> bool:
-    """Whether anything is sent; the environment can turn off what the configuration turns on."""
+    """Return whether anything is sent; the environment can turn off what the options turn on."""
     is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     return options.enabled and not is_disabled
 
 
 def load(name: str) -> Any:
-    """A module of this package; without the libraries, a start that ends with what to install."""
+    """Import a module of this package; if the libraries are missing, report what to install."""
     try:
         return import_module(f"docgraph.observe.otel.{name}")
     except ModuleNotFoundError as error:

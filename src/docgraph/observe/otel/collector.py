@@ -1,7 +1,7 @@
-"""The collector as it is configured, and whether it takes what it is sent.
+"""OpenTelemetry collector: its address, and events when it is lost and found again.
 
-Libraries log each failed attempt; here that is one event when the collector is lost and one when
-it is found again. What it did not take is dropped.
+Libraries log each failed attempt; docgraph emits one event when the collector is lost and one when
+it is found again. Messages that it did not accept are dropped.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from docgraph.observe.bus import emit
 from docgraph.observe.sections import Otel
 from docgraph.observe.trace_events import CollectorFound, CollectorLost
 
-__all__ = ["CLOSE_SECONDS", "Contact", "build_resource", "build_scope", "find_address"]
+__all__ = ["CLOSE_SECONDS", "CollectorStatus", "build_resource", "build_scope", "find_address"]
 
-CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for what was not sent yet
+CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for unsent messages
 _DEFAULT: Final = "http://localhost:4318"
 _BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
-_LONGEST_REMARK: Final = 300  # characters; some of them may be the collector's
+_LONGEST_REMARK: Final = 300  # characters; some of them may come from the collector
 _LIBRARY: Final = logging.getLogger("opentelemetry")
 
 
 def find_address(options: Otel, signal: str) -> str:
-    """Where `traces` or `metrics` are sent: our options, else the variables of the standard."""
+    """Return the address for `traces` or `metrics`: our options, else the standard variables."""
     if options.endpoint is None:
         given = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "").strip()
         if given:
@@ -45,7 +45,7 @@ def find_address(options: Otel, signal: str) -> str:
 
 
 def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
-    """Who speaks: the same for all processes of an instance, which share 16 bytes or more."""
+    """Describe the sender: equal for all processes of an instance, which share 16 bytes or more."""
     given = OTELResourceDetector().detect().attributes
     own = {
         SERVICE_NAME: "docgraph",
@@ -59,12 +59,12 @@ def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
 
 
 def build_scope(resource: Resource) -> InstrumentationScope:
-    """What of the speaker has made a span or a number: all of them are ours."""
+    """Return the scope of spans and numbers: all of them are docgraph's."""
     return InstrumentationScope("docgraph", str(resource.attributes[SERVICE_VERSION]))
 
 
-class Contact(logging.Handler):
-    """Hears what the library says of one `signal`, and tells when things change."""
+class CollectorStatus(logging.Handler):
+    """Receives the library's log records about one `signal`, and emits changes of its status."""
 
     def __init__(self, signal: str, address: str) -> None:
         super().__init__(logging.WARNING)
@@ -77,17 +77,17 @@ class Contact(logging.Handler):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the last message was not taken."""
+        """Whether the last message was not accepted."""
         return self._dropped > 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the first thing that is said of a message that cannot be sent."""
+        """Store the first message of the library about a failed export."""
         # The logger is that of the exporter: `….metric_exporter`, `….trace_exporter`.
         if not self._remark and f".{self._signal.removesuffix('s')}_exporter" in record.name:
             self._remark = record.getMessage()[:_LONGEST_REMARK]
 
-    def note(self, *, is_taken: bool) -> None:
-        """The collector took a message, or it was dropped."""
+    def record(self, *, is_taken: bool) -> None:
+        """Record that the collector accepted a message, or that it was dropped."""
         if is_taken and self._dropped:
             emit(CollectorFound(self._signal, self._address, self._dropped))
             self._dropped = 0
@@ -98,7 +98,7 @@ class Contact(logging.Handler):
         self._remark = ""
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop listening to the library."""
         _LIBRARY.removeHandler(self)
         _LIBRARY.propagate = not _LIBRARY.handlers
         super().close()

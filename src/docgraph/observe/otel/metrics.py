@@ -1,4 +1,4 @@
-"""Sends the metrics of the whole instance every now and then, from one of its processes."""
+"""Metrics export (OTLP): one process sends the metrics of the whole instance regularly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Final
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
-from docgraph.observe import metrics
+from docgraph.observe import prometheus
 from docgraph.observe.bus import emit
 from docgraph.observe.events import BackgroundFailed
-from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
+from docgraph.observe.otel.collector import (
+    CLOSE_SECONDS,
+    CollectorStatus,
+    build_resource,
+    find_address,
+)
 from docgraph.observe.otel.numbers import convert
 from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.sections import Otel
@@ -22,16 +27,16 @@ __all__ = ["MetricsSender"]
 
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
-_LEAST_MS, _MOST_MS = 100, 86_400_000  # as for the option
+_LEAST_MS, _MAX_MS = 100, 86_400_000  # as for the option
 _LONGEST_NUMBER: Final = 19  # digits
 
 
 class MetricsSender:
-    """A thread that sends until it is closed, and then once more."""
+    """A thread that sends until it is closed, and then a last time."""
 
     def __init__(self, options: Otel, instance: bytes, version: str) -> None:
         address = find_address(options, "metrics")
-        self._contact = Contact("metrics", address)
+        self._contact = CollectorStatus("metrics", address)
         self._exporter = OTLPMetricExporter(
             endpoint=address, headers=options.headers or None, session=CollectorSession()
         )
@@ -43,7 +48,7 @@ class MetricsSender:
         self._thread.start()
 
     def close(self) -> None:
-        """Send the last numbers, unless the collector is away; for a bounded time."""
+        """Send the last numbers, unless the collector is lost; for a bounded time."""
         self._over.set()
         self._thread.join(CLOSE_SECONDS)
         self._exporter.shutdown()
@@ -58,11 +63,11 @@ class MetricsSender:
     def _send(self) -> None:
         try:
             span = (self._started, time.time_ns())
-            result = self._exporter.export(convert(metrics.collect(), self._resource, span))
+            result = self._exporter.export(convert(prometheus.collect(), self._resource, span))
         except Exception as error:  # a thread that ends would send nothing more
             emit(BackgroundFailed("otel-metrics", error, retry_seconds=self._seconds))
         else:
-            self._contact.note(is_taken=result is MetricExportResult.SUCCESS)
+            self._contact.record(is_taken=result is MetricExportResult.SUCCESS)
 
 
 def _find_interval(options: Otel) -> int:
@@ -71,4 +76,4 @@ def _find_interval(options: Otel) -> int:
     given = os.environ.get(_INTERVAL, "").strip()
     if not given.isdecimal() or len(given) > _LONGEST_NUMBER or not int(given):
         return _DEFAULT_MS
-    return min(max(int(given), _LEAST_MS), _MOST_MS)
+    return min(max(int(given), _LEAST_MS), _MAX_MS)

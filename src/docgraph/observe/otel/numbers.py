@@ -1,4 +1,4 @@
-"""The numbers of `/metrics` as OTLP has them: read when they are sent, counted nowhere else."""
+"""Conversion of Prometheus metrics to OTLP, read when they are sent and counted nowhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docgraph.observe.otel.collector import build_scope
 __all__ = ["convert"]
 
 _UNITS: Final = {"_seconds": "s", "_bytes": "By"}
-_NOT_KEPT: Final[Any] = None  # may be left out, whatever its type says
+_NOT_KEPT: Final[Any] = None  # may be omitted, whatever its type says
 _CUMULATIVE: Final = otlp.AggregationTemporality.CUMULATIVE
 
 Labels = tuple[tuple[str, str], ...]
@@ -24,7 +24,7 @@ Span = tuple[int, int]  # when counting began, and now
 
 
 def convert(families: Iterable[Metric], resource: Resource, span: Span) -> otlp.MetricsData:
-    """All metrics in one message; `span` is from when to when they were counted, in ns."""
+    """Convert all metrics to one message; `span` is the time of counting, in nanoseconds."""
     metrics = [_convert_metric(family, span) for family in families if family.samples]
     scope = otlp.ScopeMetrics(build_scope(resource), metrics, "")
     return otlp.MetricsData([otlp.ResourceMetrics(resource, [scope], "")])
@@ -47,7 +47,7 @@ def _read_numbers(samples: Iterable[Sample], span: Span) -> list[otlp.NumberData
 
 
 def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.HistogramDataPoint]:
-    """Each bucket of Prometheus holds those below it, too; in OTLP each counts its own."""
+    """Convert histograms: buckets of Prometheus are cumulative, those of OTLP are not."""
     sums: dict[Labels, float] = {}
     buckets: dict[Labels, dict[float, float]] = {}
     for one in samples:
@@ -67,7 +67,7 @@ def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.His
             count=counts[-1],
             sum=sums.get(labels, 0.0),
             bucket_counts=own,
-            explicit_bounds=bounds[:-1],  # the last one has no end
+            explicit_bounds=bounds[:-1],  # the last one has no upper bound
             min=_NOT_KEPT,
             max=_NOT_KEPT,
         )

@@ -1,8 +1,8 @@
-"""How messages are sent to a collector, which may be any program, or one that means no good.
+"""HTTP session to an OTLP collector, which is not trusted.
 
-Of its answer nothing counts but the status: the rest is not kept, and read for as long as a message
-may take at most. A redirect is a refusal: the library would take it for success, and what was
-sent would be lost without a word. No reason has an address or a header in it, which may be secrets.
+Only the status of its response counts. The rest is not stored, and it is read no longer than a
+message may take. A redirect is a rejection: the library would take it for success, and the data
+would be lost silently. No error text contains an address or a header, which may be secrets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 __all__ = ["CollectorSession"]
 
-_LARGEST_ANSWER: Final = 64 * 1024  # bytes; a collector has little to say
+_LARGEST_ANSWER: Final = 64 * 1024  # bytes; responses of collectors are short
 _DEFAULT_SECONDS: Final = 10.0
 _FIRST_REDIRECT, _FIRST_ERROR = 300, 400
 
@@ -27,7 +27,7 @@ class CollectorSession(requests.Session):
     def request(
         self, method: str, url: str | bytes, *others: Any, **options: Any
     ) -> requests.Response:
-        """Send a message and return how it was taken; raises where it was not."""
+        """Send a message and return the response; raise an error if it was not accepted."""
         end = time.monotonic() + (options.get("timeout") or _DEFAULT_SECONDS)
         try:
             response = super().request(method, url, *others, **{**options, "stream": True})
@@ -38,7 +38,7 @@ class CollectorSession(requests.Session):
         _pass_over(response, end)
         status = response.status_code
         if _FIRST_REDIRECT <= status < _FIRST_ERROR:
-            del response  # who keeps the error would keep the connection
+            del response  # a stored error would keep the connection open
             raise requests.TooManyRedirects(
                 f"it answers with {status}, and redirects are not followed"
             )
@@ -46,15 +46,15 @@ class CollectorSession(requests.Session):
 
 
 def _pass_over(response: requests.Response, end: float) -> None:
-    """Read what is left of a small answer, so that the connection can be used again."""
+    """Read the rest of a small response, so that the connection can be reused."""
     left = _LARGEST_ANSWER
     try:
         while left > 0 and time.monotonic() < end:
-            piece = response.raw.read1(left)  # as it is: nothing is unpacked
+            piece = response.raw.read1(left)  # raw: nothing is decompressed
             if not piece:
                 response.raw.release_conn()
                 return
             left -= len(piece)
     except (HTTPError, OSError):
-        pass  # it was taken, and how the answer ends is of no interest
+        pass  # the message was accepted; the end of the response does not matter
     response.close()

@@ -1,7 +1,7 @@
-"""Events as spans: a request is one, a command to the database is one under it. Never a value.
+"""Spans from events: one per request, and one per database command below it, without values.
 
-A span is made when its event comes, of the time that the event says it took: while something
-happens nothing is kept of it but its ids. Names are those of the semantic conventions.
+A span is built when its event arrives, from the duration in the event: until then only its ids are
+stored. Names follow the semantic conventions.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from docgraph.observe.events import RequestFinished
 from docgraph.observe.methods import METHODS
 from docgraph.observe.otel.collector import build_scope
 from docgraph.observe.trace_events import StreamBegun
-from docgraph.observe.tracing import Place, RequestTrace
+from docgraph.observe.tracing import RequestTrace, TraceContext
 
 __all__ = ["Spans"]
 
 _OTHER_METHOD: Final = "_OTHER"
 _FIRST_SERVER_ERROR: Final = 500
-_CLIENT_GONE: Final = 499  # was never sent
+_CLIENT_GONE: Final = 499  # never sent
 _UNSET: Final = Status(StatusCode.UNSET)
-_ERROR: Final = Status(StatusCode.ERROR)  # without a text: those of databases have values
+_ERROR: Final = Status(StatusCode.ERROR)  # without a text: those of databases contain values
 _FLAGS: Final = (TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED))
 
 Attributes = Mapping[str, str | int | bool]
 
 
 class Spans:
-    """Listens to events that stand in a trace, and hands their spans to a processor."""
+    """Listens to events that belong to a trace, and passes their spans to a processor."""
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
         self._processor = processor
@@ -50,11 +50,11 @@ class Spans:
         subscribe(self.hear, wants=self._makers.__contains__)
 
     def hear(self, event: Event) -> None:
-        """Make the span of one event."""
+        """Build the span of one event."""
         self._makers[type(event)](event)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         unsubscribe(self.hear)
 
     def _finish_request(self, event: RequestFinished) -> None:
@@ -120,7 +120,7 @@ class Spans:
             attributes["db.response.returned_rows"] = event.documents
         if event.app:
             attributes["docgraph.app"] = event.app
-        if event.operation:  # of the REST API that is the name of an aggregation
+        if event.operation:  # in the REST API that is the name of an aggregation
             name_of = "graphql.operation.name" if event.app else "docgraph.aggregation"
             attributes[name_of] = event.operation
         if event.field:
@@ -134,7 +134,7 @@ class Spans:
         self,
         name: str,
         kind: SpanKind,
-        place: Place,
+        place: TraceContext,
         duration: float,
         attributes: Attributes,
         *,
@@ -158,8 +158,8 @@ class Spans:
         )
 
 
-def _describe(place: Place) -> tuple[SpanContext, SpanContext | None]:
-    """A span and the one above it, if there is one, in the words of the library."""
+def _describe(place: TraceContext) -> tuple[SpanContext, SpanContext | None]:
+    """Convert a span and its parent, if it has one, to the types of the library."""
     flags = _FLAGS[place.is_sampled]
     state = TraceState.from_header([place.state]) if place.state else None
     context = SpanContext(place.trace_id, place.span_id, False, flags, state)

@@ -1,7 +1,7 @@
-"""Traces of one process: which are recorded, and how their spans get to the collector.
+"""Trace export (OTLP) of one process: sampling, and a bounded queue to the collector.
 
-Spans wait in a bounded queue for the thread of the library that sends them; where they come faster
-than they are taken, the oldest are dropped. No request ever waits for it.
+Spans wait in a bounded queue for the thread of the library that sends them. If they come faster
+than they are sent, the oldest are dropped. Requests never wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from docgraph.exchange.errors import StartupError
-from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
+from docgraph.observe.otel.collector import (
+    CLOSE_SECONDS,
+    CollectorStatus,
+    build_resource,
+    find_address,
+)
 from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.otel.spans import Spans
 from docgraph.observe.sections import Otel
@@ -25,7 +30,7 @@ from docgraph.observe.tracing import Sampler, tracing
 __all__ = ["Traces"]
 
 _LOOK_SECONDS: Final = 0.01
-_LOW_HALF: Final = 1 << 64  # ids are random there, whoever made them
+_LOW_HALF: Final = 1 << 64  # ids are random there, in every implementation
 
 
 class Traces:
@@ -33,7 +38,7 @@ class Traces:
 
     def __init__(self, options: Otel, instance: bytes, version: str) -> None:
         address = find_address(options, "traces")
-        self._contact = Contact("traces", address)
+        self._contact = CollectorStatus("traces", address)
         exporter = OTLPSpanExporter(
             endpoint=address, headers=options.headers or None, session=CollectorSession()
         )
@@ -44,12 +49,12 @@ class Traces:
         tracing.sampler = _build_sampler(options.sample_ratio)
 
     async def close(self) -> None:
-        """Send what waits to be sent, for a bounded time; to be cancelled where there is none."""
+        """Send the queued spans for a bounded time; cancel it if there is no time."""
         tracing.sampler = None
         self._spans.close()
         if self._contact.is_lost:
-            self._exporter.shutdown()  # what waits is lost, too
-        # Not one of the executor's threads: the end of the process waits for those.
+            self._exporter.shutdown()  # the queued spans are lost, too
+        # Not a thread of the executor: the end of the process waits for those.
         thread = threading.Thread(target=self._processor.shutdown, name="otel-close", daemon=True)
         thread.start()
         clock = asyncio.get_running_loop().time
@@ -63,7 +68,7 @@ class Traces:
 
 
 def _build_processor(exporter: SpanExporter) -> BatchSpanProcessor:
-    """The queue, as the variables `OTEL_BSP_…` want it."""
+    """Build the queue from the variables `OTEL_BSP_…`."""
     try:
         return BatchSpanProcessor(exporter)
     except ValueError as error:
@@ -75,30 +80,30 @@ def _build_processor(exporter: SpanExporter) -> BatchSpanProcessor:
 
 
 def _build_sampler(ratio: float) -> Sampler:
-    """By the number of the trace, so that whoever has the same ratio decides the same."""
+    """Build a sampler by trace id, so that services with the same ratio decide the same."""
     bound = round(ratio * _LOW_HALF)
     return lambda trace_id: trace_id % _LOW_HALF < bound
 
 
 class _Exporter(SpanExporter):
-    """Sends spans, and tells whether that is possible; after the end nothing is tried again."""
+    """Sends spans and records whether it works; after the end nothing is retried."""
 
-    def __init__(self, exporter: OTLPSpanExporter, contact: Contact) -> None:
+    def __init__(self, exporter: OTLPSpanExporter, contact: CollectorStatus) -> None:
         self._exporter = exporter
         self._contact = contact
         self._is_over = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """One message."""
+        """Send one message."""
         if self._is_over:
             return SpanExportResult.FAILURE
         result = self._exporter.export(spans)
         if not self._is_over:
-            self._contact.note(is_taken=result is SpanExportResult.SUCCESS)
+            self._contact.record(is_taken=result is SpanExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:
-        """Break off what is being tried."""
+        """Cancel the current attempt."""
         if not self._is_over:
             self._is_over = True
             self._exporter.shutdown()  # type: ignore[no-untyped-call]

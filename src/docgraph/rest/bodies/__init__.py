@@ -1,1 +1,1 @@
-"""The bodies of writes, and what metadata may say."""
+"""Request bodies of writes, and validation of metadata."""

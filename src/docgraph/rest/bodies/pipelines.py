@@ -1,9 +1,9 @@
-"""Stored aggregations: the entries of `aggrs` in the metadata of a collection, read and checked.
+"""Stored aggregations: parse and validate the entries of `aggrs` in the metadata of a collection.
 
     {"uri": "by-tag", "stages": [{"$match": {"tag": {"$var": "tag"}}}], "allowDiskUse": false}
 
-They are checked when they are written. What got into the database another way is checked again when
-it is run, and is 422 when it cannot work.
+They are checked when they are written. Entries that reached the database in another way are checked
+again when they are run; an entry that cannot work is 422.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, QueryError, SecurityViolation
 from docgraph.store import Policy, check_pipeline
 from docgraph.store.guard.fence import check_searches
-from docgraph.store.guard.references import Reference, find_references
-from docgraph.store.guard.stages import READ_STAGES
+from docgraph.store.guard.references import CollectionReference, find_references
+from docgraph.store.guard.stage_checks import READ_STAGES
 from docgraph.variables import (
     REST,
-    ConstantPart,
     Flaw,
+    StagePart,
     Template,
     TemplateError,
     UnknownOperator,
@@ -77,17 +77,17 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What only the database knows of a stored aggregation: operators, stages, collections."""
+    """A part of a stored aggregation that only the database can check."""
 
     where: str
-    what: UnknownOperator | ConstantPart | Reference
+    what: UnknownOperator | StagePart | CollectionReference
 
 
 # --- when it is run -------------------------------------------------------------------------------
 
 
 def find_aggregation(metadata: Mapping[str, Any], uri: str) -> Aggregation | None:
-    """The aggregation of that uri; raises `InvalidAggregation` when it cannot work."""
+    """Return the aggregation with this uri; raise `InvalidAggregation` when it cannot work."""
     entries = metadata.get("aggrs")
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and entry.get("uri") == uri:
@@ -112,7 +112,7 @@ def _compile(entry: Mapping[str, Any]) -> Aggregation:
 
 
 def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
-    """Every mistake in the value of `aggrs`, with its place."""
+    """Return every error in the value of `aggrs`, with its location."""
 
     def inspect(entry: Document, place: str) -> Iterator[Flaw]:
         yield from _inspect_options(entry, place)
@@ -124,7 +124,7 @@ def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[F
 def inspect_entries(
     entries: Any, name: str, kind: str, inspect: Callable[[Document, str], Iterator[Flaw]]
 ) -> Iterator[Flaw]:
-    """Every mistake in the list `name` of entries of a `kind`; `inspect` looks at one of them."""
+    """Return every error in the list `name` of entries of a `kind`; `inspect` checks one entry."""
     if not isinstance(entries, list):
         yield Flaw(name, f"must be an array of {kind}s")
         return
@@ -139,7 +139,7 @@ def inspect_entries(
 
 
 def _inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Flaw]:
-    """What is wrong with the name of an entry, one of a `kind`; `seen` are those before it."""
+    """Return what is wrong with the name of an entry of a `kind`; `seen` has the previous names."""
     if not isinstance(uri, str) or not uri:
         yield Flaw(place, f"must be a text, the last part of the path of the {kind}")
     elif "/" in uri:
@@ -159,7 +159,7 @@ def _inspect_options(entry: Document, place: str) -> Iterator[Flaw]:
 
 
 def inspect_keys(entry: Document, known: Sequence[str], place: str) -> Iterator[Flaw]:
-    """The keys that nobody knows; one that begins with `_` may be of a newer version."""
+    """Return the unknown keys; a key that begins with `_` may belong to a newer version."""
     for key in entry:
         if key not in known and not (key.startswith("_") and key[1:].isidentifier()):
             yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(known)}")
@@ -173,9 +173,9 @@ def inspect_stages(
     *,
     allowed: frozenset[str] = READ_STAGES,
 ) -> Iterator[Flaw]:
-    """What is wrong with the stages of the entry at `place`."""
+    """Return what is wrong with the stages of the entry at `place`."""
     template, flaws = inspect_template(stages, vocabulary=REST, context="stages")
-    for part in template.constants:
+    for part in template.parts:
         if (shape := find_shape(part)) is not None:
             flaws.append(Flaw(part.where, shape))
     flaws += find_misplaced(stages, REST)
@@ -192,13 +192,13 @@ def inspect_stages(
 
 
 def find_doubts(entries: Any, *, db: str) -> Iterator[Doubt]:
-    """What the database has to be asked of aggregations that have no flaw."""
+    """Return the questions for the database about aggregations that have no flaw."""
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         stages, place = entry.get("stages"), f"aggrs[{index}]"
         template, _ = inspect_template(stages, vocabulary=REST, context="stages")
         for operator in template.unknown:
             yield Doubt(f"{place}.{in_stages(operator.where)}", operator)
-        for part in template.constants:
+        for part in template.parts:
             if part.is_alone:
                 yield Doubt(f"{place}.{in_stages(part.where)}", part)
         possible = flatten_stages(stages, REST.optional)
@@ -211,7 +211,7 @@ def _is_known_type(type: Any) -> bool:
 
 
 def in_stages(where: str) -> str:
-    """A place in a template as a place in an entry."""
+    """Convert a location in a template to a location in an entry."""
     if not where:
         return "stages"
     return f"stages{where}" if where.startswith("[") else f"stages.{where}"

@@ -1,17 +1,18 @@
-"""The properties of a database or collection that mean something, checked before they are stored.
+"""Metadata validation: properties of a database or collection that docgraph interprets.
 
     aggrs                       stored aggregations
-    etagPolicy, etagDocPolicy   when a write has to carry an etag
-    jsonSchema                  the schema that documents have to follow
+    etagPolicy, etagDocPolicy   when a write must have an etag
+    jsonSchema                  the schema that documents must follow
     streams                     change streams
 
-Everything else is the author's own. Keys are stored escaped (`_$match`, `a::b`) and shown as they
-were written; both forms are understood.
+They are checked before they are stored. All other properties belong to the author. Keys are stored
+escaped (`_$match`, `a::b`) and returned as they were written; both forms are accepted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from docgraph.codec import as_meant
@@ -19,7 +20,7 @@ from docgraph.codec import to_stored as escape
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.rest.bodies.pipelines import inspect_aggregations, inspect_keys
-from docgraph.rest.bodies.streams import inspect_streams
+from docgraph.rest.bodies.stream_definitions import inspect_streams
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 
@@ -37,20 +38,22 @@ _IDLE: Final = {
     "transformers": "without effect, permissions have mergeRequest and projectResponse",
 }
 _OURS: Final = frozenset({"_id", "_etag"})
+MAX_FLAWS: Final = 100  # that an error reports: the search for a hint takes a while
 
 
 def to_stored(properties: Mapping[str, Any]) -> Document:
-    """The properties as they are stored, without those that are not theirs to set."""
+    """Return the properties as they are stored, without those that callers cannot set."""
     return escape({key: value for key, value in properties.items() if key not in _OURS})
 
 
 def check_properties(
     properties: Mapping[str, Any], *, db: str, policy: Policy, of_collection: bool
 ) -> None:
-    """Raise one error for everything in properties, as they were written, that cannot work."""
+    """Raise one error for all properties, as they were written, that cannot work."""
     if of_collection:
-        _refuse_unsupported(properties)
-    flaws = list(_inspect(as_meant(to_stored(properties)), db, policy, of_collection))
+        _reject_unsupported(properties)
+    found = _inspect(as_meant(to_stored(properties)), db, policy, of_collection)
+    flaws = list(islice(found, MAX_FLAWS))
     if not flaws:
         return
     first = flaws[0]
@@ -62,12 +65,12 @@ def check_properties(
 
 
 def find_idle(properties: Mapping[str, Any]) -> list[str]:
-    """Warnings of properties of a collection that mean something elsewhere, and nothing here."""
+    """Return warnings about properties of a collection that have no effect there."""
     return [f"{name}: {reason}" for name, reason in _IDLE.items() if name in properties]
 
 
-def _refuse_unsupported(properties: Mapping[str, Any]) -> None:
-    """501 for what other systems of this kind do to writes: nobody shall rely on it here."""
+def _reject_unsupported(properties: Mapping[str, Any]) -> None:
+    """Reject with 501 properties that change writes in similar systems, but not here."""
     for name in _UNSUPPORTED:
         if name in properties:
             raise NotSupported(

@@ -1,1 +1,1 @@
-"""One handler for each kind of resource."""
+"""REST handlers: one module for each kind of resource."""

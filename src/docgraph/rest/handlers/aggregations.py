@@ -1,13 +1,13 @@
-"""`GET /<collection>/_aggrs/<uri>`: a stored aggregation is run with the caller's variables.
+"""Run a stored aggregation: `GET /<collection>/_aggrs/<uri>` with the caller's variables.
 
-The row filters of the caller's permission stand in front of the pipeline and inside its joins; what
-the permission does not show is taken away before the first stage. Results are bounded in number and
-size: there is no paging but that of the pipeline itself, by `@skip` and `@limit`.
+The row filters of the caller's permission come before the pipeline and inside its joins. Properties
+that the permission hides are removed before the first stage. Results are bounded in number and
+size. Pagination is up to the pipeline itself, with `@skip` and `@limit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant
@@ -21,22 +21,23 @@ from docgraph.exchange.errors import (
     StoreRejected,
 )
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.call import JSON, Call, Handlers
+from docgraph.rest.call import JSON, Handlers, RestCall
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
-from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.aggregation_variables import build_scope
-from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
+from docgraph.rest.streamed_lists import JsonList
+from docgraph.store.guard.references import READING_MORE, change_nested, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.stage_checks import has_key
+from docgraph.store.guard.steps import walk
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
-from docgraph.variables.values import CallerDocument
+from docgraph.variables.value_marks import CallerDocument
 
-__all__ = ["HANDLERS", "MOST_BYTES", "MOST_RESULTS", "hide_properties"]
+__all__ = ["HANDLERS", "MAX_BYTES", "MAX_RESULTS", "hide_properties"]
 
-MOST_RESULTS: Final = 100_000
-MOST_BYTES: Final = 16 * 1024 * 1024
-_MOST_SHOWN: Final = f"{MOST_BYTES // 1024 // 1024} MiB"
+MAX_RESULTS: Final = 100_000
+MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_SHOWN: Final = f"{MAX_BYTES // 1024 // 1024} MiB"
 
 _SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _FIRST: Final = _SEARCHES | {"$geoNear", "$documents"}
@@ -46,13 +47,13 @@ Stages = Sequence[Mapping[str, Any]]
 
 
 class AggregationFailed(QueryError):
-    """The database could not run the pipeline, or it gives too much."""
+    """The database could not run the pipeline, or its result is too large."""
 
     status: ClassVar[int] = 422
     code: ClassVar[str] = "aggregation-failed"
 
 
-async def _get(call: Call) -> Answer:
+async def _get(call: RestCall) -> Answer:
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
     aggregation = find_aggregation(as_meant(metadata or {}), call.resource.id)
@@ -65,8 +66,8 @@ async def _get(call: Call) -> Answer:
     return Body(200, results.render(), JSON)
 
 
-async def _render(call: Call, aggregation: Aggregation) -> list[Document]:
-    """The pipeline with the variables of this request in it."""
+async def _render(call: RestCall, aggregation: Aggregation) -> list[Document]:
+    """Return the pipeline with the variables of this request."""
     template, resolvers = aggregation.stages, call.context.resolvers
     scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
     try:
@@ -77,7 +78,7 @@ async def _render(call: Call, aggregation: Aggregation) -> list[Document]:
 
 
 def _unbound(error: NotBound) -> NotBound:
-    """The same error in the words of this API."""
+    """Translate the error into the terms of this API."""
     error.message = f"cannot execute aggregation: variable {error.name} not bound"
     error.hint = (
         f'give it by avars={{"{error.name}": …}}'
@@ -87,15 +88,15 @@ def _unbound(error: NotBound) -> NotBound:
     return error
 
 
-async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> JsonList:
+async def _run(call: RestCall, aggregation: Aggregation, stages: Stages) -> JsonList:
     permission = call.exchange.permission
-    results = JsonList(call.parameters.json_mode, MOST_BYTES)
+    results = call.open_list(MAX_BYTES)
     try:
-        await call.context.store.aggregate(
+        await call.context.store.reads.aggregate(
             call.db,
             call.collection,
             hide_properties(stages, permission, namespace_of(call.db, call.collection)),
-            limit=MOST_RESULTS + 1,
+            limit=MAX_RESULTS + 1,
             deadline=Deadline.after_ms(call.context.settings.aggregation_time_limit),
             allow_disk_use=aggregation.allow_disk_use,
             comment={"request": call.exchange.id, "operation": aggregation.uri},
@@ -105,20 +106,20 @@ async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> JsonList
             take=results.add,
         )
     except AnswerTooLarge:
-        raise _too_much(_MOST_SHOWN) from None
+        raise _too_much(_MAX_SHOWN) from None
     except SecurityViolation as error:
         raise SecurityViolation(
             f"aggregation pipeline security violation: {error.message}", hint=error.hint
         ) from None
     except StoreError as error:
-        # Of the database's errors, those about the pipeline: not that it is away or out of time.
+        # Only database errors about the pipeline: not that it is unavailable or timed out.
         if type(error) not in (StoreError, StoreRejected):
             raise
         raise AggregationFailed(
             f"error executing aggregation: {error.message}", hint=error.hint
         ) from error
-    if results.count > MOST_RESULTS:
-        raise _too_much(f"{MOST_RESULTS} results")
+    if results.count > MAX_RESULTS:
+        raise _too_much(f"{MAX_RESULTS} results")
     return results
 
 
@@ -130,9 +131,10 @@ def _too_much(bound: str) -> AggregationFailed:
 
 
 def hide_properties(stages: Stages, permission: Permission | None, namespace: str) -> Stages:
-    """The pipeline on documents without what `projectResponse` of the permission does not show.
+    """Return the pipeline without the properties that `projectResponse` of the permission hides.
 
-    Wherever the pipeline reads the collection of the permission: joins with itself included.
+    This applies wherever the pipeline reads the collection of the permission, including joins with
+    itself.
     """
     shown = find_shown(permission, namespace)
     if not shown:
@@ -141,17 +143,17 @@ def hide_properties(stages: Stages, permission: Permission | None, namespace: st
 
 
 def find_shown(permission: Permission | None, namespace: str) -> Shown | None:
-    """What the permission shows of the collection; None: everything."""
+    """Return the properties that the permission shows of the collection; None: all of them."""
     if permission is None or permission.namespace != namespace:
         return None
     return permission.project_response
 
 
 def _check_first(stages: Stages, shown: Shown) -> None:
-    """Nothing is hidden yet from a stage that has to be the first: its filter may not use it.
+    """Reject hidden properties in a stage that must be the first: nothing is removed before it.
 
-    A text index may hold everything; its author may search it, a caller brings no search, and
-    words for one only where all of the index is shown (`check_text_search`).
+    A text index may contain everything. The author may search it. A caller cannot send a search,
+    and can send its words only if the whole index is shown (`check_text_search`).
     """
     if not stages or not _must_be_first(stages[0]):
         return
@@ -163,24 +165,15 @@ def _check_first(stages: Stages, shown: Shown) -> None:
         asks = not isinstance(body, Mapping) or _locates_hidden(body, shown)
     elif name in _SEARCHES:
         asks = searches_hidden(body, shown)
-    if asks or any(has_key(one, _TEXT) for one in _find_callers(body)):
+    if asks or any(isinstance(one, CallerDocument) and has_key(one, _TEXT) for one in walk(body)):
         raise SecurityViolation("the first stage would tell properties that this permission hides")
 
 
 def _locates_hidden(body: Mapping[str, Any], shown: Shown) -> bool:
-    """Whether distances, which tell a place, are those to a hidden one; no `key`: to any."""
+    """Check if distances, which reveal a location, refer to a hidden one; without `key`: to any."""
     key = body.get("key")
     is_open = isinstance(key, str) and is_shown(key, shown)
     return not is_open or asks_for_hidden(body.get("query", {}), shown)
-
-
-def _find_callers(value: Any) -> Iterator[CallerDocument]:
-    """The documents of the caller inside a stage."""
-    if isinstance(value, CallerDocument):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _find_callers(inner)
 
 
 def _put_in_front(stages: Stages, shown: Shown) -> Stages:
@@ -197,10 +190,7 @@ def _hide_in_stage(stage: Mapping[str, Any], shown: Shown, namespace: str) -> Ma
     ((name, body),) = stage.items()
     if name not in READING_MORE:
         return stage
-    nested = {
-        place: _hide_inside(pipeline, shown, namespace)
-        for place, pipeline in nested_pipelines(name, body)
-    }
+    body = change_nested(name, body, lambda nested: _hide_inside(nested, shown, namespace))
     if _reads(name, body, namespace):
         if name == "$graphLookup":
             raise SecurityViolation(
@@ -208,13 +198,13 @@ def _hide_in_stage(stage: Mapping[str, Any], shown: Shown, namespace: str) -> Ma
                 hint="join by $lookup",
             )
         _check_join(body, shown)
-        nested = {"pipeline": _put_in_front(nested.get("pipeline", ()), shown)}
         body = body if isinstance(body, Mapping) else {"coll": body}
-    return {name: {**body, **nested}} if nested else stage
+        body = {**body, "pipeline": _put_in_front(body.get("pipeline") or (), shown)}
+    return {name: body}
 
 
 def _check_join(body: Any, shown: Shown) -> None:
-    """`foreignField` is compared before the pipeline of a join hides anything."""
+    """Reject a hidden `foreignField`: it is compared before the join's pipeline hides anything."""
     field = body.get("foreignField") if isinstance(body, Mapping) else None
     if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
         raise SecurityViolation("a join would tell properties that this permission hides")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
     Answer,
     Body,
@@ -23,8 +23,8 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import BodyTooLarge, DocgraphError, RequestError
-from docgraph.rest.bodies.bodies import read_object
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.bodies.single_object import read_object
+from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.links import document_path
 from docgraph.rest.parameters.ids import check_id
 from docgraph.rest.rejections import reject
@@ -49,7 +49,7 @@ _CONFLICT = 409
 _UNKNOWN = 500
 
 
-async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
+async def insert_many(call: RestCall, bodies: Sequence[Document]) -> Answer:
     """POST of an array to a collection."""
     if not bodies:
         return call.answer(_render_counts(WriteResult()))
@@ -70,7 +70,7 @@ async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
 
 
 async def _write_array(
-    call: Call, documents: list[Document], condition: Condition | None, etag: ObjectId
+    call: RestCall, documents: list[Document], condition: Condition | None, etag: ObjectId
 ) -> WriteResult:
     """Write; what has another etag was not found by the write, and collides where it inserts."""
     result = await call.write(_build_write(call, documents, condition))
@@ -85,7 +85,7 @@ def _count_done(result: WriteResult) -> int:
     return len(result.inserted) + len(result.upserted) + result.matched
 
 
-async def _patch_many(call: Call) -> Answer:
+async def _patch_many(call: RestCall) -> Answer:
     await call.require_collection()
     filter = _require_filter(call)
     body = await read_object(call.request)
@@ -103,7 +103,7 @@ async def _patch_many(call: Call) -> Answer:
     return call.answer(_render_counts(result), [("ETag", str(etag))])
 
 
-async def _delete_many(call: Call) -> Answer:
+async def _delete_many(call: RestCall) -> Answer:
     await call.require_collection()
     filter = _require_filter(call)
     found = await restrict_to_etags(call, filter)
@@ -113,7 +113,7 @@ async def _delete_many(call: Call) -> Answer:
     return call.answer(_render_counts(result))
 
 
-def _require_filter(call: Call) -> Document:
+def _require_filter(call: RestCall) -> Document:
     filter = call.parameters.filter
     if filter is None:
         raise RequestError("filter parameter is mandatory for bulk write requests")
@@ -124,13 +124,13 @@ def _require_filter(call: Call) -> Document:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def _prepare_all(call: Call, bodies: Sequence[Document], etag: ObjectId) -> list[Document]:
+def _prepare_all(call: RestCall, bodies: Sequence[Document], etag: ObjectId) -> list[Document]:
     expansion = Expansion()
     return [_prepare(call, body, index, etag, expansion) for index, body in enumerate(bodies)]
 
 
 def _prepare(
-    call: Call, body: Document, index: int, etag: ObjectId, expansion: Expansion
+    call: RestCall, body: Document, index: int, etag: ObjectId, expansion: Expansion
 ) -> Document:
     body = call.identify(body)
     try:
@@ -145,7 +145,7 @@ def _prepare(
         raise
 
 
-def _build_write(call: Call, documents: list[Document], condition: Condition | None) -> Write:
+def _build_write(call: RestCall, documents: list[Document], condition: Condition | None) -> Write:
     if call.mode is WriteMode.INSERT:
         return Write(WriteKind.INSERT, tuple(documents), ordered=False)
     filter: Any = call.parameters.filter or {}
@@ -165,14 +165,14 @@ def _build_write(call: Call, documents: list[Document], condition: Condition | N
 
 
 async def _find_missing(
-    call: Call, documents: Sequence[Document], result: WriteResult, etag: ObjectId
+    call: RestCall, documents: Sequence[Document], result: WriteResult, etag: ObjectId
 ) -> frozenset[bytes]:
     """The ids that an update did not find; those that it did have the etag of this request."""
     done = result.matched + len(result.failures)
     if call.mode is not WriteMode.UPDATE or done >= len(documents):
         return frozenset()
     ids = [document["_id"] for document in documents]
-    found = await call.context.store.find(
+    found = await call.context.store.reads.find(
         call.db,
         call.collection,
         {"_id": {"$in": ids}, ETAG: etag},
@@ -186,7 +186,7 @@ async def _find_missing(
 
 
 def _render(
-    call: Call,
+    call: RestCall,
     documents: Sequence[Document],
     result: WriteResult,
     missing: frozenset[bytes],
@@ -205,20 +205,19 @@ def _render(
             element |= {"httpStatus": 404, "message": "document does not exist"}
         else:
             element["httpStatus"] = _CREATED if key in created else 200
+            created.discard(key)  # another element with this _id has found the document
             if link := document_path(segments, document["_id"]):
                 element["link"] = link
         results.append(element)
     return _finish(call, results, result, etag)
 
 
-def _finish(call: Call, results: list[Document], result: WriteResult, etag: ObjectId) -> Answer:
+def _finish(call: RestCall, results: list[Document], result: WriteResult, etag: ObjectId) -> Answer:
     created = (one for one in results if one["httpStatus"] == _CREATED)
     content = _render_counts(result, [one["link"] for one in created if "link" in one])
-    failed = {failure.index for failure in result.failures}
-    if call.exchange.transaction is not None:  # where what was not found undoes the rest
-        failed |= {one["index"] for one in results if one["httpStatus"] >= _FAILED}
+    failed = [one for one in results if one["httpStatus"] >= _FAILED]
     if failed:
-        content["errors"] = [one for one in results if one["index"] in failed]
+        content["errors"] = failed
     content["results"] = results
     return call.answer(content, [("ETag", str(etag))], 207 if failed else 200)
 

@@ -1,13 +1,13 @@
-"""A collection itself: created, described, removed; the schema store is one of them."""
+"""Collections: create, describe and drop a collection; the schema store is one of them."""
 
 from __future__ import annotations
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.bodies.properties import find_idle
-from docgraph.rest.call import Call, Handlers
-from docgraph.rest.handlers.doubts import find_doubtful
+from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.handlers.aggregation_checks import find_doubtful
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
@@ -15,19 +15,19 @@ from docgraph.rest.handlers.metadata import (
     patch_metadata,
     put_metadata,
     read_properties,
-    refuse_existing,
+    reject_existing,
 )
-from docgraph.rest.schemas.store import load_schema
+from docgraph.rest.schemas.schema_store import load_schema
 from docgraph.rest.service_paths import check_reachable
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
 
 __all__ = ["HANDLERS"]
 
 
-async def _put(call: Call) -> Answer:
+async def _put(call: RestCall) -> Answer:
     properties = await read_properties(call)
     created = await _ensure_collection(call)
-    if not created and (refusal := await refuse_existing(call)) is not None:
+    if not created and (refusal := await reject_existing(call)) is not None:
         return refusal
     etag = ObjectId()
     condition = None if created else await find_etag_condition(call)
@@ -37,10 +37,10 @@ async def _put(call: Call) -> Answer:
     return await _answer(call, 201 if created else 200, etag)
 
 
-async def _ensure_collection(call: Call) -> bool:
-    """Make the collection if it is not there; true when this made it."""
+async def _ensure_collection(call: RestCall) -> bool:
+    """Create the collection if it does not exist; return true if this call created it."""
     catalog = call.context.catalog
-    # Not by what is remembered: another instance may have dropped it.
+    # Not from the cache: another instance may have dropped it.
     if call.collection in await catalog.list_collections(call.db, call.exchange.deadline):
         return False
     if not _is_mounted_by_name(call):
@@ -50,15 +50,15 @@ async def _ensure_collection(call: Call) -> bool:
     return bool(result.inserted)
 
 
-def _is_mounted_by_name(call: Call) -> bool:
-    """Whether the configuration names the database: then it counts as existing, empty or not."""
+def _is_mounted_by_name(call: RestCall) -> bool:
+    """Check if the configuration names the database: then it counts as existing, empty or not."""
     return any(
         mount.what[:1] == (call.db,)
         for mount in map(split_mount, call.context.settings.mongo_mounts)
     )
 
 
-async def _patch(call: Call) -> Answer:
+async def _patch(call: RestCall) -> Answer:
     if call.collection.startswith("_") and call.resource.type is ResourceType.COLLECTION:
         raise RequestError("wrong request, collection name cannot be empty or start with _")
     await call.require_collection()
@@ -69,8 +69,8 @@ async def _patch(call: Call) -> Answer:
     return await _answer(call, 200, etag)
 
 
-async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
-    """Tell the caller what might be wrong."""
+async def _answer(call: RestCall, status: int, etag: ObjectId) -> Answer:
+    """Return the response with the warnings for the caller."""
     headers = [("ETag", str(etag))]
     properties = await call.find_metadata(call.collection) or {}
     warnings = [*find_idle(properties), *await find_doubtful(call, properties)]
@@ -86,10 +86,10 @@ async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     return Body(status, headers=headers)
 
 
-async def _prepare_streams(call: Call) -> list[str]:
-    """Have the database keep documents as they were: without that, some events cannot be judged."""
+async def _prepare_streams(call: RestCall) -> list[str]:
+    """Enable pre-images in the database: without them, some events cannot be filtered."""
     deadline = call.exchange.deadline
-    if await call.context.store.enable_images(call.db, call.collection, deadline=deadline):
+    if await call.context.store.streams.enable_images(call.db, call.collection, deadline=deadline):
         return []
     return [
         "streams: the database keeps no documents as they were before a change, so that readers "
@@ -97,17 +97,17 @@ async def _prepare_streams(call: Call) -> list[str]:
     ]
 
 
-async def _delete(call: Call) -> Answer:
+async def _delete(call: RestCall) -> Answer:
     await call.require_collection()
     refusal = await claim_metadata(call)
     if refusal is not None:
         return refusal
-    # Metadata without its collection would be in force again with the next one of that name.
-    await call.context.store.finish(f"drop {call.db}.{call.collection}", lambda: _drop(call))
+    # Otherwise orphaned metadata would apply to the next collection of that name.
+    await call.context.store.writes.finish(f"drop {call.db}.{call.collection}", lambda: _drop(call))
     return Body(204)
 
 
-async def _drop(call: Call) -> None:
+async def _drop(call: RestCall) -> None:
     await call.write(Write(WriteKind.DROP))
     await forget_metadata(call)
 

@@ -1,4 +1,4 @@
-"""Indexes of a collection: listed, made, dropped. They cannot be changed."""
+"""Indexes of a collection: list, create and drop. They cannot be changed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from docgraph.exchange.errors import (
     StoreError,
     StoreRejected,
 )
-from docgraph.rest.bodies.bodies import read_object
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.bodies.single_object import read_object
+from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 
@@ -42,7 +42,7 @@ _OPTIONS: Final = frozenset(
         "wildcardProjection",
     }
 )
-# `background` does nothing since MongoDB 4.2, and the name is that of the path.
+# `background` has no effect since MongoDB 4.2, and the name is that of the path.
 _IGNORED: Final = frozenset({"background", "name"})
 _COLLATION: Final = {
     "collationAlternate": "alternate",
@@ -53,20 +53,20 @@ _COLLATION: Final = {
 
 
 class DefaultIndex(RequestError):
-    """An index that the collection cannot be without."""
+    """An index that the collection cannot exist without."""
 
     status: ClassVar[int] = 403
     code: ClassVar[str] = "default-index"
 
 
-async def _list(call: Call) -> Answer:
+async def _list(call: RestCall) -> Answer:
     await call.require_collection()
     administration = _administration(call)
     found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
     return call.answer([_render(index) for index in found])
 
 
-def _administration(call: Call) -> Administration:
+def _administration(call: RestCall) -> Administration:
     return Administration(call.context.store, call.parameters.write_concern)
 
 
@@ -75,7 +75,7 @@ def _render(index: Mapping[str, Any]) -> Document:
     return {**shown, "_id": index["name"]}
 
 
-async def _put(call: Call) -> Answer:
+async def _put(call: RestCall) -> Answer:
     name = call.resource.id
     if name.startswith("_"):
         raise RequestError("index name cannot start with _")
@@ -97,17 +97,17 @@ async def _put(call: Call) -> Answer:
         if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):
             raise
         raise RequestError(f"error creating the index: {error.message}", hint=error.hint) from error
-    # Somebody else may have made it since we looked.
+    # Another caller may have created it since the check.
     return Body(201 if is_made or not _wants_none(call) else 412)
 
 
-def _wants_none(call: Call) -> bool:
-    """Whether the request is for the case that there is no such index: `If-None-Match: *`."""
+def _wants_none(call: RestCall) -> bool:
+    """Check if the request requires that the index does not exist: `If-None-Match: *`."""
     condition = find_exclusion(call.request.headers)
     return condition is not None and condition.excludes(None)
 
 
-async def _is_unwanted(call: Call) -> bool:
+async def _is_unwanted(call: RestCall) -> bool:
     if not _wants_none(call):
         return False
     administration = _administration(call)
@@ -116,7 +116,7 @@ async def _is_unwanted(call: Call) -> bool:
 
 
 def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
-    """The keys and options of an index, as the database wants them."""
+    """Return the keys and options of an index, as the database expects them."""
     check_size(body, "the index")
     keys, given = body.get("keys"), body.get("ops", {})
     if not isinstance(keys, dict) or not keys:
@@ -136,7 +136,7 @@ def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
     return keys, options
 
 
-async def _delete(call: Call) -> Answer:
+async def _delete(call: RestCall) -> Answer:
     name = call.resource.id
     if name.startswith("_"):
         raise DefaultIndex(f"{name} is a default index and cannot be deleted")

@@ -8,32 +8,31 @@ from typing import Any, Final
 
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType
-from docgraph.exchange.data import SORT_KEY
+from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
-from docgraph.rest.call import JSON, Call, Handlers
+from docgraph.rest.call import JSON, Handlers, RestCall
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
-from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.keyset import (
     EMPTY,
     Key,
-    Place,
+    PageStart,
     behind,
+    find_empty,
     parse_token,
     render_token,
     with_tiebreak,
 )
+from docgraph.rest.streamed_lists import JsonList
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently
-from docgraph.store.driver.salvage import is_readable
+from docgraph.store.driver.lenient_decode import is_readable
 
 __all__ = ["HANDLERS", "combine", "list_documents"]
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
-# Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
-_EVERYTHING: Final = {"_docgraph_nothing": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class _Page:
     next: tuple[str, str] | None = None
 
 
-async def list_documents(call: Call) -> Answer:
+async def list_documents(call: RestCall) -> Answer:
     """A page, newest first unless asked otherwise."""
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
@@ -59,13 +58,13 @@ async def list_documents(call: Call) -> Answer:
     return Body(200, page.documents.render(), JSON, headers)
 
 
-async def _read_and_count(call: Call) -> tuple[_Page, list[tuple[str, str]]]:
+async def _read_and_count(call: RestCall) -> tuple[_Page, list[tuple[str, str]]]:
     calls: list[Coroutine[Any, Any, Any]] = [_read_page(call), _count(call)]
     read, counted = await concurrently(calls)
     return read, counted
 
 
-async def _read_page(call: Call) -> _Page:
+async def _read_page(call: RestCall) -> _Page:
     parameters, documents = call.parameters, call.open_list()
     if parameters.pagesize == 0:
         return _Page(documents)
@@ -77,12 +76,12 @@ async def _read_page(call: Call) -> _Page:
         return _Page(documents)
     last = documents.last
     if order == _NEWEST_FIRST and "_id" in last and is_readable(last["_id"]):
-        token = render_token(order, Place([last["_id"]]))
+        token = render_token(order, PageStart([last["_id"]]))
         return _Page(documents, next_page(call.request, after=token))
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
 
-def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> Read:
+def _build_read(call: RestCall, order: Order, filter: Mapping[str, Any] | None) -> Read:
     parameters = call.parameters
     return Read(
         filter=combine(parameters.shardkey, filter),
@@ -94,9 +93,9 @@ def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> R
     )
 
 
-async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
+async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
     """The page after the token; the database returns the sort keys with the documents."""
-    place = parse_token(order, token) if token else Place()
+    place = parse_token(order, token) if token else PageStart()
     parts = [None] if place.key is None else behind(order, place.key)
     size = call.parameters.pagesize + place.skip
     shown = call.open_list()
@@ -107,42 +106,41 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
         keys.extend(document.pop(SORT_KEY, None) for document in portion)
         await shown.add(portion[begin:])
 
+    read = _build_read(call, order, call.parameters.filter)
     for part in parts:
-        read = _build_read(call, order, combine(call.parameters.filter, part))
-        projection = {**(read.projection or _EVERYTHING), SORT_KEY: {"$meta": "sortKey"}}
-        limit = size - len(keys)
-        await call.read(replace(read, projection=projection, limit=limit), add)
+        keyset = Keyset(part, {SORT_KEY: {"$meta": "sortKey"}})
+        await call.read(replace(read, limit=size - len(keys), keyset=keyset), add)
         if len(keys) == size:
             break
     if len(keys) < size or keys[-1] is None:
         return _Page(shown)
     next_token = render_token(order, await _find_place(call, order, keys, place))
+    if next_token == token:  # pages that lead nowhere must end
+        return _Page(shown)
     return _Page(shown, next_page(call.request, after=next_token))
 
 
-async def _find_place(call: Call, order: Order, keys: list[Key], begin: Place) -> Place:
+async def _find_place(call: RestCall, order: Order, keys: list[Key], begin: PageStart) -> PageStart:
     """Behind the last key, or the last one that can be read."""
     for skip, key in enumerate(reversed(keys)):
         if is_readable(key):
-            return Place(await _mark_empty_arrays(call, order, key), skip)
-    return Place(begin.key, len(keys))
+            return PageStart(await _mark_empty_arrays(call, order, key), skip)
+    return PageStart(begin.key, len(keys))
 
 
-async def _mark_empty_arrays(call: Call, order: Order, key: Key) -> Key:
+async def _mark_empty_arrays(call: RestCall, order: Order, key: Key) -> Key:
     """The key with its empty arrays: the driver reads both them and nulls as None."""
-    directions = dict(order)
-    id = key[list(directions).index("_id")]
-    marked: list[Any] = []
-    for path, value in zip(directions, key, strict=True):
-        if value is None and path != "_id":
-            filter = {"_id": id, path: {"$size": 0}}
-            marked.append(EMPTY if await call.count(filter) else None)
-        else:
-            marked.append(value)
-    return marked
+    paths = [path for path, _ in order]
+    if not any(value is None and path != "_id" for path, value in zip(paths, key, strict=True)):
+        return key
+    last = {"_id": {"$eq": key[paths.index("_id")]}}
+    keyset = Keyset(last, {SORT_KEY: find_empty(order)})
+    found = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
+    empty = found[0].get(SORT_KEY, ()) if found else ()
+    return [EMPTY if place in empty else value for place, value in enumerate(key)]
 
 
-async def _count(call: Call) -> list[tuple[str, str]]:
+async def _count(call: RestCall) -> list[tuple[str, str]]:
     strategy, total = await count_documents(call)
     return [("X-Total-Count", str(total)), ("X-Count-Strategy", strategy.value)]
 
@@ -155,7 +153,7 @@ def combine(*filters: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {"$and": given}
 
 
-async def _post(call: Call) -> Answer:
+async def _post(call: RestCall) -> Answer:
     await call.require_collection()
     content = await read_documents(call.request)
     if isinstance(content, list):

@@ -1,18 +1,19 @@
-"""The metadata of a database or collection: `_meta`, and how it is replaced, changed and given up.
+"""Metadata of a database or collection: read, replace, patch and delete `_meta`.
 
-An etag that a request demands is a part of the write's own filter, as with documents: of two that
-carry the same etag only one wins. Metadata that is not there yet fulfils every condition.
+A required etag is a part of the write's own filter, as with documents: if two writes have the same
+etag, only one wins. Missing metadata satisfies every condition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from docgraph.codec import as_written
+from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.documents import read_documents
 from docgraph.codec.pieces import check_size
-from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Answer,
     Body,
@@ -25,11 +26,11 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.bodies.properties import check_properties, to_stored
-from docgraph.rest.call import Call, Handlers
-from docgraph.rest.handlers.doubts import check_operators
-from docgraph.rest.parameters.concerns import FROM_PRIMARY
-from docgraph.rest.schemas.store import require_library
-from docgraph.rest.writes.attempts import attempts
+from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.handlers.aggregation_checks import check_operators
+from docgraph.rest.parameters.consistency import FROM_PRIMARY
+from docgraph.rest.schemas.schema_store import require_library
+from docgraph.rest.writes.conflict_retry import attempts
 from docgraph.rest.writes.etags import (
     ETAG,
     Condition,
@@ -51,13 +52,13 @@ __all__ = [
     "patch_metadata",
     "put_metadata",
     "read_properties",
-    "refuse_existing",
+    "reject_existing",
 ]
 
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
 
 
-async def _get(call: Call) -> Answer:
+async def _get(call: RestCall) -> Answer:
     if call.resource.collection is None:
         await call.require_database()
     else:
@@ -69,7 +70,7 @@ async def _get(call: Call) -> Answer:
     return call.answer(content, etag_headers(stored))
 
 
-def _name_kind(call: Call) -> str:
+def _name_kind(call: RestCall) -> str:
     match call.resource.collection:
         case None:
             return "db"
@@ -81,28 +82,29 @@ def _name_kind(call: Call) -> str:
 # --- bodies ---------------------------------------------------------------------------------------
 
 
-async def read_properties(call: Call) -> Document:
-    """The properties that the body of PUT holds, checked."""
+async def read_properties(call: RestCall) -> Document:
+    """Return the validated properties in the body of PUT."""
     body = await _read_body(call)
-    properties: Document = prepare_document(body)
+    properties: Document = await call.request.work(prepare_document, body)
     await _check(call, properties)
     return properties
 
 
-async def _read_body(call: Call) -> Document:
+async def _read_body(call: RestCall) -> Document:
     content = await read_documents(call.request)
     if isinstance(content, list):
         raise RequestError("data must be a json object")
     return {key: value for key, value in content.items() if key not in ("_id", ETAG)}
 
 
-async def _check(call: Call, properties: Mapping[str, Any]) -> None:
+async def _check(call: RestCall, properties: Mapping[str, Any]) -> None:
     check_size(properties, "the metadata")
     if "jsonSchema" in properties:
         require_library()
     of_collection = call.resource.collection is not None
     policy = call.context.store.policy
-    check_properties(properties, db=call.db, policy=policy, of_collection=of_collection)
+    check = partial(check_properties, db=call.db, policy=policy, of_collection=of_collection)
+    await call.request.offload(check, properties)
     if of_collection and "aggrs" in properties:
         await check_operators(call, properties)
 
@@ -110,8 +112,8 @@ async def _check(call: Call, properties: Mapping[str, Any]) -> None:
 # --- writes ---------------------------------------------------------------------------------------
 
 
-async def find_etag_condition(call: Call) -> Condition | None:
-    """What the request, or the policy, demands of the etag of the database or collection."""
+async def find_etag_condition(call: RestCall) -> Condition | None:
+    """Return the condition of the request, or of the policy, on the etag of the resource."""
     policies = call.context.settings.etag_check_policy
     of_database = (await call.find_metadata(None) or {}).get("etagPolicy")
     overrides, default = [of_database], policies.db
@@ -124,21 +126,21 @@ async def find_etag_condition(call: Call) -> Condition | None:
     return find_condition(call.request.headers, demanded=demanded)
 
 
-async def refuse_existing(call: Call) -> Answer | None:
-    """412 for `If-None-Match: *`, where the database or collection is known to be there."""
+async def reject_existing(call: RestCall) -> Answer | None:
+    """Reject `If-None-Match: *` with 412 if the database or collection exists."""
     condition = find_exclusion(call.request.headers)
     if condition is None or not condition.excludes(None):
         return None
-    return await _refuse(call, condition)
+    return await _reject(call, condition)
 
 
 async def put_metadata(
-    call: Call, properties: Document, etag: ObjectId, condition: Condition | None
+    call: RestCall, properties: Document, etag: ObjectId, condition: Condition | None
 ) -> Answer | None:
-    """Replace the metadata; an answer is the refusal."""
+    """Replace the metadata; a returned response is the rejection."""
     document = {"_id": _id_of(call), **to_stored(properties), ETAG: etag}
     filter: Document = {"_id": _id_of(call)}
-    # Metadata that does not exist has none of the etags that are asked for.
+    # Missing metadata has none of the requested etags.
     may_insert = condition is None or condition.tags is None
     if condition is not None:
         filter[ETAG] = condition.stored
@@ -146,45 +148,45 @@ async def put_metadata(
         write = Write(WriteKind.REPLACE, (document,), filter=filter, upsert=may_insert)
         result = await _write(call, write)
     except Conflict:
-        # Not found by its etag, it could not be inserted either: it is there with another one.
+        # Neither found by its etag nor inserted: it exists with another etag.
         if condition is None:
             raise
-        return await _refuse(call, condition)
+        return await _reject(call, condition)
     if condition is None or result.matched or result.upserted:
         return None
-    return await _refuse(call, condition)
+    return await _reject(call, condition)
 
 
-async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
-    """Change the metadata, which is checked as a whole before it is written."""
+async def patch_metadata(call: RestCall, etag: ObjectId) -> Answer | None:
+    """Patch the metadata and validate the result before it is written."""
     body = await _read_body(call)
     if not body:
         raise RequestError("no data provided")
-    update = build_update(body, etag)
-    if (refusal := await refuse_existing(call)) is not None:
+    update = await call.request.work(build_update, body, etag)
+    if (refusal := await reject_existing(call)) is not None:
         return refusal
     condition = await find_etag_condition(call)
     async with call.turn(METADATA_STORE, _id_of(call)):
         async for _ in attempts("the metadata"):
             stored = await _read(call)
             if condition is not None and not condition.admits((stored or {}).get(ETAG)):
-                return await _refuse(call, condition)
+                return await _reject(call, condition)
             if stored is None and call.resource.collection is not None:
-                # Metadata of a collection that another instance has dropped would outlive it.
+                # Metadata of a collection that another instance dropped would outlive it.
                 await call.require_collection(fresh=True)
-            properties = apply_update(as_written(stored or {}), update)
+            properties = await call.request.work(apply_update, as_written(stored or {}), update)
             await _check(call, properties)
             if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
                 break
     return None
 
 
-async def _replace_known(call: Call, stored: Document | None, properties: Document) -> bool:
-    """Replace the metadata that was read; false when it is another one by now."""
+async def _replace_known(call: RestCall, stored: Document | None, properties: Document) -> bool:
+    """Replace the metadata that was read; return false if it changed in the meantime."""
     write = Write(
         WriteKind.REPLACE,
         ({"_id": _id_of(call), **properties},),
-        filter={"_id": _id_of(call), ETAG: (stored or {}).get(ETAG)},
+        filter={"_id": _id_of(call), ETAG: {"$eq": (stored or {}).get(ETAG)}},
         upsert=stored is None,
     )
     try:
@@ -194,9 +196,9 @@ async def _replace_known(call: Call, stored: Document | None, properties: Docume
     return bool(result.matched or result.upserted)
 
 
-async def claim_metadata(call: Call) -> Answer | None:
-    """Renew the etag before the resource is removed: of several who try, one goes on."""
-    if (refusal := await refuse_existing(call)) is not None:
+async def claim_metadata(call: RestCall) -> Answer | None:
+    """Renew the etag before the resource is dropped: if several requests try, one continues."""
+    if (refusal := await reject_existing(call)) is not None:
         return refusal
     condition = await find_etag_condition(call)
     filter: Document = {"_id": _id_of(call)}
@@ -208,16 +210,16 @@ async def claim_metadata(call: Call) -> Answer | None:
         return None
     if condition.tags is None and await _read(call) is None:
         return None
-    return await _refuse(call, condition)
+    return await _reject(call, condition)
 
 
-async def forget_metadata(call: Call) -> None:
-    """Remove the metadata of a collection that is gone."""
+async def forget_metadata(call: RestCall) -> None:
+    """Delete the metadata of a dropped collection."""
     await _write(call, Write(WriteKind.DELETE, filter={"_id": _id_of(call)}))
 
 
-async def _refuse(call: Call, condition: Condition) -> Answer:
-    """412 for a wrong etag, 409 for none; both tell the present one."""
+async def _reject(call: RestCall, condition: Condition) -> Answer:
+    """Return 412 for a wrong etag, 409 for a missing one; both include the current etag."""
     stored = await _read(call)
     headers = etag_headers(stored)
     if not condition.is_lacking or condition.excludes((stored or {}).get(ETAG)):
@@ -225,7 +227,7 @@ async def _refuse(call: Call, condition: Condition) -> Answer:
     raise Conflict(_name_demand(call), hint="its ETag is in the header", headers=headers)
 
 
-def _name_demand(call: Call) -> str:
+def _name_demand(call: RestCall) -> str:
     if call.resource.collection is None:
         return "The database's ETag must be provided using the 'If-Match' header."
     if call.request.method == "PUT":
@@ -233,13 +235,13 @@ def _name_demand(call: Call) -> str:
     return _DEMAND
 
 
-def _id_of(call: Call) -> str:
+def _id_of(call: RestCall) -> str:
     return metadata_id(call.resource.collection)
 
 
-async def _read(call: Call) -> Document | None:
-    """The metadata as it is now, past the cache."""
-    return await call.context.store.find_one(
+async def _read(call: RestCall) -> Document | None:
+    """Return the current metadata, without the cache."""
+    return await call.context.store.reads.find_one(
         call.db,
         METADATA_STORE,
         {"_id": _id_of(call)},
@@ -248,8 +250,8 @@ async def _read(call: Call) -> Document | None:
     )
 
 
-async def _write(call: Call, write: Write) -> WriteResult:
-    """Metadata is written like documents are, so that interceptors see the write."""
+async def _write(call: RestCall, write: Write) -> WriteResult:
+    """Write metadata in the same way as documents, so that interceptors see the write."""
     resource = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
     return await call.write_at(resource, write)
 

@@ -1,8 +1,8 @@
-"""Searches of stored aggregations, where a permission hides a part of what an index holds.
+"""Text search in stored aggregations, where a permission hides a part of the index.
 
-A search looks at what its index holds, whatever is shown afterwards: who chooses the words finds
-out, one word after another, what the hidden properties say. The words of the author tell nothing
-that the author did not want to tell.
+A search uses everything that its index contains, regardless of what is shown afterwards. A caller
+who chooses the words could find out, one word after another, what the hidden properties contain.
+The author's own words reveal only what the author chose to reveal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.rest.call import Call
+from docgraph.rest.call import RestCall
 from docgraph.store.administration import Administration
 from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.variables import REST
@@ -20,11 +20,11 @@ __all__ = ["check_text_search", "searches_hidden"]
 
 _TEXT: Final = "$text"
 _PATHS: Final = frozenset({"path", "defaultPath"})
-_ANY_PATH: Final = frozenset({"queryString", "like"})  # they name properties in ways of their own
+_ANY_PATH: Final = frozenset({"queryString", "like"})  # they name properties in their own syntax
 
 
-async def check_text_search(call: Call, source: Any, shown: Shown) -> None:
-    """Refuse `$text` with the words of a caller, unless all that its index holds is shown."""
+async def check_text_search(call: RestCall, source: Any, shown: Shown) -> None:
+    """Reject `$text` with words of the caller, unless everything in its index is shown."""
     if not any(map(_has_variable, _find_values(source, _TEXT))):
         return
     indexes = await Administration(call.context.store).list_indexes(
@@ -36,7 +36,7 @@ async def check_text_search(call: Call, source: Any, shown: Shown) -> None:
 
 
 def searches_hidden(body: Any, shown: Shown) -> bool:
-    """Whether the body of `$search` or one of its kind looks at something that is not shown."""
+    """Check if the body of `$search`, or of a similar stage, uses a property that is not shown."""
     paths = [path for key in _PATHS for path in _find_values(body, key)]
     named = any(True for key in _ANY_PATH for _ in _find_values(body, key))
     return named or not paths or not all(_is_open(path, shown) for path in paths)
@@ -55,7 +55,7 @@ def _has_variable(value: Any) -> bool:
 
 
 def _find_values(value: Any, wanted: str) -> Iterator[Any]:
-    """What stands under that key, at any depth."""
+    """Return the values under this key, at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key == wanted:

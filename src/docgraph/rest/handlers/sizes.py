@@ -1,16 +1,16 @@
-"""How many there are: documents of a collection, collections of a database, databases."""
+"""Counts: documents of a collection, collections of a database, databases."""
 
 from __future__ import annotations
 
 from docgraph.exchange import Answer, ResourceType
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.parameters.parameters import Count
 from docgraph.rest.writes.etags import etag_headers
 
 __all__ = ["HANDLERS"]
 
 
-async def _get_size(call: Call) -> Answer:
+async def _get_size(call: RestCall) -> Answer:
     catalog, deadline = call.context.catalog, call.exchange.deadline
     if call.resource.db is None:
         return call.answer({"_size": len(await catalog.list_databases(deadline))})
@@ -23,8 +23,8 @@ async def _get_size(call: Call) -> Answer:
     return call.answer({"_size": size}, [*headers, ("X-Count-Strategy", strategy.value)])
 
 
-async def count_documents(call: Call) -> tuple[Count, int]:
-    """How many documents match, and how that was found; an estimate knows nothing of filters."""
+async def count_documents(call: RestCall) -> tuple[Count, int]:
+    """Return the number of matching documents and the method; an estimate ignores filters."""
     parameters = call.parameters
     given = [one for one in (parameters.shardkey, parameters.filter) if one is not None]
     row = (call.rows or {}).get(f"{call.db}.{call.collection}")

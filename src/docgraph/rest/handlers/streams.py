@@ -1,7 +1,7 @@
-"""`GET /<collection>/_streams/<uri>`: which change stream is asked for, and under which rights.
+"""Change stream requests: `GET /<collection>/_streams/<uri>`, its stages and permissions.
 
-The stream is read here, with the variables of the request in it, and again whenever its client has
-to be judged anew; `events` tells the client what happens.
+This module renders the stream with the variables of the request, and renders it again for each
+reauthorization of the client. `events` delivers the events.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from docgraph.exchange import (
     WatchedIsGone,
 )
 from docgraph.exchange.errors import NotFound, SecurityViolation
-from docgraph.rest.bodies.streams import StreamDefinition, find_stream
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
+from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.handlers.aggregations import find_shown
 from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.store.names import namespace_of
@@ -32,7 +32,7 @@ __all__ = ["HANDLERS"]
 _WITH_IDS: Final = "event-ids"
 
 
-async def _get(call: Call) -> Answer:
+async def _get(call: RestCall) -> Answer:
     moment: Document = {}
     subscription = await _subscribe(call, moment)
     streams = call.context.streams
@@ -45,8 +45,8 @@ async def _get(call: Call) -> Answer:
         ) from None
 
 
-async def _renew(call: Call, moment: Document) -> Subscription:
-    """What the same request would be told of now; the time of `moment` is that of its beginning."""
+async def _renew(call: RestCall, moment: Document) -> Subscription:
+    """Return the subscription that the same request would get now; `moment` has its start time."""
     admission = call.exchange.admission
     assert admission is not None  # noqa: S101 - the request came through the pipeline
     exchange = await admission.readmit(call.exchange)
@@ -59,7 +59,7 @@ async def _renew(call: Call, moment: Document) -> Subscription:
         raise
 
 
-async def _subscribe(call: Call, moment: Document) -> Subscription:
+async def _subscribe(call: RestCall, moment: Document) -> Subscription:
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
     definition = find_stream(as_meant(metadata or {}), call.resource.id)
@@ -79,15 +79,16 @@ async def _subscribe(call: Call, moment: Document) -> Subscription:
         json_mode=call.parameters.json_mode,
         row=row or None,
         shown=find_shown(call.exchange.permission, namespace) or None,
-        images=bool(row) and await store.has_images(call.db, call.collection, deadline=deadline),
+        images=bool(row)
+        and await store.streams.has_images(call.db, call.collection, deadline=deadline),
         with_ids=_is_on(call, _WITH_IDS),
         notify_when=_find_condition(call, definition),
         is_momentary=bool(row) and _is_momentary(call),
     )
 
 
-async def _render(call: Call, definition: StreamDefinition, moment: Document) -> list[Document]:
-    """The stages with the variables of this request in them."""
+async def _render(call: RestCall, definition: StreamDefinition, moment: Document) -> list[Document]:
+    """Return the stages with the variables of this request."""
     template, resolvers = definition.stages, call.context.resolvers
     scope = await build_scope(template.names, call.exchange, resolvers, call.parameters, moment)
     try:
@@ -99,20 +100,20 @@ async def _render(call: Call, definition: StreamDefinition, moment: Document) ->
     return stages
 
 
-def _find_condition(call: Call, definition: StreamDefinition) -> NotifyWhen | None:
-    """What the client wants of the events; without the parameter, all of them."""
+def _find_condition(call: RestCall, definition: StreamDefinition) -> NotifyWhen | None:
+    """Return the client's condition on the events; without the parameter, it gets all of them."""
     if not definition.notify_parameter:
         return None
     value = call.request.query.get(definition.notify_parameter)
     return None if value is None else NotifyWhen(definition.notify_path, value)
 
 
-def _is_momentary(call: Call) -> bool:
+def _is_momentary(call: RestCall) -> bool:
     permission = call.exchange.permission
     return permission is not None and permission.is_momentary
 
 
-def _is_on(call: Call, name: str) -> bool:
+def _is_on(call: RestCall, name: str) -> bool:
     value = call.request.query.get(name)
     return value is not None and value.lower() not in ("false", "0")
 

@@ -1,1 +1,1 @@
-"""The parameters of a request, and the ids in its path, read into typed values."""
+"""Request parameters and ids in paths, parsed into typed values."""

@@ -1,4 +1,4 @@
-"""Variables of a stored aggregation or stream: `avars`, which the caller gives, and our own."""
+"""Variables of a stored aggregation or stream: `avars` of the caller, and predefined ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 from docgraph.exchange import Document, Exchange
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, parse_path
-from docgraph.variables.names import REQUEST_TIMES, is_momentary
 from docgraph.variables.resolvers import Fresh
+from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
 
 __all__ = ["build_scope"]
 
 _REQUEST: Final = "@request"
-_PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
+_PERMISSIONS: Final = "@mongoPermissions"  # the previous name of `@dbPermissions`
 
 
 async def build_scope(
@@ -24,10 +24,10 @@ async def build_scope(
     parameters: Parameters,
     moment: Document | None = None,
 ) -> Scope:
-    """Everything that the names of a template can stand for in this request.
+    """Return the values of the names of a template in this request.
 
-    `moment` has the values that would be others each time (the time, random ones), and gets those
-    that are still missing in it. A random one is the same wherever it stands then.
+    `moment` has the values that would differ each time (the time, random numbers); missing ones are
+    added to it. A random value is then the same in all positions.
     """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
@@ -41,9 +41,9 @@ async def build_scope(
 
 
 def _keep_moment(values: Document, moment: Document) -> None:
-    """Take over the values of the moment, and into it those that it has not got yet."""
+    """Copy the values of the moment, and add the missing ones to it."""
     for name, value in values.items():
-        if name == _REQUEST:  # the caller is in it, too, who may be another one by now
+        if name == _REQUEST:  # it contains the caller, too, who may have changed
             times = {time: value[time] for time in REQUEST_TIMES}
             values[name] = {**value, **moment.setdefault(f"{_REQUEST} times", times)}
         elif is_momentary(name):
@@ -64,7 +64,7 @@ def _current_name(name: str) -> str:
 
 
 def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-    """A key that is literally `a.b` wins over the path `a.b`."""
+    """Return the variables by name: a key that is literally `a.b` wins over the path `a.b`."""
     own = (name for name in names if name in avars and not name.startswith("@"))
     literal = [name for name in own if len(parse_path(name)) > 1]
     if not literal:

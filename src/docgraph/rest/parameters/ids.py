@@ -1,4 +1,4 @@
-"""Ids of documents: a segment of a path becomes a value by its `id_type`, and a value a segment."""
+"""Document ids: convert a path segment to a value by its `id_type`, and a value to a segment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.codec import JsonMode, encode
-from docgraph.codec.types import Code, DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
+from docgraph.codec.bson_types import Code, DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class IdType(StrEnum):
-    """What the last segment of a document's path means."""
+    """The type of the last segment of a document's path."""
 
     OID = "OID"
     STRING_OID = "STRING_OID"
@@ -60,7 +60,7 @@ _EPOCH = datetime(1970, 1, 1)  # stored dates are naive UTC
 
 
 def parse_id_type(text: str) -> IdType:
-    """The type that a parameter names, in any case."""
+    """Return the type that a parameter names, in any letter case."""
     try:
         return IdType(text.upper())
     except ValueError:
@@ -69,7 +69,7 @@ def parse_id_type(text: str) -> IdType:
 
 
 def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
-    """The id that the segment stands for."""
+    """Return the id that the segment represents."""
     if segment[:1] == "_" and segment.lower() in _NAMED and id_type not in _FIXED:
         return _NAMED[segment.lower()]
     if id_type is IdType.STRING_OID:
@@ -85,9 +85,9 @@ def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
 
 
 def render_id(id: Any) -> str | None:
-    """The last segment of the document's path, with `?id_type=` where one is needed.
+    """Return the last segment of the document's path, with `?id_type=` where one is needed.
 
-    None when no path leads to the document: an id that is a document, for example.
+    Return None for an id that a path cannot contain, for example a document.
     """
     match id:
         case ObjectId():
@@ -96,7 +96,7 @@ def render_id(id: Any) -> str | None:
             return "_true" if id else "_false"
         case None:
             return "_null"
-        case str() if not isinstance(id, Code):  # code is no text to the database
+        case str() if not isinstance(id, Code):  # code is not a string to the database
             return _render_text(id)
         case float() if not isfinite(id):
             return None
@@ -112,13 +112,13 @@ def render_id(id: Any) -> str | None:
 
 
 def served_segment(segment: str, id: Any) -> str:
-    """The segment as it is really served: values that have one name only have that name."""
+    """Return the canonical segment: values with a single spelling always have that one."""
     is_named = id is None or isinstance(id, bool | MinKey | MaxKey)
     return (is_named and render_id(id)) or segment
 
 
 def show_id(id: Any) -> str:
-    """The id in a message: a text in quotes, an ObjectId by its digits, others as JSON."""
+    """Render the id for a message: a string in quotes, an ObjectId as digits, others as JSON."""
     match id:
         case str() if not isinstance(id, Code):
             return f"'{id}'"
@@ -128,7 +128,7 @@ def show_id(id: Any) -> str:
 
 
 def check_id(id: Any, *, several: bool = False) -> None:
-    """Refuse, in a body, an id that the database does not take or that is not the caller's."""
+    """Reject an id in a body that the database does not accept or that the caller cannot set."""
     if isinstance(id, list):
         raise RequestError("the type of _id in request data is not supported: ARRAY")
     if isinstance(id, Regex):
@@ -190,7 +190,7 @@ def _parse_date(segment: str) -> datetime | DatetimeMS:
 
 
 def _parse_boolean(segment: str) -> bool:
-    raise ValueError(segment)  # `_true` and `_false` were recognised before
+    raise ValueError(segment)  # `_true` and `_false` were recognized before
 
 
 _PARSERS = {

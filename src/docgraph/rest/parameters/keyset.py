@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from docgraph.codec import JsonMode, decode, encode
-from docgraph.codec.types import (
+from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
@@ -44,14 +44,31 @@ from docgraph.codec.types import (
 )
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.parsed import Order
+from docgraph.rest.parameters.sort_keys import (
+    EMPTY_KEY,
+    LEAST_KEY,
+    build_is_behind,
+    name_key,
+    needs_expression,
+    with_key,
+)
 
-__all__ = ["EMPTY", "Key", "Place", "behind", "parse_token", "render_token", "with_tiebreak"]
+__all__ = [
+    "EMPTY",
+    "Key",
+    "PageStart",
+    "behind",
+    "find_empty",
+    "parse_token",
+    "render_token",
+    "with_tiebreak",
+]
 
 Filter = dict[str, Any]
 Key = Sequence[Any]
 
 
-class Place(NamedTuple):
+class PageStart(NamedTuple):
     """Where a page begins: behind this key, or at the beginning, and so many documents further."""
 
     key: Key | None = None
@@ -90,18 +107,26 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((bool,), "bool"),  # before the numbers: Python's bool is one
     ((int, float, Decimal128), "number"),
     ((str,), "string"),
-    ((dict,), "object"),
+    ((dict, DBRef), "object"),
     ((list,), "array"),
     ((bytes, Binary, UUID), "binData"),
     ((ObjectId,), "objectId"),
     ((datetime, DatetimeMS), "date"),
     ((Timestamp,), "timestamp"),
     ((Regex, re.Pattern), "regex"),
-    ((DBRef,), "dbPointer"),
     ((MinKey,), "minKey"),
     ((MaxKey,), "maxKey"),
 )
-_MOST_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
+# Names of the types of numbers, which an expression tells apart.
+_NUMBERS: Final = ["int", "long", "double", "decimal"]
+# Values of which a condition leads an index to all that are behind them.
+_INDEXED: Final = (bool, int, float, Decimal128, str, ObjectId, datetime, DatetimeMS)
+# The database sorts by 32 paths at most. The expression of a sort key has 9 levels for each step of
+# a path, and the database reads 200 levels. Its size grows with all steps together.
+_MAX_PATHS: Final = 31
+_MAX_STEPS: Final = 16
+_MAX_ALL_STEPS: Final = 32
+_MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 _NAN: Final = float("nan")
 _LEAST: Final = float("-inf")  # of all other numbers
 # Types of one value: there is nothing to compare.
@@ -112,6 +137,13 @@ def with_tiebreak(order: Order) -> Order:
     """The order with `_id` at its end, in the direction of what is before it."""
     if any(isinstance(direction, dict) for _, direction in order):
         raise RequestError("after cannot be used with a sort by $meta")
+    steps = [path.count(".") + 1 for path, _ in order]
+    if len(order) > _MAX_PATHS or sum(steps) > _MAX_ALL_STEPS or max(steps, default=0) > _MAX_STEPS:
+        raise RequestError(
+            f"after cannot be used with a sort of more than {_MAX_PATHS} paths, a path of more "
+            f"than {_MAX_STEPS} steps, or more than {_MAX_ALL_STEPS} steps in all paths together",
+            hint="use page instead of after",
+        )
     if any(path == "_id" for path, _ in order):
         return order
     return (*order, ("_id", order[-1][1] if order else -1))
@@ -120,7 +152,7 @@ def with_tiebreak(order: Order) -> Order:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def render_token(order: Order, place: Place) -> str:
+def render_token(order: Order, place: PageStart) -> str:
     """The text that stands for a place in that order."""
     key = place.key
     if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
@@ -136,7 +168,7 @@ def _encode(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def parse_token(order: Order, token: str) -> Place:
+def parse_token(order: Order, token: str) -> PageStart:
     """The place that the token stands for; it must have been made for the same order."""
     try:
         content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
@@ -150,9 +182,9 @@ def parse_token(order: Order, token: str) -> Place:
                 raise _illegal("it belongs to another sort")
             skip = _read_skip(skipped)
             if values is None:
-                return Place(None, skip)
+                return PageStart(None, skip)
             key = [EMPTY if number in empty else value for number, value in enumerate(values)]
-            return Place(key, skip)
+            return PageStart(key, skip)
     raise _illegal("it is not one of ours, or belongs to another sort")
 
 
@@ -160,7 +192,7 @@ def _read_skip(skipped: Sequence[Any]) -> int:
     match skipped:
         case []:
             return 0
-        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MOST_SKIPPED:
+        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MAX_SKIPPED:
             return skip
     raise _illegal("it is not one of ours")
 
@@ -181,6 +213,8 @@ def _illegal(reason: str) -> RequestError:
 
 def behind(order: Order, key: Key) -> list[Filter]:
     """Filters for what comes after the place, in parts that follow each other in the order."""
+    if needs_expression(order, key):
+        return _compute_behind(order, key)
     (path, direction), value = order[0], key[0]
     before = _side(path, value, -direction)
     within = _within(path, value, direction)
@@ -192,6 +226,43 @@ def behind(order: Order, key: Key) -> list[Filter]:
         _without(far, [*before, *within, _equal(path, value)]),
     ]
     return [part for part in parts if part is not None]
+
+
+def _compute_behind(order: Order, key: Key) -> list[Filter]:
+    """The same parts for a sort that conditions cannot follow, as expressions.
+
+    The condition next to one is for the index: it matches more than the expression, never less.
+    """
+    (path, direction), value = order[0], key[0]
+    others = {place: {"$literal": _encode_key(one)} for place, one in enumerate(key)}
+    is_behind = build_is_behind(order, "$$key", others)
+    names = _CLASSES[_PLACE[_name_class(value)]]
+    types = _NUMBERS if names == ("number",) else list(names)
+    is_near = {"$in": [{"$type": {"$arrayElemAt": [f"$$key.{name_key(0)}", -1]}}, types]}
+    indexed: Filter = {}
+    if isinstance(value, _INDEXED) and not _is_nan(value):
+        indexed = {path: {"$gte" if direction > 0 else "$lte": value}}
+        if direction < 0 and names == ("number",):
+            indexed = {"$or": [indexed, {path: _NAN}]}  # below all numbers, and no `$lte` of one
+    return [
+        {**indexed, "$expr": with_key(order, {"$and": [is_near, is_behind]})},
+        {"$expr": with_key(order, {"$and": [{"$not": [is_near]}, is_behind]})},
+    ]
+
+
+def find_empty(order: Order) -> Any:
+    """An expression for the places of a key with an empty array, which the driver reads as None."""
+    keys = [f"$$key.{name_key(place)}" for place in range(len(order))]
+    places = {"$range": [0, len(order)]}
+    is_empty = {"$eq": [{"$arrayElemAt": ["$$keys", "$$this"]}, {"$literal": EMPTY_KEY}]}
+    found = {"$filter": {"input": places, "as": "this", "cond": is_empty}}
+    return with_key(order, {"$let": {"vars": {"keys": keys}, "in": found}})
+
+
+def _encode_key(value: Any) -> list[Any]:
+    if value is EMPTY:
+        return EMPTY_KEY
+    return LEAST_KEY if isinstance(value, MinKey) else [2, value]
 
 
 def _behind_level(order: Order, key: Key) -> list[Filter]:
@@ -238,7 +309,7 @@ def _others(path: str, value: Any, direction: int) -> list[Filter]:
     classes = _CLASSES[place + 1 :] if direction > 0 else _CLASSES[:place]
     types = [one for names in classes for one in names]
     if "null" in types:
-        filters += _nulls(path)
+        filters.append({path: None})
     if path != "_id":  # an id is never an array
         if "undefined" in types:
             filters.append(_empty(path))
@@ -256,9 +327,6 @@ def _within(path: str, value: Any, direction: int) -> list[Filter]:
     operator = "$gt" if direction > 0 else "$lt"
     if name in _ALONE:
         return []
-    if name == "regex":  # the operators do not take one
-        expression = {operator: [f"${path}", {"$literal": value}]}
-        return [{"$and": [{path: {"$type": "regex"}}, {"$expr": expression}]}]
     if name == "number" and _is_nan(value):  # the least number; `$ne` would look at whole arrays
         return [{path: {"$gte": _LEAST}}] if direction > 0 else []
     return [_compare(path, operator, value)]
@@ -272,9 +340,6 @@ def _differs(path: str, value: Any) -> Filter:
 def _equal(path: str, value: Any) -> Filter:
     if value is EMPTY:
         return {"$or": [_empty(path), {path: {"$type": "undefined"}}]}
-    if value is None:
-        nulls = _nulls(path)
-        return nulls[0] if len(nulls) == 1 else {"$or": nulls}
     return _compare(path, "$eq", value)
 
 
@@ -288,12 +353,6 @@ def _compare(path: str, operator: str, value: Any) -> Filter:
 def _empty(path: str) -> Filter:
     """An empty array; the first condition is for the index, the second excludes `[[]]`."""
     return {path: {"$eq": [], "$size": 0}}
-
-
-def _nulls(path: str) -> list[Filter]:
-    """What counts as null. Below an array without objects there is nothing, and that counts too."""
-    filters: list[Filter] = [{path: None}]
-    return [*filters, {path: {"$exists": False}}] if "." in path else filters
 
 
 def _name_class(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Write modes: how a write treats what is already there."""
+"""Write modes: how a write treats existing documents."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMo
 
 
 def default_mode(method: str) -> WriteMode:
-    """The mode of a request that does not name one."""
+    """Return the mode of a request that does not name one."""
     return _DEFAULTS[method]
 
 
 def parse_mode(text: str) -> WriteMode | None:
-    """The mode that a parameter names in any case; None, which means the default, for others."""
+    """Return the named mode, in any letter case; None, which means the default, for others."""
     try:
         return WriteMode(text.lower())
     except ValueError:

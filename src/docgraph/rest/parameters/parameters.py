@@ -1,4 +1,4 @@
-"""Query parameters → typed values; each bad one is refused with its own message."""
+"""Query parameters: parse them into typed values, and reject each invalid one with a message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docgraph.codec import JsonMode, decode
 from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
-from docgraph.rest.parameters.concerns import (
+from docgraph.rest.parameters.consistency import (
     parse_read_concern,
     parse_read_preference,
     parse_write_concern,
@@ -24,7 +24,7 @@ from docgraph.variables import mark_caller
 
 __all__ = ["Count", "Parameters", "parse_avars", "parse_parameters"]
 
-_MOST_SKIPPED = (1 << 63) - 1
+_MAX_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES = {
     mode.value: mode
@@ -36,7 +36,7 @@ _UNSUPPORTED_REPRESENTATIONS = frozenset({"HAL", "SHAL", "PLAIN_JSON", "PJ"})
 
 
 class Count(StrEnum):
-    """How the total is found."""
+    """How the total is counted."""
 
     EXACT = "exact"
     ESTIMATED = "estimated"
@@ -44,9 +44,9 @@ class Count(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameters(DataParameters):
-    """What the query string says, with defaults for what it leaves open.
+    """The parameters of the query string, with defaults for missing ones.
 
-    `after` is None without keyset paging and empty for its first page.
+    `after` is None without keyset pagination and empty for its first page.
     """
 
     page: int = 1
@@ -64,19 +64,19 @@ class Parameters(DataParameters):
 
     @property
     def skip(self) -> int:
-        """The documents before the page."""
+        """The number of documents before the page."""
         return (self.page - 1) * self.pagesize
 
     @property
     def consistency(self) -> Consistency | None:
-        """How reads are to be made; None where the request does not say."""
+        """The requested read consistency; None if the request does not set it."""
         if self.read_preference is None and self.read_concern is None:
             return None
         return Consistency(self.read_preference, self.read_concern)
 
 
 def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Parameters) -> Parameters:
-    """The parameters of a request; names that are not known here are somebody else's."""
+    """Return the parameters of a request; unknown names belong to other parts."""
     given: dict[str, Any] = {}
     names = query.names()
     for name in names:
@@ -85,14 +85,14 @@ def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Paramete
             given.update(reader(query.get_list(name), settings))
         elif name.lower() == "checketag":
             given["check_etag"] = True
-    if "sort_by" in names:  # wins when both are given
+    if "sort_by" in names:  # wins if both are given
         given.update(_read_sort(query.get_list("sort_by"), settings))
     if "wm" in names:
         given.update(_read_mode(query.get_list("wm"), settings))
     if "after" in names and "page" in names:
         raise RequestError("page cannot be used together with after", hint="leave one of them out")
     parameters = replace(defaults, **given) if given else defaults
-    if parameters.skip > _MOST_SKIPPED:
+    if parameters.skip > _MAX_SKIPPED:
         raise RequestError("illegal page parameter, it is too large")
     return parameters
 
@@ -182,7 +182,7 @@ def _read_order(text: str) -> dict[str, Any]:
 
 
 def _is_array(text: str) -> bool:
-    """Whether it is a JSON array, and not a name that begins like one."""
+    """Check if the text is a JSON array, and not a name that begins like one."""
     try:
         return text[0] == "[" and isinstance(decode(text), list)
     except BodyError:
@@ -190,7 +190,7 @@ def _is_array(text: str) -> bool:
 
 
 def _read_signed(text: str, complaint: str) -> dict[str, Any]:
-    """`name`, `+name` or `-name`; the plus may have been decoded to a space and is gone then."""
+    """Parse `name`, `+name` or `-name`; a plus may have been decoded to a space and stripped."""
     path = text[1:].strip() if text[0] in "+-" else text
     if not path:
         raise RequestError(complaint)
@@ -213,7 +213,7 @@ def _read_keys(values: list[str], settings: Mongo) -> dict[str, Any]:
 
 
 def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
-    value = values[-1]  # the last one is effective
+    value = values[-1]  # the last one applies
     text = value.strip()
     if not text:
         raise RequestError("illegal hint parameter")
@@ -228,7 +228,7 @@ def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
 
 
 def parse_avars(values: list[str], settings: Mongo) -> Document:
-    """The variables of an aggregation or stream: the object in the first `avars` parameter.
+    """Return the variables of an aggregation or stream: the object in the first `avars` parameter.
 
     A value stays a value: nothing in it can become an operator or a field, unless
     `aggregation-check-operators` is off, and even then nothing that runs code.
@@ -265,8 +265,8 @@ def _read_mode(values: list[str], settings: Mongo) -> dict[str, Any]:
     return {"mode": parse_mode(values[0])}
 
 
-def _refuse_session(values: list[str], settings: Mongo) -> dict[str, Any]:
-    # To ignore them would let a caller believe in a transaction that there is not.
+def _reject_session(values: list[str], settings: Mongo) -> dict[str, Any]:
+    # If they were ignored, a caller would rely on a transaction that does not exist.
     raise NotSupported(
         "sessions and transactions are not supported",
         hint="POST /_batch carries out several requests in one transaction",
@@ -302,13 +302,13 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
     "rep": _read_representation,
-    "sid": _refuse_session,
-    "txn": _refuse_session,
+    "sid": _reject_session,
+    "txn": _reject_session,
 }
 
 
 def _decode_object(text: str, complaint: str) -> Any:
-    """What should be an object; the complaint says where it ceases to be JSON at all."""
+    """Decode a text that should be an object; the error names the position of invalid JSON."""
     try:
         return decode(text)
     except BodyError as error:

@@ -7,12 +7,12 @@ place as the whole document (see `checked_patch.py`), an update that does not is
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant, as_written, to_stored
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.pieces import check_size
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Document,
@@ -28,17 +28,29 @@ from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.news import CollectionNews
-from docgraph.rest.schemas.store import InvalidSchema, Schemas, Validator, identify
+from docgraph.rest.schemas.schema_store import InvalidSchema, Schemas, Validator, identify
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Generations
+from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import Store
-from docgraph.store.guard.marker import refuse_marker, refuse_marker_in_filter
+from docgraph.store.guard.marker import reject_marker, reject_marker_in_filter
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
 
-__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreNotifier", "SchemaStoreReader"]
+__all__ = [
+    "SchemaChecker",
+    "SchemaStoreChecker",
+    "SchemaStoreNotifier",
+    "SchemaStoreReader",
+    "open_lane",
+]
 
-_AT_A_TIME: Final = 100  # documents checked before others have their turn
+
+MAX_CHECKED: Final = 200_000  # values of a document: the check needs a copy of it
+
+
+def open_lane(blocking: Blocking) -> Lane:
+    """Where schemas are compiled: one at a time, as each call lets no other thread run."""
+    return blocking.lane("schemas", concurrency=1)
 
 
 class _OnSchemas(DataInterceptor):
@@ -56,9 +68,12 @@ class SchemaStoreChecker(_OnSchemas):
     description: ClassVar[str] = "checks JSON schemas before they are stored"
     priority: ClassVar[int] = 800
 
-    def __init__(self, config: PluginConfig, store: Store, generations: Generations) -> None:
+    def __init__(
+        self, config: PluginConfig, store: Store, generations: Generations, blocking: Blocking
+    ) -> None:
         self.config = config
-        self._schemas = Schemas(store, generations, ttl=0)
+        self._lane = open_lane(blocking)
+        self._schemas = Schemas(store, generations, self._lane, ttl=0)
 
     async def close(self) -> None:
         """Give up what is being read."""
@@ -68,7 +83,7 @@ class SchemaStoreChecker(_OnSchemas):
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All schemas or none."""
-        refuse_marker_in_filter(write.filter)
+        reject_marker_in_filter(write.filter)
         if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
         db = resource.db or ""
@@ -76,14 +91,20 @@ class SchemaStoreChecker(_OnSchemas):
         return replace(write, documents=tuple(checked))
 
     async def _check(self, document: Document, db: str) -> Document:
-        written = {"_id": ObjectId(), **as_written(document)}
-        plain = as_meant(to_stored(written))
-        schema = identify(plain, db)
-        if not isinstance(schema["_id"], str | ObjectId):
-            raise InvalidSchema("the _id of a schema must be a text or an ObjectId")
+        schema, stored = await run_blocking(self._lane, _prepare, document, db)
         await self._schemas.compile(schema)
-        ours = {key: value for key, value in schema.items() if plain.get(key) != value}
-        return to_stored({**written, **ours})
+        return stored
+
+
+def _prepare(document: Document, db: str) -> tuple[Document, Document]:
+    """A schema as it is meant, and as it is stored."""
+    written = {"_id": ObjectId(), **as_written(document)}
+    plain = as_meant(to_stored(written))
+    schema = identify(plain, db)
+    if not isinstance(schema["_id"], str | ObjectId):
+        raise InvalidSchema("the _id of a schema must be a text or an ObjectId")
+    ours = {key: value for key, value in schema.items() if plain.get(key) != value}
+    return schema, to_stored({**written, **ours})
 
 
 class SchemaStoreNotifier(_OnSchemas):
@@ -103,7 +124,7 @@ class SchemaStoreNotifier(_OnSchemas):
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
-        await self._news.tell()
+        await self._news.announce()
         return result
 
 
@@ -116,7 +137,7 @@ class SchemaStoreReader(_OnSchemas):
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
         """The read as it is, unless it asks for what is never shown."""
-        refuse_marker(read)
+        reject_marker(read)
         return read
 
     async def after_read(
@@ -143,6 +164,7 @@ class SchemaChecker(DataInterceptor):
         store: Store,
         generations: Generations,
         mongo: Mongo,
+        blocking: Blocking,
     ) -> None:
         self.config = config
         cached, kept = mongo.local_cache_enabled, mongo.schema_cache_enabled
@@ -150,7 +172,10 @@ class SchemaChecker(DataInterceptor):
             store, generations, ttl=mongo.local_cache_ttl / 1000 if cached else 0.0
         )
         self._schemas = Schemas(
-            store, generations, ttl=mongo.schema_cache_ttl / 1000 if kept else 0.0
+            store,
+            generations,
+            open_lane(blocking),
+            ttl=mongo.schema_cache_ttl / 1000 if kept else 0.0,
         )
 
     async def close(self) -> None:
@@ -179,10 +204,17 @@ class SchemaChecker(DataInterceptor):
             return write
         setting = _check_setting(setting)
         if write.kind is WriteKind.UPDATE:
-            _refuse_update(write, setting)
+            _reject_update(write, setting)
             return write
         db, id = setting.get("schemaStoreDb") or resource.db or "", setting["schemaId"]
-        await _check_documents(write, await self._schemas.find(db, id), id)
+        validator = await self._schemas.find(db, id)
+        if exchange is None:
+            _check_documents(write, validator, id)
+        elif exchange.request.method == "PATCH" or len(write.documents) > 1:
+            # The document may be large, and each of several can take long.
+            await exchange.request.offload(_check_documents, write, validator, id)
+        else:
+            await exchange.request.work(_check_documents, write, validator, id)
         return write
 
 
@@ -193,7 +225,7 @@ def _check_setting(setting: Any) -> Document:
     return setting
 
 
-def _refuse_update(write: Write, setting: Document) -> None:
+def _reject_update(write: Write, setting: Document) -> None:
     """What an update leaves behind is not known before it is done."""
     if setting.get("skipNotSupported") is True:
         return
@@ -208,11 +240,10 @@ def _refuse_update(write: Write, setting: Document) -> None:
     )
 
 
-async def _check_documents(write: Write, validator: Validator, id: Any) -> None:
+def _check_documents(write: Write, validator: Validator, id: Any) -> None:
     several = len(write.documents) > 1
     for index, document in enumerate(write.documents):
-        if index and index % _AT_A_TIME == 0:
-            await asyncio.sleep(0)
+        check_size(document, "the document", MAX_CHECKED)
         violations = validator.find_violations(document)
         if violations:
             place = f"document at index {index}: " if several else ""

@@ -1,1 +1,1 @@
-"""How documents are written: single, patched in memory, by operators; guarded by etags."""
+"""Document writes: single, patched in memory, by operators; guarded by etags."""

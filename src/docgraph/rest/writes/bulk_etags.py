@@ -1,8 +1,8 @@
-"""Etags of writes to many documents: the policy that holds for one document holds for each of them.
+"""Optimistic locking of bulk writes: the etag policy of one document applies to each of them.
 
-The condition is a part of the write's own filter, as with single documents. `If-Match` holds the
-etags of all the documents, or `*`; `If-None-Match` those that none of them may have. A document
-without an etag is written without `If-Match` or with `*`, and creating is never blocked.
+The condition is a part of the write's own filter, as with single documents. `If-Match` has the
+etags of all the documents, or `*`; `If-None-Match` has etags that none of them may have. A document
+without an etag is written without `If-Match` or with `*`, and inserts are never blocked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, WriteFailure
 from docgraph.exchange.errors import Conflict
-from docgraph.rest.call import Call
+from docgraph.rest.call import RestCall
 from docgraph.rest.writes.etags import ETAG, Condition
 from docgraph.rest.writes.single import condition_of
 
@@ -25,11 +25,11 @@ _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match'
 _WRONG_ONE: Final = "the ETag of the document is not one that the request admits"
 
 
-async def restrict_to_etags(call: Call, filter: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The filter of a bulk PATCH or DELETE with the etags of the request; 409 without them.
+async def restrict_to_etags(call: RestCall, filter: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the etags of the request to the filter of a bulk PATCH or DELETE; 409 without them.
 
-    Where the policy demands etags and there are none, the documents with one would be passed over
-    in silence; so nothing is written.
+    If the policy requires etags and the request has none, documents with an etag would be skipped
+    silently. So nothing is written.
     """
     condition = await condition_of(call)
     if condition is None:
@@ -39,21 +39,23 @@ async def restrict_to_etags(call: Call, filter: Mapping[str, Any]) -> Mapping[st
     return {"$and": [{ETAG: condition.stored}, filter]}
 
 
-async def is_stale(call: Call, filter: Mapping[str, Any], restricted: Mapping[str, Any]) -> bool:
-    """Whether a bulk write that touched nothing did so because of the etags."""
+async def is_stale(
+    call: RestCall, filter: Mapping[str, Any], restricted: Mapping[str, Any]
+) -> bool:
+    """Check if a bulk write changed nothing because of the etags."""
     if restricted is filter or not await call.count(filter):
         return False
     return not await call.count(restricted)
 
 
 async def find_stale(
-    call: Call, documents: Sequence[Document], condition: Condition | None, etag: Any
+    call: RestCall, documents: Sequence[Document], condition: Condition | None, etag: Any
 ) -> dict[int, WriteFailure]:
-    """Those of an array that were not written because of their etags, by their index."""
+    """Return the documents of an array that were not written because of their etags, by index."""
     if condition is None:
         return {}
     ids = [document["_id"] for document in documents]
-    found = await call.context.store.find(
+    found = await call.context.store.reads.find(
         call.db,
         call.collection,
         {"$and": [{"_id": {"$in": ids}}, call.parameters.filter or {}]},
@@ -75,5 +77,5 @@ async def find_stale(
 
 
 def key_of(id: Any) -> bytes:
-    """An id as something that can be looked up: one that is a document cannot."""
+    """Return a hashable key for an id: an id that is a document is not hashable."""
     return encode(id, JsonMode.EXTENDED)

@@ -1,15 +1,15 @@
-"""PATCH of a document that is checked as a whole before it is written (decision 4).
+"""PATCH with validation of the whole document before it is written (decision 4).
 
-The document is read, patched in memory and replaced, guarded by the etag it was read with: what is
-written is what was checked. A write in between by another client leads to another try. Only what
-the caller may write is read at all, so that a failing check tells nothing of other documents.
+The document is read, patched in memory and replaced, guarded by the etag it was read with: the
+checked document is the written one. A write of another client in between leads to a retry. Only
+documents that the caller may write are read, so a failed check reveals nothing about others.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
     Answer,
     Document,
@@ -20,9 +20,9 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, RequestError
-from docgraph.rest.call import Call
+from docgraph.rest.call import RestCall
 from docgraph.rest.parameters.ids import show_id
-from docgraph.rest.writes.attempts import attempts
+from docgraph.rest.writes.conflict_retry import attempts
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.patch import apply_update
 from docgraph.rest.writes.representation import rehearse_representation
@@ -39,10 +39,10 @@ from docgraph.store.names import namespace_of
 __all__ = ["needs_whole_document", "patch_whole_document"]
 
 
-async def needs_whole_document(call: Call) -> bool:
-    """Whether an interceptor, or the schema of the collection, checks whole documents.
+async def needs_whole_document(call: RestCall) -> bool:
+    """Check if an interceptor, or the schema of the collection, validates whole documents.
 
-    Not where properties are hidden: what cannot be read cannot be written back.
+    Not if properties are hidden: unreadable properties cannot be written back.
     """
     if call.context.store.guard.loses(call.db, call.collection):
         return False
@@ -53,12 +53,12 @@ async def needs_whole_document(call: Call) -> bool:
     )
 
 
-async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> Answer:
-    """Read, patch, replace; again when another client was faster."""
+async def patch_whole_document(call: RestCall, update: Document, etag: ObjectId) -> Answer:
+    """Read, patch, replace; retry if another client was faster."""
     target = await target_of(call, call.resource.id)
     if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
         check_found(target.filter)
-    # The read below ignores what the caller may see; so we check here that they may read it.
+    # The read below ignores the caller's read permissions, so they are checked here.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
     await rehearse_representation(call, target.id)
     try:
@@ -71,8 +71,8 @@ async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> 
     return await announce(call, target.id, etag, result)
 
 
-async def _patch(call: Call, target: Target, update: Document) -> WriteResult | None:
-    """What was written; None: there is nothing that this caller may change."""
+async def _patch(call: RestCall, target: Target, update: Document) -> WriteResult | None:
+    """Return the result of the write; None: there is no document that this caller may change."""
     tried: Document | None = None
     async for _ in attempts("the document"):
         document = await _read(call, target)
@@ -84,13 +84,13 @@ async def _patch(call: Call, target: Target, update: Document) -> WriteResult | 
             except Conflict:
                 if call.mode is WriteMode.INSERT or await _read(call, target) is None:
                     raise
-                continue  # somebody else has created it in the meantime
+                continue  # another caller created it in the meantime
         if target.condition is not None and not target.condition.admits(document.get(ETAG)):
             return None
         if call.mode is WriteMode.INSERT:
             raise Conflict(f"the document {show_id(target.id)} exists already")
         if document == tried:
-            return None  # it did not change: an interceptor keeps it from being written
+            return None  # it did not change: an interceptor prevents the write
         tried = document
         result = await _replace(call, target, document, update)
         if result.matched:
@@ -98,39 +98,43 @@ async def _patch(call: Call, target: Target, update: Document) -> WriteResult | 
     return None
 
 
-async def _insert(call: Call, target: Target, update: Document) -> WriteResult:
+async def _insert(call: RestCall, target: Target, update: Document) -> WriteResult:
     created = apply_update({"_id": target.id}, update)
     return await call.write(Write(WriteKind.INSERT, (created,), applied=update))
 
 
-async def _replace(call: Call, target: Target, document: Document, update: Document) -> WriteResult:
+async def _replace(
+    call: RestCall, target: Target, document: Document, update: Document
+) -> WriteResult:
     write = Write(
         WriteKind.REPLACE,
         (document,),
-        filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
+        filter={
+            "$and": [{"_id": target.id, ETAG: {"$eq": document.get(ETAG)}}, *target.restriction]
+        },
         applied=update,
     )
     return await call.write(await _apply(call, write, document, update))
 
 
-async def _apply(call: Call, write: Write, document: Document, update: Document) -> Write:
-    """The write of the updated document; only callers who may write learn why it is impossible."""
+async def _apply(call: RestCall, write: Write, document: Document, update: Document) -> Write:
+    """Return the write of the patched document; only callers who may write learn why it fails."""
     try:
         return replace(write, documents=(apply_update(document, update),))
     except RequestError:
-        await call.context.store.rehearse(call.resource, write, exchange=call.exchange)
+        await call.context.store.writes.rehearse(call.resource, write, exchange=call.exchange)
         raise
 
 
-async def _read(call: Call, target: Target) -> Document | None:
-    """The document as it is, if this caller may write it: with all that is not shown to them.
+async def _read(call: RestCall, target: Target) -> Document | None:
+    """Return the full document, with hidden properties, if this caller may write it.
 
-    What becomes of the checks below would tell what is in one that they may not write.
+    Otherwise the outcome of the checks would reveal the content of a document they may not write.
     """
     rows = {namespace_of(call.db, call.collection): call.write_filter or {}}
     read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
     exchange = call.exchange
-    found = await call.context.store.read(
+    found = await call.context.store.reads.read(
         call.resource, read, deadline=exchange.deadline, rows=rows, transaction=exchange.transaction
     )
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Makes created, dropped and changed collections known everywhere, whatever wrote them."""
+"""Cache invalidation after writes: announce created, dropped and changed collections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_COLLECTIONS: Final = (WriteKind.CREATE, WriteKind.DROP)
 
 
 class CollectionNotifier(DataInterceptor):
-    """Makes other collections, and other metadata, known to every worker and instance."""
+    """Announces changed collections and metadata to every worker and instance."""
 
     name: ClassVar[str] = "collectionTeller"
     description: ClassVar[str] = "makes changes of collections known to all workers"
@@ -39,13 +39,13 @@ class CollectionNotifier(DataInterceptor):
         self._news = CollectionNews(store, generations, graphql)
 
     def resolve(self, resource: Resource) -> bool:
-        """Every collection: of single documents, only those that describe one."""
+        """Return true for collections and their metadata, not for single documents."""
         return resource.type is not ResourceType.DOCUMENT
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result as it is."""
+        """Announce the change and return the result unchanged."""
         if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
-            await self._news.tell()
+            await self._news.announce()
         return result

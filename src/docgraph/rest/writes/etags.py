@@ -1,15 +1,15 @@
-"""Etags: what a request demands of the stored one, as a part of the filter of the write itself.
+"""Optimistic locking: ETags of documents, checked in the filter of the write itself.
 
-A stored etag is an ObjectId, renewed at every write. Whether a condition holds is decided by the
-database together with the write, so that of two writers with the same etag only one wins. A
-document without an etag (written by other means) matches no etag of `If-Match`: its author has
-changed what the caller knew. It is written without `If-Match`, and with `*`.
+A stored etag is an ObjectId, renewed at every write. The database checks the condition together
+with the write, so only one of two writers with the same etag wins. A document without an etag
+(written by another program) matches no etag of `If-Match`: it changed since the caller read it. It
+is written without `If-Match`, and with `*`.
 
-`If-None-Match` of a write is the other way round: none of the tags may be the stored one, and `*`
-demands that there is nothing yet.
+`If-None-Match` of a write is the opposite: none of the tags may be the stored one, and `*` requires
+that the document does not exist.
 
-`ETag` is sent as 24 hexadecimal digits without quotes, as clients of this kind of API know it;
-`If-Match` and `If-None-Match` are understood with and without quotes, with `W/`, as lists, and as
+`ETag` is sent as 24 hexadecimal digits without quotes, as clients of this kind of API expect it.
+`If-Match` and `If-None-Match` are accepted with and without quotes, with `W/`, as lists, and as
 `*`.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.headers import Headers
 
 __all__ = [
@@ -37,9 +37,12 @@ __all__ = [
 
 ETAG: Final = "_etag"
 
-# It never looks at what follows a tag: to go back from there takes quadratic time.
+# It never inspects what follows a tag: backtracking from there takes quadratic time.
 _TAG = re.compile(r'(?:W/)?(?:"([^"]*)"|([^",\s]+))')
 _HEX = re.compile(r"[0-9a-fA-F]{24}")
+_KINDS: Final = (str, ObjectId)  # of stored etags
+# Otherwise a condition would compare the elements of an array.
+_WHOLE: Final = {"$not": {"$type": "array"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +53,26 @@ class Tags:
     any: bool = False
 
     def __contains__(self, etag: object) -> bool:
-        """Whether the etag of something that exists is among them."""
-        return self.any or str(etag) in self.values
+        """Check if the etag of an existing document is among them; other values are not etags."""
+        return self.any or (isinstance(etag, _KINDS) and str(etag) in self.values)
 
 
 def parse_tags(fields: Sequence[str]) -> Tags | None:
-    """The tags of all fields of that name together; None when there is none."""
+    """Return the tags of all header fields of that name; None if there is none."""
     if not fields:
         return None
     found = list(_TAG.finditer(",".join(fields)))
-    if found and all(match[2] == "*" for match in found):  # also where the field stands twice
+    if found and all(match[2] == "*" for match in found):  # also if the field appears twice
         return Tags(frozenset(), any=True)
     return Tags(frozenset(match[1] if match[1] is not None else match[2] for match in found))
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a write demands of the etag of the document that it finds.
+    """The condition of a write on the etag of the stored document.
 
-    `tags`: it has to be one of them, None: any will do. `unless`: it must not be one of them.
-    `is_lacking`: one is demanded and the request has none, so that it must not have one either.
+    `tags`: it must be one of them; None: any etag passes. `unless`: it must not be one of them.
+    `is_lacking`: an etag is required and the request has none, so the document must not have one.
     """
 
     tags: Tags | None = None
@@ -80,18 +83,16 @@ class Condition:
     def stored(self) -> Any:
         """The condition on `_etag` in a filter; null also finds documents without one."""
         if self.unless is not None and self.unless.any:
-            return {"$in": []}  # there is no such document; an upsert inserts, or collides
+            return {"$in": []}  # no such document exists; an upsert inserts, or collides
         if self.is_lacking:
-            return None
-        condition: dict[str, Any] = {}
-        if self.tags is not None:
-            condition["$in"] = _stored_forms(self.tags)
-        if self.unless is not None:
-            condition["$nin"] = _stored_forms(self.unless)
-        return condition
+            return {"$eq": None, **_WHOLE}
+        excluded = _stored_forms(self.unless)
+        if self.tags is None:
+            return {"$not": {"$in": excluded, **_WHOLE}}
+        return {"$in": [one for one in _stored_forms(self.tags) if one not in excluded], **_WHOLE}
 
     def admits(self, etag: Any) -> bool:
-        """Whether a document with that etag, None without one, fulfils the condition."""
+        """Check if a document with that etag (None: without one) satisfies the condition."""
         if self.excludes(etag):
             return False
         if etag is None:
@@ -99,18 +100,19 @@ class Condition:
         return not self.is_lacking and (self.tags is None or etag in self.tags)
 
     def excludes(self, etag: Any) -> bool:
-        """Whether `If-None-Match` is against a document with that etag."""
+        """Check if `If-None-Match` excludes a document with that etag."""
         unless = self.unless
         return unless is not None and (unless.any or (etag is not None and etag in unless))
 
 
-def _stored_forms(tags: Tags) -> list[Any]:
-    """The tags as they can be stored: one that is no ObjectId can be what others have written."""
-    return [*(ObjectId(tag) for tag in tags.values if _HEX.fullmatch(tag)), *tags.values]
+def _stored_forms(tags: Tags | None) -> list[Any]:
+    """Return the stored forms of the tags: other programs may store etags of another type."""
+    values = tags.values if tags is not None else ()
+    return [*(ObjectId(tag) for tag in values if _HEX.fullmatch(tag)), *values]
 
 
 def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
-    """The condition of a write; None when any etag will do."""
+    """Return the condition of a write; None if any etag passes."""
     tags, unless = parse_tags(headers.get_list("if-match")), _parse_unless(headers)
     is_lacking = demanded and tags is None
     if tags is not None and tags.any:
@@ -121,7 +123,7 @@ def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
 
 
 def find_exclusion(headers: Headers) -> Condition | None:
-    """The condition of a write that creates in any case: `If-None-Match` alone."""
+    """Return the condition of a write that always creates: `If-None-Match` alone."""
     unless = _parse_unless(headers)
     return None if unless is None else Condition(unless=unless)
 
@@ -131,7 +133,7 @@ def _parse_unless(headers: Headers) -> Tags | None:
 
 
 def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> bool:
-    """Whether the first policy that is one demands an etag of this write."""
+    """Check if the first valid policy requires an etag for this write."""
     for policy in (*policies, default):
         match policy.upper() if isinstance(policy, str) else None:
             case "REQUIRED":
@@ -144,12 +146,12 @@ def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> boo
 
 
 def etag_of(document: Mapping[str, Any] | None) -> str | None:
-    """The etag of a stored document, as it is sent."""
+    """Return the etag of a stored document, as it is sent."""
     etag = document.get(ETAG) if document is not None else None
-    return str(etag) if isinstance(etag, str | ObjectId) else None
+    return str(etag) if isinstance(etag, _KINDS) else None
 
 
 def etag_headers(document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """The header `ETag`, where there is one and it can be sent."""
+    """Return the header `ETag`, if the document has one that can be sent."""
     etag = etag_of(document)
     return [("ETag", etag)] if etag is not None and etag.isascii() and etag.isprintable() else []

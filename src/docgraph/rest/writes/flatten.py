@@ -1,10 +1,10 @@
-"""What a body of POST or PUT may say beyond plain JSON: dotted keys and `$currentDate`.
+"""Dotted keys and `$currentDate` in the body of POST or PUT.
 
     {"a.b": 1}                           {"a": {"b": 1}}
     {"x.0": 1}                           {"x": [1]}
     {"$currentDate": {"at": true}}       {"at": <now>}
 
-Keys of nested objects are taken as they are.
+Keys of nested objects are not changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+from docgraph.codec.bson_types import Timestamp
 from docgraph.codec.decode import DEFAULT_DEPTH
-from docgraph.codec.types import Timestamp
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 
@@ -32,14 +32,14 @@ __all__ = [
 CURRENT_DATE = "$currentDate"
 
 _LARGEST_INDEX = 10_000  # an array is filled up with nulls to its index
-_MAX_DIGITS = 10  # of a position: Python refuses to read a number of some thousands of them
+_MAX_DIGITS = 10  # of a position: Python refuses to parse a number of some thousands of them
 _MAX_STEPS = DEFAULT_DEPTH
 _MAX_CREATED = 100_000
 _LONGEST_SHOWN = 100  # characters of a path
 
 
 class Expansion:
-    """Counts what the dotted keys of one body create, before they create it.
+    """Counts the values that the dotted keys of one body create, before they are created.
 
     A key of a few bytes fills an array with thousands of nulls, or nests a hundred objects.
     """
@@ -59,7 +59,7 @@ class Expansion:
 
 
 def prepare_document(body: Document, expansion: Expansion | None = None) -> Document:
-    """The document that a body of POST or PUT stands for.
+    """Return the document that a body of POST or PUT describes.
 
     The documents of one body share an `expansion`.
     """
@@ -86,7 +86,7 @@ def prepare_document(body: Document, expansion: Expansion | None = None) -> Docu
 
 
 def resolve_date(kind: Any) -> datetime | Timestamp:
-    """The present instant in the form that `$currentDate` asks for."""
+    """Return the current time in the form that `$currentDate` requests."""
     match kind:
         case True | {"$type": "date"}:
             now = datetime.now(UTC).replace(tzinfo=None)
@@ -103,7 +103,7 @@ def _read_dates(dates: Any) -> Document:
 
 
 def split_path(path: str) -> list[str]:
-    """The names of a path in dot notation."""
+    """Return the names of a path in dot notation."""
     names = path.split(".", _MAX_STEPS)
     if len(names) > _MAX_STEPS:
         raise RequestError(
@@ -118,9 +118,9 @@ def split_path(path: str) -> list[str]:
 def set_path(
     document: Document, names: list[str], value: Any, *, numbers_are_indexes: bool = False
 ) -> None:
-    """Put the value at the path, making what is missing on the way.
+    """Set the value at the path; create missing objects and arrays.
 
-    A number is an index where there is an array or nothing yet; in an object it is a key, unless
+    A number is an index in an array or in a missing value; in an object it is a key, unless
     `numbers_are_indexes`.
     """
     container: Any = document
@@ -141,7 +141,7 @@ def set_path(
 
 
 def _count_created(document: Document, names: list[str]) -> int:
-    """How many values would be made on the way of the path, that of the path itself not counted."""
+    """Return how many values would be created along the path, without the value at its end."""
     container: Any = document
     for position, name in enumerate(names):
         if isinstance(container, list):
@@ -158,7 +158,7 @@ def _count_created(document: Document, names: list[str]) -> int:
 
 
 def _count_new(names: list[str]) -> int:
-    """One container for each name, filled up to its position where that is a number."""
+    """Count one container for each name, filled up to its position if the name is a number."""
     return sum(1 + (_index_of(name) if _is_index(name) else 0) for name in names)
 
 
@@ -183,7 +183,7 @@ def _is_index(name: str) -> bool:
 
 
 def find_index(name: str) -> int | None:
-    """The position that the name is in an array; None: no array has such a one."""
+    """Return the array position of the name; None: it is not a position."""
     return int(name) if _is_index(name) and len(name) <= _MAX_DIGITS else None
 
 

@@ -1,18 +1,18 @@
-"""The body of PATCH as an update, and the same update applied in memory.
+"""PATCH bodies: build the update, and apply the same update in memory.
 
-Keys that are operators pass as they are, all others are put into `$set`. In memory an update is
-applied only where the whole document is checked before it is written (app definitions,
-metadata, collections with a schema); what cannot be foreseen there is refused.
+Operators are used unchanged, all other keys are put into `$set`. An update is applied in memory
+only if the whole document is checked before it is written (app definitions, metadata, collections
+with a schema). Updates whose result cannot be predicted there are rejected.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice, pairwise
 from typing import Any
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.rest.writes.etags import ETAG
@@ -24,16 +24,19 @@ from docgraph.rest.writes.flatten import (
     set_path,
     split_path,
 )
-from docgraph.rest.writes.operators import OPERATORS
+from docgraph.rest.writes.update_operators import OPERATORS
+from docgraph.store.guard.write_effects import read_update
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
 
-_MAX_PATHS = 20_000
+# The database goes through the keys of a document, or the elements of an array, once for each of
+# them, and cannot be interrupted.
+_MAX_PATHS = 500
 _REMOVING = frozenset({"$unset", "$pop", "$pull", "$pullAll"})  # they create nothing
 
 
 def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
-    """The operators of a body, which also renew the etag."""
+    """Return the operators of a body; they also renew the etag."""
     update = {key: value for key, value in body.items() if key[:1] == "$"}
     given = update.get("$set", {})
     if not isinstance(given, dict):
@@ -45,12 +48,12 @@ def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
 
 
 def build_pipeline(stages: list[Document], etag: ObjectId) -> tuple[Document, ...]:
-    """The stages of a body, and a last one that renews the etag."""
+    """Return the stages of a body, and a last stage that renews the etag."""
     return (*stages, {"$set": {ETAG: etag}})
 
 
 def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
-    """The document as the update leaves it."""
+    """Return the document after the update."""
     patched, expansion = copy.deepcopy(document), Expansion()
     for operator, fields in update.items():
         apply = _APPLIED.get(operator)
@@ -86,7 +89,7 @@ def _unset(document: Document, path: str, _: Any) -> None:
     if isinstance(container, dict):
         container.pop(last, None)
     elif isinstance(container, list) and _step(container, last) is not None:
-        container[int(last)] = None  # as the database does: the others keep their places
+        container[int(last)] = None  # as the database does: the others keep their positions
 
 
 def _step(container: Any, name: str) -> Any:
@@ -102,11 +105,14 @@ _APPLIED = {**OPERATORS, "$set": _set, "$unset": _unset, CURRENT_DATE: _set_date
 
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:
-    """Refuse two changes of one path, or of a path and one below it."""
-    found = list(islice(_paths(update), _MAX_PATHS + 1))
-    if len(found) > _MAX_PATHS:
+    """Reject two changes of one path, or of a path and one below it."""
+    paths_written = (one.path for one in read_update(update) if one.path is not None)
+    found = list(islice(paths_written, _MAX_PATHS + 1))
+    if len(found) + _count_compared(update) > _MAX_PATHS:
         raise BodyTooLarge(
-            f"the update changes more than {_MAX_PATHS} paths", hint="PUT the whole document"
+            f"the update changes more than {_MAX_PATHS} paths; each value of $addToSet and "
+            "$pullAll counts as one",
+            hint="PUT the whole document, use $pull with $in, or split the request",
         )
     paths = sorted(path.split(".") for path in found)
     for shorter, longer in pairwise(paths):
@@ -116,11 +122,10 @@ def _check_conflicts(update: Mapping[str, Any]) -> None:
             )
 
 
-def _paths(update: Mapping[str, Any]) -> Iterator[str]:
-    for operator, fields in update.items():
-        if not isinstance(fields, Mapping):
-            continue  # the database says what is wrong with it
-        for path, operand in fields.items():
-            yield path
-            if operator == "$rename" and isinstance(operand, str):
-                yield operand
+def _count_compared(update: Mapping[str, Any]) -> int:
+    """The values that are compared with each element of an array, one by one."""
+    added, removed = (update.get(operator) for operator in ("$addToSet", "$pullAll"))
+    lists = list(removed.values()) if isinstance(removed, Mapping) else []
+    for one in added.values() if isinstance(added, Mapping) else ():
+        lists.append(one.get("$each") if isinstance(one, Mapping) else None)
+    return sum(len(one) for one in lists if isinstance(one, list))

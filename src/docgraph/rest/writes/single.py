@@ -1,7 +1,7 @@
-"""Writes of one document: modes, etags, and what came of it.
+"""Writes of one document: write modes, etags and responses.
 
-The etag that a request demands is a part of the write's own filter. When the write finds nothing to
-do, one look at the document tells why: it is missing, or it has another etag.
+A required etag is a part of the write's own filter. If the write finds nothing, one read of the
+document finds the reason: it is missing, or it has another etag.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
     Answer,
     Body,
@@ -23,7 +23,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.rest.call import Call
+from docgraph.rest.call import RestCall
 from docgraph.rest.links import build_location, document_path
 from docgraph.rest.parameters.ids import IdType, check_id, show_id
 from docgraph.rest.writes.etags import (
@@ -60,7 +60,7 @@ NOTHING: Final[Mapping[str, Any]] = {"$nor": [{}]}  # matches no document
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The document that a write is about, and what its etag has to be."""
+    """The document of a write, and the condition on its etag."""
 
     id: Any
     condition: Condition | None = None
@@ -68,7 +68,7 @@ class Target:
 
     @property
     def filter(self) -> Mapping[str, Any]:
-        """Finds the document, if everything that is demanded of it holds."""
+        """The filter that finds the document if all conditions hold."""
         own: Document = {"_id": self.id}
         if self.condition is not None:
             own[ETAG] = self.condition.stored
@@ -76,12 +76,12 @@ class Target:
 
     @property
     def filter_without_etag(self) -> Mapping[str, Any]:
-        """Finds the document whatever its etag is."""
+        """The filter that finds the document regardless of its etag."""
         return replace(self, condition=None).filter
 
 
-async def post_document(call: Call, body: Document) -> Answer:
-    """POST of one document to a collection."""
+async def post_document(call: RestCall, body: Document) -> Answer:
+    """Insert or replace one document: POST to a collection."""
     body = call.identify(body)
     if "_id" not in body:
         check_missing_id(call)
@@ -92,31 +92,31 @@ async def post_document(call: Call, body: Document) -> Answer:
     return await _replace(call, body, await target_of(call, body["_id"]))
 
 
-async def put_document(call: Call, body: Document) -> Answer:
-    """PUT of the document at the path."""
+async def put_document(call: RestCall, body: Document) -> Answer:
+    """Write the document at the path: PUT."""
     id = call.resource.id
     if "_id" in body and not _is_same_id(body["_id"], id):
         raise RequestError("_id in content body is different than id in URL")
-    body = {"_id": None, **body}  # in front of the others
+    body = {"_id": None, **body}  # before the other keys
     body["_id"] = id
     if call.mode is WriteMode.INSERT:
         return await _create(call, body)
     return await _replace(call, body, await target_of(call, id))
 
 
-async def update(call: Call, write: Write, etag: ObjectId) -> Answer:
-    """PATCH of the document at the path by operators or a pipeline."""
+async def update(call: RestCall, write: Write, etag: ObjectId) -> Answer:
+    """Update the document at the path by operators or a pipeline: PATCH."""
     target = await target_of(call, call.resource.id)
     if call.mode is WriteMode.INSERT:
-        # The same semantics, on a document that may not exist: the insertion collides if it does.
+        # The same semantics for a document that may not exist: the insertion collides if it does.
         write = replace(write, filter={"_id": target.id, **NOTHING}, upsert=True)
     else:
         write = replace(write, filter=target.filter, upsert=call.mode is WriteMode.UPSERT)
     return await _run(call, write, target, etag)
 
 
-async def delete(call: Call) -> Answer:
-    """DELETE of the document at the path."""
+async def delete(call: RestCall) -> Answer:
+    """Delete the document at the path."""
     target = await target_of(call, call.resource.id)
     result = await call.write(Write(WriteKind.DELETE, filter=target.filter))
     if result.deleted == 0:
@@ -124,11 +124,11 @@ async def delete(call: Call) -> Answer:
     return Body(204)
 
 
-async def target_of(call: Call, id: Any) -> Target:
-    """The document of that id, with the demands of the request."""
+async def target_of(call: RestCall, id: Any) -> Target:
+    """Return the document with this id and the conditions of the request."""
     restriction = (call.parameters.shardkey, call.parameters.filter)
     if call.request.method != "DELETE" and call.mode is WriteMode.INSERT:
-        condition = find_exclusion(call.request.headers)  # no version of it is demanded
+        condition = find_exclusion(call.request.headers)  # no etag is required
     else:
         condition = await condition_of(call)
     return Target(
@@ -138,8 +138,8 @@ async def target_of(call: Call, id: Any) -> Target:
     )
 
 
-async def condition_of(call: Call) -> Condition | None:
-    """What the request, or the policy of the collection, demands of the etag of a document."""
+async def condition_of(call: RestCall) -> Condition | None:
+    """Return the condition of the request, or of the policy, on the etag of a document."""
     demanded = call.parameters.check_etag or is_demanded(
         [
             (await call.find_metadata(call.collection) or {}).get("etagDocPolicy"),
@@ -151,8 +151,8 @@ async def condition_of(call: Call) -> Condition | None:
     return find_condition(call.request.headers, demanded=demanded)
 
 
-async def explain_miss(call: Call, target: Target) -> Answer:
-    """Why a write found nothing: 404, 409 without `If-Match`, 412 when a header is against it."""
+async def explain_miss(call: RestCall, target: Target) -> Answer:
+    """Explain why a write found nothing: 404, 409 without `If-Match`, 412 by another header."""
     read = Read(filter=target.filter_without_etag, projection={ETAG: 1}, limit=1)
     found = await call.read(read)
     condition = target.condition
@@ -167,8 +167,8 @@ async def explain_miss(call: Call, target: Target) -> Answer:
     )
 
 
-async def explain_collision(call: Call, target: Target, conflict: Conflict) -> Answer:
-    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
+async def explain_collision(call: RestCall, target: Target, conflict: Conflict) -> Answer:
+    """Explain why an insertion collided: an upsert inserts if a wrong etag found nothing."""
     if target.condition is None:
         raise conflict
     try:
@@ -177,8 +177,8 @@ async def explain_collision(call: Call, target: Target, conflict: Conflict) -> A
         raise conflict from None
 
 
-async def _foresee_collision(call: Call, target: Target) -> Answer | None:
-    """Why an insertion will collide, in a transaction, where nothing can be asked afterwards."""
+async def _foresee_collision(call: RestCall, target: Target) -> Answer | None:
+    """Predict why an insertion will collide: a transaction allows no query after the collision."""
     if call.exchange.transaction is None or target.condition is None:
         return None
     try:
@@ -187,8 +187,8 @@ async def _foresee_collision(call: Call, target: Target) -> Answer | None:
         return None
 
 
-async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
-    """The answer to a write that succeeded: empty, unless there is something to tell."""
+async def announce(call: RestCall, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
+    """Return the response to a successful write: empty, unless there is something to report."""
     created = bool(result.inserted or result.upserted)
     headers = [("ETag", str(etag))]
     if created:
@@ -206,7 +206,7 @@ async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-async def _create(call: Call, body: Document) -> Answer:
+async def _create(call: RestCall, body: Document) -> Answer:
     etag = ObjectId()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}
     id = document["_id"]
@@ -221,7 +221,7 @@ async def _create(call: Call, body: Document) -> Answer:
     return await announce(call, id, etag, result)
 
 
-async def _replace(call: Call, body: Document, target: Target) -> Answer:
+async def _replace(call: RestCall, body: Document, target: Target) -> Answer:
     etag = ObjectId()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}
     write = Write(
@@ -233,7 +233,7 @@ async def _replace(call: Call, body: Document, target: Target) -> Answer:
     return await _run(call, write, target, etag)
 
 
-async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answer:
+async def _run(call: RestCall, write: Write, target: Target, etag: ObjectId) -> Answer:
     await rehearse_representation(call, target.id)
     if write.upsert and (refusal := await _foresee_collision(call, target)) is not None:
         return refusal
@@ -248,7 +248,7 @@ async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answ
     return await announce(call, target.id, etag, result)
 
 
-def _location(call: Call, id: Any) -> list[tuple[str, str]]:
+def _location(call: RestCall, id: Any) -> list[tuple[str, str]]:
     segments = call.request.segments
     if call.resource.type is ResourceType.DOCUMENT:
         segments = segments[:-1]
@@ -258,8 +258,8 @@ def _location(call: Call, id: Any) -> list[tuple[str, str]]:
     return [("Location", build_location(call.request, path, call.context.base_url))]
 
 
-def check_missing_id(call: Call) -> None:
-    """An `_id` is made where none is given, unless the request asks for another kind of it."""
+def check_missing_id(call: RestCall) -> None:
+    """Reject a missing `_id` if the request updates, or needs an id type that is not generated."""
     if call.mode is WriteMode.UPDATE:
         raise RequestError(
             "_id in content body is mandatory to update a document",
@@ -274,7 +274,7 @@ def _is_same_id(given: Any, id: Any) -> bool:
     return type(given) is type(id) and bool(given == id)
 
 
-def _missing(call: Call, id: Any) -> NotFound:
+def _missing(call: RestCall, id: Any) -> NotFound:
     hint = "wm=upsert creates it" if call.request.method in ("PUT", "PATCH", "POST") else None
     return NotFound(f"document {show_id(id)} does not exist", hint=hint)
 

@@ -1,1 +1,1 @@
-"""`POST /_batch`: requests for documents that are carried out in one transaction."""
+"""`POST /_batch`: several requests for documents in one transaction."""

@@ -1,8 +1,8 @@
-"""The entries of a batch: what each of them says, checked, and the request that it stands for.
+"""Parse the entries of a batch to requests.
 
-An entry says what a request line, a few headers and a body would say. Who is calling, from where
-and by which host, is said by the batch alone: the headers that an entry may have are a short list,
-since any other could be one that a rule, a plugin or a proxy believes.
+An entry contains what a request line, a few headers and a body would contain. Caller, address and
+host come from the batch alone: only a short list of headers is allowed in an entry, since any other
+could be one that a rule, a plugin or a proxy trusts.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, Final
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Exchange, Headers, Request
 from docgraph.exchange.errors import BodyTooLarge, DocgraphError, RequestError
-from docgraph.server.batch.failures import Place, at
+from docgraph.server.batch.failures import EntryLocation, at
 
-__all__ = ["MOST_ENTRIES", "Entry", "build_exchange", "read_entries"]
+__all__ = ["MAX_ENTRIES", "BatchEntry", "build_exchange", "read_entries"]
 
-MOST_ENTRIES: Final = 1000
+MAX_ENTRIES: Final = 1000
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _KEYS: Final = ("method", "path", "body", "headers")
 _JSON: Final = "application/json"
 _OWN_HEADERS: Final = ("content-type", "if-match", "if-none-match", "prefer")
-# What is said of the batch is not said of its entries: its framing, its body, its conditions, its
-# answer, and by which credentials its caller was found.
+# Headers of the batch that do not apply to its entries: its framing, body, conditions, response
+# format and credentials.
 _OF_BATCH: Final = re.compile(
     rb"content-.*|transfer-encoding|te|trailer|expect|connection|keep-alive|upgrade|if-.*|range"
     rb"|prefer|accept|accept-encoding|authorization|cookie|proxy-authorization"
@@ -34,21 +34,22 @@ _OF_BATCH: Final = re.compile(
 _TARGET: Final = re.compile(r"/[!\"$-~]*")  # printable ASCII, without a fragment
 _FIELD: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _LONGEST_TARGET: Final = 8192
-_MOST_BYTES: Final = 1 << 30  # of a body that is here already, and may be longer written anew
+MAX_PATHS: Final = 2 << 20  # characters of all entries: their filters are in memory together
+_MAX_BYTES: Final = 1 << 30  # of a body that is in memory already
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BatchEntry:
     """One request of a batch, as it was written; `body` counts with `has_body` only."""
 
-    place: Place
+    place: EntryLocation
     headers: Mapping[str, str]
     body: Any = None
     has_body: bool = False
 
 
-def read_entries(content: Any) -> list[Entry]:
-    """The entries, in order; 400 with the place of what cannot be one, 413 for too many."""
+def read_entries(content: Any) -> list[BatchEntry]:
+    """Return the entries, in order; 400 with the location of an invalid one, 413 for too many."""
     if not isinstance(content, list):
         raise RequestError(
             "a batch is an array of entries",
@@ -56,26 +57,32 @@ def read_entries(content: Any) -> list[Entry]:
         )
     if not content:
         raise RequestError("the batch has no entries")
-    if len(content) > MOST_ENTRIES:
+    if len(content) > MAX_ENTRIES:
         raise BodyTooLarge(
-            f"the batch has {len(content)} entries, {MOST_ENTRIES} are allowed",
+            f"the batch has {len(content)} entries, {MAX_ENTRIES} are allowed",
             hint="send several batches; each of them is a transaction of its own",
         )
-    return [_read_entry(index, one) for index, one in enumerate(content)]
+    entries = [_read_entry(index, one) for index, one in enumerate(content)]
+    if sum(len(entry.place.path) for entry in entries) > MAX_PATHS:
+        raise BodyTooLarge(
+            f"the paths of the batch have more than {MAX_PATHS} characters together",
+            hint="send several batches; each of them is a transaction of its own",
+        )
+    return entries
 
 
-def _read_entry(index: int, entry: Any) -> Entry:
+def _read_entry(index: int, entry: Any) -> BatchEntry:
     try:
         if type(entry) is not dict:
             raise RequestError("it is not an object", hint=f"its keys are {', '.join(_KEYS)}")
         unknown = next((key for key in entry if key not in _KEYS), None)
         if unknown is not None:
             raise RequestError(f"unknown key '{unknown}'", hint=f"its keys are {', '.join(_KEYS)}")
-        place = Place(index, _read_method(entry), _read_path(entry))
+        place = EntryLocation(index, _read_method(entry), _read_path(entry))
         headers = _read_headers(entry.get("headers", {}))
     except DocgraphError as error:
-        raise at(error, Place(index)) from None
-    return Entry(place, headers, entry.get("body"), "body" in entry)
+        raise at(error, EntryLocation(index)) from None
+    return BatchEntry(place, headers, entry.get("body"), "body" in entry)
 
 
 def _read_method(entry: Mapping[str, Any]) -> str:
@@ -120,13 +127,13 @@ def _read_headers(headers: Any) -> Mapping[str, str]:
     return read
 
 
-def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
-    """The request of an entry, by the caller of the batch and within its time."""
+def build_exchange(entry: BatchEntry, outer: Exchange) -> Exchange:
+    """Build the request of an entry, by the caller of the batch and within its deadline."""
     path, _, query = entry.place.path.encode("ascii").partition(b"?")
     batch = outer.request
 
     async def read(limit: int) -> bytes:
-        """For bounds, and for plugins: everybody else gets the value itself."""
+        """Read the body as bytes, for limits and plugins; services use the value itself."""
         return encode(entry.body, JsonMode.STANDARD) if entry.has_body else b""
 
     request = Request(
@@ -139,10 +146,10 @@ def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
     )
     request.max_parameters = batch.max_parameters
     request.parser = batch.parser
-    if entry.has_body:  # it was parsed with the batch: nobody reads it a second time
+    if entry.has_body:  # it was parsed with the batch, and is not read again
         request.parser = lambda _, __: entry.body
         request.give(entry.body)
-    request.body_limit = _MOST_BYTES
+    request.body_limit = _MAX_BYTES
     request.account = outer.account
     return Exchange(
         request,
@@ -155,7 +162,7 @@ def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
     )
 
 
-def _build_headers(entry: Entry, batch: Headers) -> Headers:
+def _build_headers(entry: BatchEntry, batch: Headers) -> Headers:
     kept = [(name, value) for name, value in batch.raw if not _OF_BATCH.fullmatch(name)]
     own = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
     return Headers([*kept, *((name.encode(), one.encode("latin-1")) for name, one in own.items())])

@@ -1,4 +1,4 @@
-"""Why a batch was not carried out: the error of one entry, with its place."""
+"""Errors of a batch: the error of one entry, with its position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from docgraph.exchange.errors import (
     UnsupportedMediaType,
 )
 
-__all__ = ["ENTRY", "Place", "at", "find_failure"]
+__all__ = ["ENTRY", "EntryLocation", "at", "find_failure"]
 
 ENTRY: Final = "entry"
 _BULK_FAILED: Final = 207
@@ -46,8 +46,8 @@ _KINDS: Final[dict[int, type[DocgraphError]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which entry, and what it asks for as far as that can be read."""
+class EntryLocation:
+    """The entry, with its method and path if they are valid."""
 
     index: int
     method: str = ""
@@ -58,16 +58,16 @@ class Place:
         return f"entry {self.index}{request}"
 
 
-def at(error: DocgraphError, place: Place) -> DocgraphError:
-    """The same error, with the entry that it is about.
+def at(error: DocgraphError, place: EntryLocation) -> DocgraphError:
+    """Return the error with the entry that it is about.
 
-    A copy: others may have waited for the same thing, and be told of its failure, too.
+    It is a copy: other requests may have received the same error object.
     """
     told: Document = {"index": place.index}
     if place.method:
         told |= {"method": place.method, "path": place.path}
     kind = type(error)
-    placed = kind.__new__(kind, *error.args)  # each kind is built from something else
+    placed = kind.__new__(kind, *error.args)  # each kind has a different constructor
     vars(placed).update(vars(error))
     placed.message = f"{place}: {_say(error)}"
     placed.fields = {**error.fields, ENTRY: told}
@@ -75,7 +75,7 @@ def at(error: DocgraphError, place: Place) -> DocgraphError:
 
 
 def _say(error: DocgraphError) -> str:
-    """Why a rule refuses a request is told to nobody."""
+    """Return the message of an error; the reason of a rule's denial is not disclosed."""
     match error:
         case Unauthenticated():
             return "the caller is not known"
@@ -86,7 +86,7 @@ def _say(error: DocgraphError) -> str:
 
 
 def find_failure(answer: Body) -> DocgraphError | None:
-    """What an answer means for the batch; None: the entry is done."""
+    """Return the error that an answer means for the batch; None: the entry succeeded."""
     if answer.status == _BULK_FAILED:
         return _find_bulk_failure(answer)
     if answer.status < _FAILED:
@@ -97,7 +97,7 @@ def find_failure(answer: Body) -> DocgraphError | None:
 
 
 def _find_bulk_failure(answer: Body) -> DocgraphError:
-    """Of several documents some were not written; the first of them says why."""
+    """Return the error of a bulk write of which some documents failed; the first one decides."""
     details = _parse(answer)
     failed = details.get("errors") if isinstance(details, dict) else None
     first: Document = failed[0] if failed else {}

@@ -1,4 +1,4 @@
-"""The batch: `batch`."""
+"""Configuration section of the batch service: `batch`."""
 
 from __future__ import annotations
 

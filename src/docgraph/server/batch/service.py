@@ -1,9 +1,9 @@
-"""`POST /_batch`: entries are read, then judged one by one, then carried out in one transaction.
+"""`POST /_batch`: read the entries, authorize each of them, execute them in one transaction.
 
-Each entry is a request of its own. It goes the way of any request: the interceptors of plugins, the
-one reading by its service, vetoers and allowers, the handler with its checks and hashing. All that
-is refused without looking at documents is refused before the first of them is written. What follows
-writes (revocations, news for other workers) follows the commit.
+Each entry is a request of its own and passes the same stages: the interceptors of plugins, parsing
+by its service, vetoers and allowers, the handler with its checks and hashing. Everything that can
+be rejected without reading documents is rejected before the first write. Effects of writes
+(revocations, announcements to other workers) follow the commit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import ClassVar, Final
 
 import orjson
 
-from docgraph.access.definitions.imagined import combine
+from docgraph.access.dry_run import combine
 from docgraph.codec import JsonMode
-from docgraph.codec.form_data import refuse_forgery
+from docgraph.codec.form_data import reject_forgery
 from docgraph.exchange import (
     Answer,
     Body,
@@ -34,12 +34,12 @@ from docgraph.exchange.errors import (
     RequestError,
     UnsupportedMediaType,
 )
-from docgraph.exchange.exchange import Admission, Transaction
+from docgraph.exchange.exchange import AdmittedApp, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
-from docgraph.server.batch.entries import Entry, build_exchange, read_entries
-from docgraph.server.batch.failures import ENTRY, Place, at, find_failure
+from docgraph.server.batch.entries import BatchEntry, build_exchange, read_entries
+from docgraph.server.batch.failures import ENTRY, EntryLocation, at, find_failure
 from docgraph.server.batch.sections import Batch
 from docgraph.server.respond import phrase_of
 from docgraph.store import Store
@@ -47,8 +47,7 @@ from docgraph.store import Store
 __all__ = ["BatchService"]
 
 _JSON: Final = "application/json"
-_AT_A_TIME: Final = 25  # entries before others have their turn
-_MOST_BYTES: Final = 32 * 1024 * 1024  # of the answers together
+_MAX_BYTES: Final = 32 * 1024 * 1024  # of all answers together
 _TAKEN: Final = frozenset(
     {
         *((ResourceType.DOCUMENT, method) for method in ("GET", "PUT", "PATCH", "DELETE")),
@@ -60,16 +59,16 @@ _TAKEN: Final = frozenset(
 
 
 @dataclass(slots=True)
-class _Part:
-    """An entry that was admitted; `early` is the answer of a plugin in the place of its own."""
+class _AdmittedEntry:
+    """An entry that was admitted; `early` is the answer of a plugin instead of its own."""
 
-    place: Place
+    place: EntryLocation
     exchange: Exchange
     early: Answer | None = None
 
 
 class BatchService(Service):
-    """Carries out several requests for documents, all of them or none."""
+    """Executes several requests for documents, all of them or none."""
 
     name: ClassVar[str] = "batch"
     description: ClassVar[str] = "carries out requests for documents in one transaction"
@@ -86,11 +85,11 @@ class BatchService(Service):
         self._store = store
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """The transaction is over by then, or undone."""
+        """Return the time limit, after which the transaction is committed or rolled back."""
         return self._time_limit
 
     def render_error(self, error: DocgraphError) -> Body | None:
-        """The general shape, with the entry, also for what has no body elsewhere."""
+        """Render the general error format with the entry, also for errors without a body."""
         if ENTRY not in error.fields:
             return None
         content: Document = {
@@ -107,51 +106,46 @@ class BatchService(Service):
         return Body(error.status, orjson.dumps(content, default=str), _JSON, headers)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The answers of all entries, in their order; or why nothing was done."""
+        """Return the answers of all entries, in order; or raise why nothing was done."""
         entries = await self._read(exchange)
         exchange.entries = len(entries)
         if exchange.visit is not None:
             exchange.visit.count_entries(len(entries), exchange.account)
-        await self._store.check_transactions(exchange.deadline)
+        await self._store.writes.check_transactions(exchange.deadline)
         admission = exchange.admission
         assert admission is not None  # noqa: S101 - the pipeline is it
-        parts: list[_Part] = []
+        parts: list[_AdmittedEntry] = []
         for entry in entries:
-            await _let_others(entry.place)
+            await asyncio.sleep(0)  # others get their turn: a filter of 8 KiB takes a while
             parts.append(await _admit(entry, exchange, admission))
 
         async def carry_out(transaction: Transaction) -> list[Body]:
             return await _carry_out(parts, transaction, admission)
 
-        answers = await self._store.transact(carry_out, deadline=exchange.deadline)
+        answers = await self._store.writes.transact(carry_out, deadline=exchange.deadline)
         for index, part in enumerate(parts):
             answers[index] = await _see_off(part, answers[index], admission)
         return Body(200, _render(answers), _JSON)
 
-    async def _read(self, exchange: Exchange) -> list[Entry]:
-        """The body as the REST API reads those of single requests."""
+    async def _read(self, exchange: Exchange) -> list[BatchEntry]:
+        """Read the body with the parser of the REST API."""
         request = exchange.request
         content_type = request.content_type
         if not content_type:
-            refuse_forgery(request)
+            reject_forgery(request)
         elif content_type != _JSON:
             raise UnsupportedMediaType(f"Content-Type must be {_JSON}")
         try:
-            return read_entries(await request.get_content())
+            return await request.work(read_entries, await request.get_content())
         except BodyError as error:
             raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
-
-
-async def _let_others(place: Place) -> None:
-    if place.index % _AT_A_TIME == 0:
-        await asyncio.sleep(0)
 
 
 # --- before anything is written -------------------------------------------------------------------
 
 
-async def _admit(entry: Entry, outer: Exchange, admission: Admission) -> _Part:
-    """The entry as a request that may be carried out; raises what refuses it."""
+async def _admit(entry: BatchEntry, outer: Exchange, admission: AdmittedApp) -> _AdmittedEntry:
+    """Return the entry as a permitted request; raises its rejection."""
     try:
         exchange = build_exchange(entry, outer)
         early = await admission.admit_entry(exchange)
@@ -160,11 +154,11 @@ async def _admit(entry: Entry, outer: Exchange, admission: Admission) -> _Part:
             exchange.permission = combine(outer.permission, exchange.permission)
     except DocgraphError as error:
         raise at(error, entry.place) from error.__cause__
-    return _Part(entry.place, exchange, early)
+    return _AdmittedEntry(entry.place, exchange, early)
 
 
 def _check(exchange: Exchange) -> None:
-    """Refuse what is no request for documents, and what it asks for that a transaction has not."""
+    """Reject requests that are not for documents, and options that a transaction lacks."""
     parsed = exchange.parsed
     if parsed is not None and parsed.refusal is not None:
         raise parsed.refusal
@@ -191,13 +185,13 @@ def _check(exchange: Exchange) -> None:
 
 
 async def _carry_out(
-    parts: Sequence[_Part], transaction: Transaction, admission: Admission
+    parts: Sequence[_AdmittedEntry], transaction: Transaction, admission: AdmittedApp
 ) -> list[Body]:
-    """The answers of all entries; the first that fails is raised, and undoes the others."""
+    """Return the answers of all entries; the first failure is raised, and rolls back the others."""
     answers: list[Body] = []
     size = 0
     for part in parts:
-        await _let_others(part.place)
+        await asyncio.sleep(0)
         part.exchange.transaction = transaction
         try:
             answer = part.early
@@ -205,8 +199,8 @@ async def _carry_out(
                 answer = await admission.serve_entry(part.exchange)
             answers.append(_require_done(answer))
             size += len(answers[-1].content)
-            if size > _MOST_BYTES:
-                raise AnswerTooLarge(f"the answers exceed {_MOST_BYTES >> 20} MiB")
+            if size > _MAX_BYTES:
+                raise AnswerTooLarge(f"the answers exceed {_MAX_BYTES >> 20} MiB")
         except DocgraphError as error:
             raise at(error, part.place) from error.__cause__
     return answers
@@ -224,8 +218,8 @@ def _require_done(answer: Answer) -> Body:
 # --- afterwards -----------------------------------------------------------------------------------
 
 
-async def _see_off(part: _Part, answer: Body, admission: Admission) -> Body:
-    """The answer as the plugins leave it that see answers."""
+async def _see_off(part: _AdmittedEntry, answer: Body, admission: AdmittedApp) -> Body:
+    """Return the answer after the interceptors of responses."""
     part.exchange.answer = answer
     changed = answer if part.early else await admission.finish_entry(part.exchange)
     if isinstance(changed, Body):

@@ -1,1 +1,1 @@
-"""Bytes and exchanges: the protocol of a connection, framing, limits, WebSockets."""
+"""HTTP connections: protocol, framing, limits, WebSockets."""

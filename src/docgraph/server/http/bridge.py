@@ -1,7 +1,7 @@
-"""ASGI for services that leave their answer to another application (`Takeover`).
+"""ASGI bridge for services that leave their response to another application (`Takeover`).
 
-The one file that knows scope, receive and send. The application gets the request as it came, and
-its response gets the headers that all responses have.
+Only this file uses scope, receive and send. The application gets the original request, and its
+response gets the headers that all responses have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from docgraph.exchange import Exchange, Takeover
 from docgraph.server.fields import RawHeaders
-from docgraph.server.http.call import Call
+from docgraph.server.http.call import HttpCall
 from docgraph.server.respond import Head
 
 __all__ = ["Bridge", "RenderHead"]
@@ -24,9 +24,9 @@ _VERSIONS = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Bridge:
-    """One request of another application."""
+    """One request to another application."""
 
-    def __init__(self, call: Call, exchange: Exchange, render_head: RenderHead) -> None:
+    def __init__(self, call: HttpCall, exchange: Exchange, render_head: RenderHead) -> None:
         self._call = call
         self._exchange = exchange
         self._render_head = render_head
@@ -34,7 +34,7 @@ class Bridge:
         self._is_read = False
 
     async def run(self, answer: Takeover) -> None:
-        """Let the application answer."""
+        """Run the application."""
         await answer.application({**self._build_scope(), **answer.scope}, self._receive, self._send)
         if not self._call.is_answered and not self._call.is_aborted:
             raise RuntimeError("the application ended before its response did")
@@ -59,9 +59,10 @@ class Bridge:
         }
 
     async def _receive(self) -> Message:
-        """The next part of the body; behind its end the client's leave, or the end of the answer.
+        """Return the next part of the body; after its end, the disconnect.
 
-        Raises when the body is late, broken or too large.
+        The end of the response counts as a disconnect, too. Raises when the body is late, broken or
+        too large.
         """
         if self._is_read or self._call.is_answered:
             await self._call.wait_end()
@@ -72,7 +73,7 @@ class Bridge:
         return {"type": "http.request", "body": part, "more_body": not self._is_read}
 
     async def _send(self, message: Message) -> None:
-        """A part of the response."""
+        """Send a part of the response."""
         kind = message["type"]
         if kind == "http.response.start" and self._head is None and not self._call.status:
             self._head = self._render_head(message["status"], list(message.get("headers", ())))

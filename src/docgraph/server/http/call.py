@@ -1,7 +1,7 @@
-"""One request on a connection, and the way of its response back.
+"""One request on a connection, and the framing of its response.
 
-A call knows how a response is framed and whether the connection can be used again after it; in
-which order calls are answered, and when the connection ends, is the connection's affair.
+A call decides how a response is framed and whether the connection can be reused after it; the
+connection decides in which order calls are answered, and when it ends.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.respond import Head, phrase_of
 
-__all__ = ["Call", "OpenSocket", "Wire", "render_head"]
+__all__ = ["HttpCall", "OpenSocket", "Wire", "render_head"]
 
 _SWITCHING = 101
 _BODILESS = frozenset((204, 304))
-_COPIED = 64 * 1024  # up to this size one write is cheaper than one copy less
+_COPIED = 64 * 1024  # up to this size one write is cheaper than avoiding a copy
 _STATUS_LINES = {
     status: f"HTTP/1.1 {status} {phrase_of(status)}\r\n".encode() for status in range(100, 600)
 }
@@ -32,7 +32,7 @@ class OpenSocket(Socket, Protocol):
     """A WebSocket, as the server sees it."""
 
     async def fail(self) -> None:
-        """Say goodbye because the service failed."""
+        """Close it because the service failed."""
 
 
 class Wire(Protocol):
@@ -44,44 +44,44 @@ class Wire(Protocol):
     address: str
 
     def write(self, data: bytes) -> None:
-        """Send; the transport keeps what the peer does not take."""
+        """Send; the transport buffers what the peer does not read."""
 
     def render_date(self) -> bytes:
-        """The line of the date."""
+        """Return the line of the date."""
         ...
 
     async def wait_writable(self) -> None:
-        """Wait until the peer has taken most of what was written."""
+        """Wait until the peer has read most of what was written."""
 
-    def on_response_complete(self, call: Call) -> None:
-        """The response is written to its end."""
+    def on_response_complete(self, call: HttpCall) -> None:
+        """Continue after the response is completely written."""
 
-    def open_socket(self, call: Call, head: Head) -> OpenSocket:
-        """Speak WebSocket from now on."""
+    def open_socket(self, call: HttpCall, head: Head) -> OpenSocket:
+        """Switch to WebSocket."""
         ...
 
     def cut(self) -> None:
-        """End the connection: a response on it has no end."""
+        """End the connection: a response on it is incomplete."""
 
 
-class Call:
-    """A request as the connection read it, and what has become of it so far, for the log."""
+class HttpCall:
+    """A request as the connection read it, and its state so far, for the log."""
 
     task: asyncio.Task[None] | None = None
     has_place = False  # among the requests in flight
-    status = 0  # nothing went out yet
+    status = 0  # nothing was sent yet
     sent = 0  # bytes of content
-    error = ""  # the code of what was refused here
-    is_aborted = False  # the client was gone before the response was out
+    error = ""  # the code of a rejection here
+    is_aborted = False  # the client disconnected before the response was sent
     is_answered = False
-    is_refused = False  # it was one too many
+    is_refused = False  # it exceeded the limit
     is_endless = False
     trace: RequestTrace | None = None
-    on_stream: Callable[[], None] | None = None  # when the response turns out to be one
-    _is_bodiless = False  # whatever content there is, the response has none
+    on_stream: Callable[[], None] | None = None  # called when the response is a stream
+    _is_bodiless = False  # the response has no content in any case
     _chunked = False
-    _left: int | None = None  # bytes of content that are still due
-    _over: asyncio.Event | None = None  # made by the first that waits for it
+    _left: int | None = None  # bytes of content that remain
+    _over: asyncio.Event | None = None  # created by the first waiter
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Call:
     # --- the response -----------------------------------------------------------------------------
 
     def send(self, head: Head, content: bytes) -> None:
-        """A complete response."""
+        """Send a complete response."""
         if self.is_aborted:
             return
         parts = self._start(head)
@@ -116,21 +116,21 @@ class Call:
         self._complete()
 
     async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
-        """A response in parts, each sent as it comes."""
+        """Send a response in parts, each as it arrives."""
         await self.begin(head)
         async for chunk in chunks:
             await self.send_part(chunk)
         await self.end()
 
     async def begin(self, head: Head) -> None:
-        """The head alone: a stream may be silent for long, but is open from now on."""
+        """Send the head alone: a stream may be silent for long, but is open from now on."""
         if not self.wire.is_writable:
             await self.wire.wait_writable()
         if not self.is_aborted:
             self.wire.write(b"".join(self._start(head)))
 
     async def send_part(self, data: bytes) -> None:
-        """The next part of the content."""
+        """Send the next part of the content."""
         if not self.wire.is_writable:
             await self.wire.wait_writable()
         if self.is_aborted or self._is_bodiless or not data:
@@ -143,7 +143,7 @@ class Call:
         self.wire.write(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data)
 
     async def end(self) -> None:
-        """The content is complete."""
+        """Complete the content."""
         if self._left:
             raise RuntimeError("the content is shorter than announced")
         if not self.is_aborted and not self.is_answered:
@@ -153,7 +153,7 @@ class Call:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the response lasts for as long as the client likes: events, a WebSocket."""
+        """Whether the response lasts until the client disconnects: events, a WebSocket."""
         return self.is_endless or self.status == _SWITCHING
 
     def open_socket(self, head: Head) -> OpenSocket:
@@ -203,19 +203,19 @@ class Call:
     # --- the end ----------------------------------------------------------------------------------
 
     async def wait_end(self) -> None:
-        """Wait until the response is complete or the client is gone."""
+        """Wait until the response is complete or the client has disconnected."""
         if self._over is None:
             self._over = asyncio.Event()
         if not self.is_answered and not self.is_aborted:
             await self._over.wait()
 
     def close(self) -> None:
-        """The work is over: a response without an end must not look like a whole one."""
+        """End the call: an incomplete response must not look complete."""
         if not self.is_answered and not self.is_aborted:
             self.wire.cut()
 
     def abandon(self) -> None:
-        """The client is gone: end the work for it."""
+        """Cancel the work: the client has disconnected."""
         if self.incoming is not None:
             self.incoming.drop()
         if not self.is_answered:
@@ -227,5 +227,5 @@ class Call:
 
 
 def render_head(head: Head, date: bytes) -> bytes:
-    """The head of a response that ends the connection."""
+    """Return the head of a response that ends the connection."""
     return b"".join((_STATUS_LINES[head.status], date, *head.lines, _CLOSE, b"\r\n"))

@@ -1,21 +1,21 @@
-"""How many connections there may be: of the instance, of one address, and for health checks.
+"""Connection limits: per instance, per address, and reserved for health checks.
 
 Of `max-connections` the last few (`Limits.probe_connections`) answer health checks only. An address
-that has all the connections it may have gets one of them, too: a health check may come from there.
+that has reached its limit gets one of them, too: a health check may come from there.
 
-Each worker counts in a row of cells of its own, which nobody else writes: no lock is needed. An
-address is counted in three cells that its hash chooses (a count-min sketch). It has at most the
-smallest of their sums, so that others count for it only where they share all three. Workers that
-accept in the same moment may admit one connection each above a limit.
+Each worker counts in a row of cells that no other worker writes: no lock is needed. An address is
+counted in three cells that its hash chooses (a count-min sketch). Its count is at most the smallest
+of their sums, so that others are counted for it only where they share all three. Workers that
+accept at the same moment may each admit one connection above a limit.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from mmap import mmap
 from typing import Final
 
 from docgraph.auth.guard.attempts import group_address
+from docgraph.runtime.shared import share_numbers
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.settings import Limits
 
@@ -30,20 +30,20 @@ _ROW: Final = 2 * _KIND  # cells of one worker
 
 
 class Admitted(IntEnum):
-    """What a connection may ask for."""
+    """The requests that a connection may send."""
 
     ALL = 0
     PROBES = 1  # health checks
-    NOTHING = 2  # it is one too many
+    NOTHING = 2  # it exceeds the limit
 
 
 def make_cells(workers: int = 1) -> Cells:
-    """The counts of an instance, shared with forks; pages that nobody writes take no memory."""
-    return memoryview(mmap(-1, 4 * _ROW * workers)).cast("i")
+    """Allocate the counts of an instance, shared with forks; unwritten pages take no memory."""
+    return share_numbers("i", _ROW * workers)
 
 
 def forget_worker(cells: Cells, worker: int) -> None:
-    """The connections of a worker are gone with it."""
+    """Clear the counts of a worker that ended."""
     cells[worker * _ROW : (worker + 1) * _ROW] = memoryview(bytes(4 * _ROW)).cast("i")
 
 
@@ -60,17 +60,17 @@ class ConnectionLimits:
         self._proxies = proxies
         self._cells = make_cells() if cells is None else cells
         self._start = worker * _ROW
-        # By `Admitted`: how many in all, and how many of one address.
+        # By `Admitted`: the total limit, and the limit of one address.
         self._bounds = (
             (limits.request_connections, limits.connections_of_address),
             (limits.probe_connections, limits.probe_connections_of_address),
         )
 
     def admit(self, address: str) -> Admitted:
-        """Count a connection; whoever calls this calls `release` when it ends."""
+        """Count a connection; call `release` when it ends."""
         for kind in (Admitted.ALL, Admitted.PROBES):
             total, of_address = self._bounds[kind]
-            # A proxy has the connections of all of its callers; a Unix socket has no address.
+            # A proxy has the connections of all its callers; a Unix socket has no address.
             is_exempt = kind is Admitted.ALL and (not address or self._proxies.trusts(address))
             places = self._find_places(kind, address)
             if self._sum(places[0]) < total and (
@@ -81,17 +81,17 @@ class ConnectionLimits:
         return Admitted.NOTHING
 
     def release(self, kind: Admitted, address: str) -> None:
-        """A connection that was admitted as this has ended."""
+        """Count down a connection that was admitted as this kind."""
         if kind is not Admitted.NOTHING:
             self._add(self._find_places(kind, address), -1)
 
     def count_own(self) -> int:
-        """The connections that this worker has admitted."""
+        """Return the number of connections that this worker has admitted."""
         return sum(self._cells[self._start + kind * _KIND] for kind in range(2))
 
     def _find_places(self, kind: Admitted, address: str) -> list[int]:
-        """The cells of a row that count it."""
-        # Nobody outside can choose the hash: it differs in each instance, and workers are forks.
+        """Return the cells of a row that count the address."""
+        # Clients cannot predict the hash: it differs per instance, and workers are forks.
         hashed, place = hash(group_address(address)), kind * _KIND
         places = [place]
         for number in range(_HASHES):

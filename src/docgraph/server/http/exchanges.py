@@ -1,10 +1,10 @@
-"""A call becomes an `Exchange`, the application turns it into an `Answer`, and that goes out.
+"""Run requests: build an `Exchange` from a call, let the application answer it, send the answer.
 
-What goes wrong here and not in the application (a stream that breaks, a header that cannot be
-sent) is emitted as a failure; a client that leaves cancels the task of its call.
+Failures outside the application (a broken stream, an invalid header) are emitted as failures; a
+client that disconnects cancels the task of its call.
 
-A request in flight holds a place of the gate from the moment that it is worked on, but none while
-its body is on its way: that is counted elsewhere (`bodies.py`).
+A request occupies a place in the admission queue while it is processed, but not while its body is
+being received: that is counted elsewhere (`body_budget.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from docgraph.exchange import (
     Upgrade,
 )
 from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
+from docgraph.exchange.path import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import (
     BodyAwaited,
@@ -40,14 +41,13 @@ from docgraph.observe.events import (
 )
 from docgraph.observe.trace_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, tracing
-from docgraph.runtime import Gate
+from docgraph.runtime import AdmissionQueue
 from docgraph.server.compress import SMALLEST, check_accepts_compression
 from docgraph.server.http.bridge import Bridge
-from docgraph.server.http.call import Call
+from docgraph.server.http.call import HttpCall
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.refusals import render_refusal
 from docgraph.server.respond import Responder
 from docgraph.server.route_templates import describe_route
 from docgraph.server.settings import ServerSettings
@@ -59,33 +59,33 @@ _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
 class Application(Protocol):
-    """What stands behind the connections; `answer` never raises."""
+    """The application behind the connections; `answer` never raises."""
 
     async def startup(self) -> None:
-        """Make ready to answer; raises `StartupError` when that cannot be."""
+        """Prepare to answer; raises `StartupError` when that is impossible."""
 
     async def contact_database(self) -> str:
-        """Return when the first request finds everything there, or with what is missing."""
+        """Wait until the first request can succeed; returns what is missing."""
         ...
 
     async def shutdown(self) -> None:
-        """Give everything back; also called when `startup` failed."""
+        """Close everything; also called when `startup` failed."""
 
     def is_probe(self, exchange: Exchange) -> bool:
-        """Whether this request asks how the server is, and does not wait for others."""
+        """Return whether this is a health check, which does not wait for other requests."""
         ...
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
-        """The answer to a request that is rejected before it is its turn; never raises."""
+        """Return the response to a request that is rejected before its turn; never raises."""
         ...
 
     async def answer(self, exchange: Exchange) -> Answer:
-        """The answer to one request."""
+        """Return the answer to one request."""
         ...
 
 
 class Exchanges:
-    """The requests that this process answers."""
+    """The requests of this process."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class Exchanges:
         self._application = application
         self._responder = responder
         self._ids = ids
-        self._gate = Gate(
+        self._gate = AdmissionQueue(
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
-        self._has_others = settings.core.workers > 1  # who is closed may come to one with room
+        self._has_others = settings.core.workers > 1  # a rejected client may reach one with room
         self._proxies = proxies
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding
@@ -110,24 +110,24 @@ class Exchanges:
         self.tasks: set[asyncio.Task[None]] = set()
         self.started = 0
 
-    def start(self, call: Call) -> None:
-        """Answer a call in a task of its own, which sees nothing of the request before it."""
+    def start(self, call: HttpCall) -> None:
+        """Answer a call in its own task, without the context of the previous request."""
         task = asyncio.get_running_loop().create_task(self._run(call), context=self._context.copy())
         call.task = task
         self.started += 1
         self.tasks.add(task)
 
     def count_room(self) -> int:
-        """How many more requests would be answered, now or after a while, and not refused."""
+        """Return how many more requests would be admitted, now or after waiting."""
         return self._gate.room
 
-    def give_up(self, call: Call) -> None:
-        """The client of a call is gone: end the work for it."""
+    def give_up(self, call: HttpCall) -> None:
+        """Cancel the work for a client that has disconnected."""
         if call.task is not None:  # which may end before it has begun
             call.task.add_done_callback(self.tasks.discard)
         call.abandon()
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: HttpCall) -> None:
         id, trace = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
         if tracing.sampler is not None:
@@ -138,14 +138,14 @@ class Exchanges:
                 answer = await self._answer(call, exchange)
             else:
                 call.error = flaw.code
-                answer = render_refusal(flaw, exchange)
+                answer = self._application.render_error(flaw, exchange)
             await self._respond(answer, call, exchange, trace)
         except asyncio.CancelledError:
-            call.close()  # unless it was the client that left
+            call.close()  # unless the client has disconnected
             call.is_aborted = True
             raise
         except ConnectionError:
-            call.is_aborted = True  # a WebSocket whose peer is gone
+            call.is_aborted = True  # a WebSocket whose peer has disconnected
         except Exception as error:
             await self._fail(error, call, exchange, trace)
         finally:
@@ -155,14 +155,14 @@ class Exchanges:
 
     # --- traces -----------------------------------------------------------------------------------
 
-    def _begin_trace(self, call: Call, exchange: Exchange) -> None:
+    def _begin_trace(self, call: HttpCall, exchange: Exchange) -> None:
         connection = exchange.request.connection
         trace = call.trace = tracing.begin(call.headers.raw)
         trace.scheme, trace.http_version = connection.scheme, connection.http_version
         call.on_stream = partial(self._begin_stream, call, exchange, trace)
 
-    def _begin_stream(self, call: Call, exchange: Exchange, trace: RequestTrace) -> None:
-        """A stream lasts for hours, and its span is that of the answer that began it."""
+    def _begin_stream(self, call: HttpCall, exchange: Exchange, trace: RequestTrace) -> None:
+        """Report the start of a stream and end its span there: a stream lasts for hours."""
         trace.route = describe_route(exchange)
         seconds = perf_counter() - exchange.started
         method, service = exchange.request.method, exchange.service
@@ -171,8 +171,8 @@ class Exchanges:
 
     # --- in ---------------------------------------------------------------------------------------
 
-    def _open(self, call: Call, id: str) -> tuple[Exchange, DocgraphError | None]:
-        """The exchange; and what is wrong with the request, if it cannot be understood."""
+    def _open(self, call: HttpCall, id: str) -> tuple[Exchange, DocgraphError | None]:
+        """Return the exchange; and the error of an invalid request."""
         head, headers = call.request, call.headers
         connection = self._find_connection(call, headers)
         incoming = call.incoming
@@ -188,13 +188,14 @@ class Exchanges:
                 connection=connection,
             )
         except DocgraphError as error:
-            request = Request(head.method, b"/", headers=headers, connection=connection)
+            path = cut_unreadable(head.path)
+            request = Request(head.method, path, headers=headers, connection=connection)
             return Exchange(request, id), error
         request.max_parameters = self._max_parameters
         return Exchange(request, id), None
 
-    def _find_connection(self, call: Call, headers: Headers) -> Connection:
-        """The connection of the wire, unless proxies, an old client or a WebSocket change it."""
+    def _find_connection(self, call: HttpCall, headers: Headers) -> Connection:
+        """Return the peer of the connection, adjusted for proxies, old clients and WebSockets."""
         known = call.wire.connection
         if not self._proxies and not call.is_handshake and call.request.version == "1.1":
             return known
@@ -207,8 +208,8 @@ class Exchanges:
             host=self._proxies.find_host(known.client, headers),
         )
 
-    async def _answer(self, call: Call, exchange: Exchange) -> Answer:
-        """Ask the application, when it is our turn."""
+    async def _answer(self, call: HttpCall, exchange: Exchange) -> Answer:
+        """Call the application, when it is this request's turn."""
         try:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))
@@ -227,10 +228,10 @@ class Exchanges:
         finally:
             self._leave(call)
 
-    async def _read_body(self, call: Call, incoming: Incoming, id: str, limit: int) -> bytes:
-        """The body; whoever waits for it gives his place away, and takes another one after it."""
+    async def _read_body(self, call: HttpCall, incoming: Incoming, id: str, limit: int) -> bytes:
+        """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
-            return incoming.take()
+            return incoming.drain()
         had_place = call.has_place
         self._leave(call)
         emit(BodyAwaited(id))
@@ -242,7 +243,7 @@ class Exchanges:
             await self._enter(call)
         return body
 
-    async def _enter(self, call: Call) -> None:
+    async def _enter(self, call: HttpCall) -> None:
         try:
             await self._gate.enter()
         except Overloaded:
@@ -251,8 +252,8 @@ class Exchanges:
             raise
         call.has_place = True
 
-    def _leave(self, call: Call) -> None:
-        """Give back the place, where the call still has one."""
+    def _leave(self, call: HttpCall) -> None:
+        """Release the place, if the call still has one."""
         if call.has_place:
             call.has_place = False
             self._gate.leave()
@@ -260,7 +261,7 @@ class Exchanges:
     # --- out --------------------------------------------------------------------------------------
 
     async def _respond(
-        self, answer: Answer, call: Call, exchange: Exchange, trace: list[bytes]
+        self, answer: Answer, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
         if isinstance(answer, Body):
             if len(answer.content) >= SMALLEST:
@@ -273,10 +274,10 @@ class Exchanges:
         elif isinstance(answer, Upgrade):
             await self._open_socket(answer, call, exchange, trace)
         else:
-            await self._take_over(answer, call, exchange, trace)
+            await self._run_takeover(answer, call, exchange, trace)
 
     async def _stream(
-        self, answer: Stream, call: Call, exchange: Exchange, trace: list[bytes]
+        self, answer: Stream, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
         head, chunks = self._responder.render_stream(answer, exchange, trace)
         try:
@@ -291,9 +292,9 @@ class Exchanges:
                     await close()
 
     async def _open_socket(
-        self, answer: Upgrade, call: Call, exchange: Exchange, trace: list[bytes]
+        self, answer: Upgrade, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
-        """Accept the WebSocket, and let its handler have it."""
+        """Accept the WebSocket, and run its handler."""
         if not call.is_handshake:
             raise UpgradeRequired(
                 "this resource speaks WebSocket", headers=[("Upgrade", "websocket")]
@@ -309,8 +310,8 @@ class Exchanges:
             raise
         await socket.close()
 
-    async def _take_over(
-        self, answer: Takeover, call: Call, exchange: Exchange, trace: list[bytes]
+    async def _run_takeover(
+        self, answer: Takeover, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
         if call.is_handshake:
             raise NotSupported("this resource does not speak WebSocket")
@@ -324,9 +325,9 @@ class Exchanges:
         ).run(answer)
 
     async def _fail(
-        self, error: Exception, call: Call, exchange: Exchange, trace: list[bytes]
+        self, error: Exception, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
-        """An unexpected error: emitted under an id, and answered if nothing was sent yet."""
+        """Emit an unexpected error under an id, and answer if nothing was sent yet."""
         if not isinstance(error, DocgraphError):
             fault = uuid4().hex[:12]
             request = exchange.request
@@ -341,7 +342,7 @@ class Exchanges:
             body = self._application.render_error(error, exchange)
             call.send(*self._responder.render_body(body, exchange, trace))
 
-    def _finish(self, exchange: Exchange, call: Call) -> None:
+    def _finish(self, exchange: Exchange, call: HttpCall) -> None:
         request, account = exchange.request, exchange.account
         client, trace = request.connection.client, call.trace
         if trace is not None:

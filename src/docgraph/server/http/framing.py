@@ -1,7 +1,7 @@
-"""The strict reading of a request head: what llhttp lets pass and RFC 9112 or caution does not.
+"""Strict validation of a request head against request smuggling (RFC 9112).
 
-Two readers of one byte stream that disagree about where a request ends are how requests are
-smuggled. So a head that could be read in two ways is refused, never repaired.
+Requests are smuggled when two parsers of one byte stream disagree about where a request ends. A
+head that is ambiguous is therefore rejected, never repaired, even if llhttp accepts it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ __all__ = [
     "UrlTooLong",
     "check_size",
     "explain_refusal",
-    "glean_headers",
+    "find_path",
+    "glean_head",
     "read_head",
 ]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,31}) ")
+_TARGET = re.compile(rb"(?:\r?\n)*[^ \r\n]+ ([^ \r\n]+)[ \r\n]")
 _GLEANED = re.compile(rb"\r\n(accept|origin):([^\r\n]*)", re.I)
 _READ = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class RequestHead(NamedTuple):
-    """A request head that can be read in one way only; `length` is None for a chunked body."""
+    """A request head that is unambiguous; `length` is None for a chunked body."""
 
     method: str
     version: str
@@ -49,7 +51,7 @@ class RequestHead(NamedTuple):
 
 
 def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
-    """The bounds of a head that has come to its end."""
+    """Check the size limits of a complete head."""
     if len(target) > limits.url_size:
         raise UrlTooLong(f"the URL exceeds {limits.url_size} bytes")
     if len(headers) > limits.headers:
@@ -67,7 +69,7 @@ def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits
 def read_head(
     method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> RequestHead:
-    """Check a head whose names are in lower case; raises what it is refused with."""
+    """Check a head whose names are in lower case; raises its rejection."""
     if version not in ("1.1", "1.0"):
         raise RequestError(f"HTTP/{version} is not understood", hint="use HTTP/1.1")
     if method in ("TRACE", "CONNECT"):
@@ -102,10 +104,20 @@ def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestErr
     return RequestError("the request is not valid HTTP")
 
 
-def glean_headers(data: bytes) -> list[tuple[bytes, bytes]]:
-    """What decides about the look of a refusal, from a head that the parser has not read."""
+def glean_head(data: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Find what decides the format of an error in a head that llhttp rejected."""
     head = data.partition(b"\r\n\r\n")[0]
-    return [(found[1].lower(), found[2].strip()) for found in _GLEANED.finditer(head)]
+    found = _TARGET.match(data)
+    headers = [(field[1].lower(), field[2].strip()) for field in _GLEANED.finditer(head)]
+    return found[1] if found else b"", headers
+
+
+def find_path(target: bytes) -> bytes:
+    """Return the path of a target that may be incomplete or invalid; `/` where it has none."""
+    try:
+        return _split_target("OPTIONS", target)[0]
+    except RequestError:
+        return b"/"
 
 
 def _check_host(value: bytes) -> None:
@@ -127,7 +139,7 @@ def _check_coding(value: bytes, version: str) -> None:
 
 
 def _split_target(method: str, target: bytes) -> tuple[bytes, bytes]:
-    """Path and query of any form of a target (RFC 9112 3.2); its authority is of no interest."""
+    """Return path and query of any form of a target (RFC 9112 3.2); its authority is ignored."""
     if target.startswith(b"/"):
         path, _, query = target.partition(b"#")[0].partition(b"?")
         return path, query

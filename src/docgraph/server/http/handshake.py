@@ -1,4 +1,4 @@
-"""Requests that want to leave HTTP/1.1: WebSocket handshakes, checked; others, stripped of it."""
+"""HTTP upgrades: check WebSocket handshakes; remove other upgrades from a request."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OF_AN_UPGRADE = frozenset((b"upgrade", b"connection", b"http2-settings"))
 
 
 def wants_websocket(headers: RawHeaders) -> bool:
-    """Whether the one protocol asked for is WebSocket."""
+    """Return whether WebSocket is the only requested protocol."""
     return [value.lower() for name, value in headers if name == b"upgrade"] == [b"websocket"]
 
 
 def check_handshake(method: str, version: str, length: int | None, headers: RawHeaders) -> None:
-    """RFC 6455 4.2.1: refuse what is not a handshake, before anybody is asked about it."""
+    """Reject an invalid handshake (RFC 6455 4.2.1), before authentication."""
     if method != "GET" or version != "1.1":
         raise RequestError("a WebSocket handshake is a GET of HTTP/1.1")
     if length != 0:
@@ -45,7 +45,7 @@ def _is_key(value: bytes) -> bool:
 
 
 def without_upgrade(method: bytes, version: str, target: bytes, headers: RawHeaders) -> bytes:
-    """The head again, as if no other protocol had been asked for."""
+    """Return the head without the upgrade."""
     lines = [b"%s %s HTTP/%s\r\n" % (method, target, version.encode())]
     lines += [b"%s: %s\r\n" % field for field in headers if field[0] not in _OF_AN_UPGRADE]
     tokens = b",".join(value for name, value in headers if name == b"connection").lower()

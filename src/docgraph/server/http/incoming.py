@@ -6,58 +6,58 @@ import asyncio
 from typing import Protocol
 
 from docgraph.exchange import DocgraphError
-from docgraph.server.http.bodies import Bodies
+from docgraph.server.http.body_budget import Bodies
 
-__all__ = ["DRAINABLE", "Incoming", "Source"]
+__all__ = ["DRAINABLE", "BodySource", "Incoming"]
 
-# So much of an unread body is read and thrown away to keep the connection, or to let the client
-# see the answer before it is closed.
+# This much of an unread body is read and discarded to keep the connection, or to let the client see
+# the response before it is closed.
 DRAINABLE = 64 * 1024
-_HIGH_WATER = 64 * 1024  # bytes that are kept for a reader who has not asked yet
+_HIGH_WATER = 64 * 1024  # bytes that are buffered for a reader who has not asked yet
 
 
-class Source(Protocol):
-    """The connection that a body comes by."""
+class BodySource(Protocol):
+    """The connection that receives a body."""
 
     def await_body(self, incoming: Incoming) -> None:
-        """Somebody waits for this body: its time runs from now on."""
+        """Start the timeout of this body: its reader waits for it."""
 
     def hold_body(self, incoming: Incoming) -> None:
-        """There are too many bodies on their way: read it later, without its time running."""
+        """Pause this body, and its timeout: too many bodies are being received."""
 
     def go_on_with_body(self, incoming: Incoming) -> None:
-        """Read it again."""
+        """Resume reading it."""
 
 
 class Incoming:
-    """Filled by the connection, read by the service; nothing is awaited until somebody asks.
+    """Filled by the connection, read by the service; nothing is awaited before a read.
 
-    `length` is the announced size, None when the body comes in chunks. `address` is the caller's,
-    for the count of bodies on their way, which it enters when somebody waits for it.
+    `length` is the announced size, None when the body is chunked. `address` is the caller's, for
+    the budget of bodies, where it is counted while a reader waits for it.
     """
 
     address = ""
     received = 0
     is_complete = False
     failure: DocgraphError | None = None
-    _data: bytes | bytearray = b""  # what no reader has taken yet
+    _data: bytes | bytearray = b""  # not read yet
     _waiter: asyncio.Future[None] | None = None
     _enough = 0  # the reader is woken when more than so many bytes are received
     _is_counted = False
     _is_dropped = False
 
     def __init__(
-        self, source: Source, bodies: Bodies, length: int | None, *, expects_continue: bool
+        self, source: BodySource, bodies: Bodies, length: int | None, *, expects_continue: bool
     ) -> None:
         self._source = source
         self._bodies = bodies
         self.length = length
-        self.expects_continue = expects_continue  # and has not been told to go on
+        self.expects_continue = expects_continue  # and "100 Continue" was not sent yet
 
     # --- the connection's side --------------------------------------------------------------------
 
     def feed(self, data: bytes) -> bool:
-        """The next part has arrived; whether it is enough for a reader who has not asked yet."""
+        """Add the next part; returns whether to pause until the reader asks for more."""
         self.received += len(data)
         if self._is_dropped or self.failure is not None:
             return False
@@ -76,14 +76,14 @@ class Incoming:
         return False
 
     def finish(self) -> None:
-        """All of it has arrived."""
+        """Mark the body as complete."""
         self.is_complete = True
         if self._is_counted:
             self._uncount()
             self._wake()
 
     def fail(self, error: DocgraphError) -> None:
-        """It ends with an error, which its reader will raise; the first one counts."""
+        """End it with an error, which its reader will raise; the first one counts."""
         if self.failure is None and not self.is_complete:
             self.failure = error
             self._data = b""
@@ -91,22 +91,22 @@ class Incoming:
             self._wake()
 
     def hold(self) -> None:
-        """Do not read it for the time being."""
+        """Pause reading it."""
         self._source.hold_body(self)
 
     def go_on(self) -> None:
-        """Read it again."""
+        """Resume reading it."""
         self._source.go_on_with_body(self)
 
     def drop(self) -> None:
-        """Nobody will read it any more."""
+        """Discard it: it will not be read."""
         self._is_dropped = True
         self._data = b""
         self._uncount()
 
     @property
     def is_drainable(self) -> bool:
-        """Whether the rest of it is known, short, and on its way."""
+        """Whether the rest of it is known, short, and being sent."""
         return (
             self.length is not None
             and self.length - self.received <= DRAINABLE
@@ -117,19 +117,19 @@ class Incoming:
     # --- the reader's side ------------------------------------------------------------------------
 
     async def read(self, limit: int) -> bytes:
-        """All of it, or as much as has arrived when that is more than `limit`."""
+        """Return all of it, or the arrived part when that exceeds `limit`."""
         while not self.is_complete and self.failure is None and self.received <= limit:
             await self._wait(limit)
-        return self.take()
+        return self.drain()
 
     async def read_part(self) -> bytes:
-        """What has arrived since the last call; empty at the end only."""
+        """Return the part that has arrived since the last call; empty at the end only."""
         while not self._data and not self.is_complete and self.failure is None:
             await self._wait(self.received)
-        return self.take()
+        return self.drain()
 
-    def take(self) -> bytes:
-        """What has arrived, without waiting for more."""
+    def drain(self) -> bytes:
+        """Return the part that has arrived, without waiting for more."""
         if self.failure is not None:
             raise self.failure
         data, self._data = bytes(self._data), b""
@@ -142,7 +142,7 @@ class Incoming:
         if not self._is_counted:
             self._is_counted = True
             self._bodies.enter(self, len(self._data))
-            if self.failure is not None:  # there is no room for it at all
+            if self.failure is not None:  # the budget has no room for it at all
                 return
         self._enough = enough
         self._waiter = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Who is at the other end of a transport."""
+"""The peer of a transport: addresses and TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["describe_peer"]
 
 
 def describe_peer(transport: asyncio.Transport) -> Connection:
-    """The addresses of both ends, as far as they have any, and whether TLS is spoken."""
+    """Return the addresses of both ends, if they have any, and whether TLS is used."""
     return Connection(
         _read_address(transport.get_extra_info("peername")),
         _read_address(transport.get_extra_info("sockname")),
@@ -20,5 +20,5 @@ def describe_peer(transport: asyncio.Transport) -> Connection:
 
 
 def _read_address(name: Any) -> tuple[str, int] | None:
-    """Host and port; the name of a Unix socket is a text and has none."""
+    """Return host and port; the name of a Unix socket is a text and has none."""
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None

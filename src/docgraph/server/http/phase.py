@@ -1,4 +1,4 @@
-"""What a connection can be waiting for."""
+"""Phases of a connection: what it is waiting for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["Phase"]
 
 
 class Phase(Enum):
-    """Each has its own time, and its own end when that is up."""
+    """Each phase has its own timeout, and its own end when that expires."""
 
     NEW = auto()  # the first byte
     HEAD = auto()  # the end of the head
-    WORK = auto()  # nothing of the client: the application is at work
-    BODY = auto()  # the body, which the application has asked for
+    WORK = auto()  # nothing from the client: the application is running
+    BODY = auto()  # the body, which the application reads
     DRAIN = auto()  # the rest of a short body that the service did not read
     IDLE = auto()  # the next request
-    LINGER = auto()  # the client to read its last answer, and to leave
+    LINGER = auto()  # the client to read its last response, and to disconnect

@@ -1,8 +1,8 @@
-"""One connection: transport, order of the calls on it, time, and its end.
+"""One HTTP connection: transport, order of its calls, timeouts, and its end.
 
-Bytes go to a `Reader`, which tells of requests; each becomes a `Call` that is answered in a task.
-No timer is set per request: a connection notes when it expires, and the process sweeps over all of
-them a few times a second.
+A `RequestReader` parses the bytes; each request becomes an `HttpCall` that a task answers. There is
+no timer per request: a connection records when it expires, and the process checks all of them a few
+times a second.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from math import inf
 
 from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import Overloaded, RequestTimeout
-from docgraph.server.http.call import Call, render_head
+from docgraph.server.http.call import HttpCall, render_head
 from docgraph.server.http.connection_limits import Admitted
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import DRAINABLE, Incoming
 from docgraph.server.http.peer import describe_peer
 from docgraph.server.http.phase import Phase
-from docgraph.server.http.reader import SLICE, Reader
-from docgraph.server.http.refuse import PartialRequest, report_fault
+from docgraph.server.http.reader import SLICE, RequestReader
+from docgraph.server.http.reject import PartialRequest, report_fault
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.http.websocket import WebSocket, render_handshake
@@ -31,7 +31,9 @@ __all__ = ["HttpProtocol"]
 
 _LINGER = 2.0  # seconds that a refused client has to read its answer
 _PROBE_TIME = 5.0  # seconds that a health check has for its head where there is no other room
-_LAST_WORDS = 0.25  # seconds in which a request that was on its way is read when the server stops
+_FINAL_READ_SECONDS = (
+    0.25  # seconds in which a request that was on its way is read when the server stops
+)
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -46,16 +48,16 @@ class HttpProtocol(asyncio.Protocol):
         self._state = state
         self._loop = loop
         self._limits = state.limits
-        self._reader = Reader(self, state.limits)
+        self._reader = RequestReader(self, state.limits)
         self._phase = Phase.NEW
         self._expires = inf
         self._since = 0.0  # when the application asked for the body
         self._held_at: float | None = None  # when too many others came, and it was not read on
         self._left = 0.0  # seconds that it had then
-        self._active: Call | None = None  # the one that is being answered
-        self._last: Call | None = None  # the one that was read last
+        self._active: HttpCall | None = None  # the one that is being answered
+        self._last: HttpCall | None = None  # the one that was read last
         self._incoming: Incoming | None = None  # its body, if it has one
-        self._waiting: deque[Call] = deque()  # for their turn
+        self._waiting: deque[HttpCall] = deque()  # for their turn
         self._backlog = b""  # input that is not read yet
         self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
         self._shakes_hands = False  # what follows is for the WebSocket, if it becomes one
@@ -86,7 +88,7 @@ class HttpProtocol(asyncio.Protocol):
             transport.abort()
             return
         if admitted is Admitted.NOTHING:
-            self._refuse(Overloaded("too many connections"))
+            self._reject(Overloaded("too many connections"))
             if self._state.count_refused() > LINGERING:
                 transport.close()
 
@@ -179,7 +181,7 @@ class HttpProtocol(asyncio.Protocol):
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
         keep_alive = keep_alive and not self._state.is_leaving and not self.is_for_probes
-        call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
+        call = self._last = HttpCall(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
             self._start(call)
         else:
@@ -193,7 +195,7 @@ class HttpProtocol(asyncio.Protocol):
         self._enter(Phase.WORK, inf)
         self._shakes_hands = True
         self._backlog = rest
-        self._last = Call(self, head, headers, None, keep_alive=False, is_handshake=True)
+        self._last = HttpCall(self, head, headers, None, keep_alive=False, is_handshake=True)
         self._start(self._last)
         return True
 
@@ -264,7 +266,7 @@ class HttpProtocol(asyncio.Protocol):
             self._held_at = None
             self._resume_reading()
 
-    def on_response_complete(self, call: Call) -> None:
+    def on_response_complete(self, call: HttpCall) -> None:
         """On to the next request, or to the end."""
         self._active = None
         if not call.keep_alive:
@@ -287,7 +289,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._start_next()  # else as soon as this response is read
             return
         if self._deferred is not None:
-            self._refuse(self._deferred)
+            self._reject(self._deferred)
             return
         if self._phase in (Phase.WORK, Phase.BODY):
             if self._reader.in_body:
@@ -313,7 +315,7 @@ class HttpProtocol(asyncio.Protocol):
             data, self._backlog = self._backlog, b""
             self._feed_slices(data)
 
-    def open_socket(self, call: Call, head: Head) -> WebSocket:
+    def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
         """Speak WebSocket from now on."""
         key = call.headers.get("sec-websocket-key") or ""  # there is one: it was checked
         self.write(render_handshake(head, key.encode("latin-1"), self._state.date))
@@ -326,7 +328,7 @@ class HttpProtocol(asyncio.Protocol):
             socket.data_received(self._backlog)
         return socket
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: HttpCall) -> None:
         self._active = call
         self._state.exchanges.start(call)
 
@@ -341,14 +343,14 @@ class HttpProtocol(asyncio.Protocol):
         """The input cannot be read: in a body its reader gets the error, else we answer."""
         self._ignores_input = True
         if not self._reader.in_body or self._last is None or self._incoming is None:
-            self._refuse(error)
+            self._reject(error)
         elif self._last.is_answered:
             self._linger()
         else:
             self._last.keep_alive = False
             self._incoming.fail(error)
 
-    def _refuse(self, error: DocgraphError) -> None:
+    def _reject(self, error: DocgraphError) -> None:
         """Answer in place of the application, after the answers that are still due."""
         self._ignores_input = True
         if self._is_busy:
@@ -399,7 +401,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._active is not None and self._active.is_endless:
             self.transport.close()
         elif not self._is_busy:
-            self._expires = min(self._expires, self._loop.time() + _LAST_WORDS)
+            self._expires = min(self._expires, self._loop.time() + _FINAL_READ_SECONDS)
         elif self._last is not None:
             self._last.keep_alive = False
 
@@ -422,7 +424,7 @@ class HttpProtocol(asyncio.Protocol):
     def _expire(self, now: float) -> None:
         if self._phase is Phase.HEAD:
             if not self._is_busy and not self._is_resting:
-                self._refuse(RequestTimeout("the request head did not arrive in time"))
+                self._reject(RequestTimeout("the request head did not arrive in time"))
             else:
                 self._expires = now + 1.0  # earlier answers are due first, or it is not read
         elif self._phase is Phase.BODY:

@@ -1,8 +1,8 @@
-"""Bytes → request heads and bodies: llhttp with bounds, and one reading of everything.
+"""HTTP request parser: bytes to request heads and bodies, with llhttp and size limits.
 
-The parser is `httptools`; what it lets pass and we do not is in `framing.py`. A reader knows
-nothing of transports and time: it is fed, tells a listener what it has read, and says what is wrong
-with the rest.
+The parser is `httptools`; `framing.py` rejects what it accepts and we do not. A reader is
+independent of transports and time: it is fed, notifies a listener of what it has read, and returns
+the error in the rest.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from docgraph.server.http.framing import (
     UrlTooLong,
     check_size,
     explain_refusal,
-    glean_headers,
+    glean_head,
     read_head,
 )
 from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.settings import Limits
 
-__all__ = ["SLICE", "Listener", "Reader"]
+__all__ = ["SLICE", "RequestListener", "RequestReader"]
 
 # The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in
 # one packet, are noticed before they are in memory as objects.
@@ -34,7 +34,7 @@ SLICE = 4096
 _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
 
 
-class Listener(Protocol):
+class RequestListener(Protocol):
     """The connection: hears what was read, in the order of the bytes."""
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
@@ -59,13 +59,15 @@ class _Read(NamedTuple):
     headers: Headers
 
 
-class Reader:
+class RequestReader:
     """Reads the requests of one connection."""
 
     __slots__ = (
         "_content",
         "_fed",
+        "_follows",
         "_framing",
+        "_is_gleaned",
         "_last",
         "_limits",
         "_listener",
@@ -77,12 +79,14 @@ class Reader:
         "target",
     )
 
-    def __init__(self, listener: Listener, limits: Limits) -> None:
+    def __init__(self, listener: RequestListener, limits: Limits) -> None:
         self._listener = listener
         self._limits = limits
         self._most_fed = limits.headers_size + limits.url_size + 2 * SLICE
         self._parser = self._new_parser()
         self._last: _Read | None = None
+        self._follows = False  # whether the data that is fed began with another request
+        self._is_gleaned = False
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._content = 0  # bytes of the body
         self._framing = 0  # bytes of a chunked body that are not content
@@ -94,18 +98,22 @@ class Reader:
     @property
     def method(self) -> str:
         """The method of the request that is being read; empty before it is known."""
-        return self._parser.get_method().decode("ascii") if self.target else ""
+        is_known = self.target and not self._is_gleaned
+        return self._parser.get_method().decode("ascii") if is_known else ""
 
     def feed(self, data: bytes) -> DocgraphError | None:
         """Read on; what is wrong with it, if something is. Nothing may be fed after that."""
+        self._follows = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            if isinstance(error, httptools.HttpParserInvalidMethodError):
-                self.headers = glean_headers(data)
-            return _find_reason(error, data)
+            begun = b"" if self._follows else data
+            if not self.target:
+                self._is_gleaned = True  # the parser has not taken the request line
+                self.target, self.headers = glean_head(begun)
+            return _find_reason(error, begun)
         else:
             self._fed += len(data)
             return self._explain_excess() if self._fed > self._most_fed else None
@@ -207,6 +215,7 @@ class Reader:
         """The end of the request."""
         if self.in_body:  # else an upgrade: `_upgrade` goes on
             self.in_body = False
+            self._follows = True
             self._fed = 0
             self._listener.on_request_end()
 

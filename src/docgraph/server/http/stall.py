@@ -1,4 +1,4 @@
-"""Notices readers that do not read: their answers would fill our memory."""
+"""Detect stalled readers: their buffered responses would fill the memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SLOWEST = 1024  # bytes per second
 
 
 class StallWatch:
-    """Looks at the outgoing buffer of one connection each time it is asked."""
+    """Checks the send buffer of one connection at each call."""
 
     __slots__ = ("_mark", "_patience", "_pending", "_transport")
 
@@ -22,18 +22,18 @@ class StallWatch:
         self._pending = 0
 
     def reset(self) -> None:
-        """The peer has read: begin anew."""
+        """Restart the measurement: the peer has read."""
         self._mark = inf
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the peer took less than 1 KiB per second for as long as our patience."""
+        """Return whether the peer read less than 1 KiB per second during the timeout."""
         pending = self._transport.get_write_buffer_size()
         if pending == 0:
             self._mark = inf
         elif self._mark == inf:
             self._mark, self._pending = now, pending
         elif self._pending - pending >= _SLOWEST * self._patience:
-            self._mark, self._pending = now, pending  # enough for as long as our patience
+            self._mark, self._pending = now, pending  # enough for the whole timeout
         elif now - self._mark >= self._patience:
             return True
         return False

@@ -1,4 +1,4 @@
-"""What the connections of one process share, and what the workers of an instance count together."""
+"""State shared by the connections of a process, and counts shared by the workers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from time import time
 from typing import Protocol
 
 from docgraph.server.cors import CorsPolicy
-from docgraph.server.http.bodies import Bodies
+from docgraph.server.http.body_budget import Bodies
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits
 from docgraph.server.http.exchanges import Application, Exchanges
-from docgraph.server.http.refuse import Refusals
-from docgraph.server.http.resting import Resting
+from docgraph.server.http.overload_pause import Resting
+from docgraph.server.http.reject import Refusals
+from docgraph.server.http.send_buffer_limit import Unread
 from docgraph.server.http.trace import RequestIds
-from docgraph.server.http.unread import Unread
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
@@ -23,20 +23,20 @@ __all__ = ["OpenConnection", "ProcessState", "build_state"]
 
 
 class OpenConnection(Protocol):
-    """A connection, whatever is spoken on it."""
+    """A connection of any protocol."""
 
     transport: asyncio.Transport
     address: str
 
     def shutdown(self) -> None:
-        """Finish what was accepted, then close."""
+        """Finish accepted requests, then close."""
 
     def sweep(self, now: float) -> None:
-        """Called a few times a second: whose time is up?"""
+        """Check the timeouts; called a few times a second."""
 
 
 class ProcessState:
-    """The connections, the limits, and who answers."""
+    """The connections, the limits, and the application."""
 
     def __init__(
         self,
@@ -53,36 +53,36 @@ class ProcessState:
         self.resting = Resting(exchanges.count_room)
         self.connections: dict[OpenConnection, Admitted] = {}
         self.date = b""
-        self.is_leaving = False  # asked to stop: no connection stays open behind its answer
+        self.is_leaving = False  # stopping: responses close their connections
         self._connection_limits = connection_limits
         self.set_date()
 
     def admit(self, connection: OpenConnection) -> Admitted:
-        """A connection is open: what it may ask for."""
+        """Count an open connection; returns the requests that it may send."""
         self.connections[connection] = admitted = self._connection_limits.admit(connection.address)
         return admitted
 
     def hand_over(self, connection: OpenConnection, successor: OpenConnection) -> None:
-        """Something else is spoken on the same connection."""
+        """Replace the protocol of a connection."""
         self.connections[successor] = self.connections.pop(connection)
 
     def release(self, connection: OpenConnection) -> None:
-        """A connection has ended."""
+        """Count down a connection that has ended."""
         admitted = self.connections.pop(connection, Admitted.NOTHING)
         self._connection_limits.release(admitted, connection.address)
 
     def count_refused(self) -> int:
-        """Connections that are one too many, and not closed yet."""
+        """Return the number of connections above the limit that are still open."""
         return len(self.connections) - self._connection_limits.count_own()
 
     def sweep(self, now: float) -> None:
-        """Look at all connections; called a few times a second."""
+        """Check all connections; called a few times a second."""
         self.set_date()
         for connection in tuple(self.connections):
             connection.sweep(now)
 
     def set_date(self) -> None:
-        """The line of the date in the responses of the next moment."""
+        """Set the line of the date for the next responses."""
         self.date = f"Date: {formatdate(time(), usegmt=True)}\r\n".encode()
 
 
@@ -95,7 +95,7 @@ def build_state(
     cells: Cells | None = None,
     worker: int = 0,
 ) -> ProcessState:
-    """All that connections need to have an application answer."""
+    """Build the state that connections share."""
     ids = RequestIds(settings.core.tracing_headers)
     responder = Responder(CorsPolicy(settings.cors.allow_origins), offload)
     limits, proxies = limits or settings.limits, TrustedProxies(settings.core.trusted_proxies)

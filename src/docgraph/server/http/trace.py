@@ -1,4 +1,4 @@
-"""Request ids: taken from a tracing header of the caller, or short ones of our own."""
+"""Request ids: from a tracing header of the caller, or generated."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from docgraph.server.fields import read_name
 
 __all__ = ["RequestIds"]
 
-# What a caller sends ends in logs and headers: short, and nothing that could break out of them.
+# Ids of callers are written to logs and headers: short, and without control characters.
 _SAFE = re.compile(rb"[A-Za-z0-9._:/+=@,;\-]{1,128}")
 _OWN = b"x-request-id"
 _OWN_LINE = b"X-Request-Id: %s\r\n"
 
 
 class RequestIds:
-    """Gives every request of this process its id."""
+    """Assigns an id to every request of this process."""
 
     def __init__(self, tracing_headers: Sequence[str] = ()) -> None:
         self._prefixes = {
@@ -28,13 +28,13 @@ class RequestIds:
         self._numbers = count(1)
 
     def generate(self) -> str:
-        """A short id that no other process has, nor this one again."""
+        """Return a short id that is unique across processes."""
         return f"{self._prefix}-{next(self._numbers):x}"
 
     def trace(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, list[bytes]]:
-        """The id of a request, and the lines that go back with the response.
+        """Return the id of a request, and the lines for the response.
 
-        Every tracing header goes back; the first one listed that is there gives the id.
+        Every tracing header is returned; the first listed one that exists supplies the id.
         """
         if not self._prefixes:
             id = self.generate()

@@ -1,8 +1,8 @@
-"""A WebSocket: frames by `wsproto`, with an end to every wait.
+"""WebSocket connections: frames by `wsproto`, with a timeout for every wait.
 
-It takes the place of the HTTP protocol on a connection whose handshake was accepted, and is the
-`Socket` that a service talks to. There is no timer per socket: pings, and what they wait for, are
-due when the process sweeps over its connections.
+A WebSocket replaces the HTTP protocol on a connection whose handshake was accepted, and is the
+`Socket` that a service uses. There is no timer per socket: pings and their timeouts are checked
+when the process sweeps its connections.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
-from docgraph.exchange import Prepared
-from docgraph.server.http.call import Call
+from docgraph.exchange import SharedMessages
+from docgraph.server.http.call import HttpCall
+from docgraph.server.http.frame_headers import FrameHeaders
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.respond import Head
@@ -39,18 +40,18 @@ __all__ = [
     "render_handshake",
 ]
 
-MAX_MESSAGE = 64 * 1024  # bytes a client may send at once; more is closed with 1009
+MAX_MESSAGE = 64 * 1024  # bytes of a client's message; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
 _FAREWELL = 5.0  # seconds that a handler has to end after its client
-_CLOSING = 10.0  # seconds that a client has to say goodbye, too
+_CLOSING = 10.0  # seconds that a client has to answer a close frame
 _TEXT = b"\x81"  # a text message, complete
 _LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
 _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
 
 
 def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
-    """The response that accepts a handshake."""
+    """Return the response that accepts a handshake."""
     return b"".join(
         (
             b"HTTP/1.1 101 Switching Protocols\r\n",
@@ -63,7 +64,7 @@ def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
 
 
 def render_frame(content: bytes) -> bytes:
-    """A text message of a server in one frame (RFC 6455 5.2): the same bytes for all peers."""
+    """Return a server's text message in one frame (RFC 6455 5.2): the same bytes for all peers."""
     size = len(content)
     if size <= _LONGEST_SHORT:
         length = bytes((size,))
@@ -74,29 +75,30 @@ def render_frame(content: bytes) -> bytes:
     return b"".join((_TEXT, length, content))
 
 
-def _render_frames(message: Prepared) -> bytes:
+def _render_frames(message: SharedMessages) -> bytes:
     message.frames = b"".join(map(render_frame, message.contents))
     return message.frames
 
 
 class WebSocket(asyncio.Protocol):
-    """One open WebSocket; sending to a peer that is gone raises `ConnectionResetError`."""
+    """One open WebSocket; sending to a disconnected peer raises `ConnectionResetError`."""
 
-    def __init__(self, state: ProcessState, transport: asyncio.Transport, call: Call) -> None:
+    def __init__(self, state: ProcessState, transport: asyncio.Transport, call: HttpCall) -> None:
         self.transport = transport
         self.address = call.wire.address
         self._state = state
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._frames = Connection(ConnectionType.SERVER)
+        self._headers = FrameHeaders()
         self.count_frame: Callable[[], tuple[int, str] | None] | None = None
         self._messages: deque[str | bytes] = deque()
-        self._parts: list[str | bytes] = []  # of a message that is not complete
+        self._parts: list[str | bytes] = []  # of an incomplete message
         self._size = 0  # bytes of these parts
         self._heard = asyncio.Event()  # a message, or the end
         self._writable = asyncio.Event()
         self._writable.set()
-        self._is_over = False  # one side has said goodbye, or left
+        self._is_over = False  # one side has sent a close frame, or disconnected
         self._is_reading = True
         self._stall = StallWatch(transport, state.limits.write_time)
         self._ping_at = self._loop.time() + PING_INTERVAL
@@ -105,9 +107,9 @@ class WebSocket(asyncio.Protocol):
 
     # --- the socket of a service ------------------------------------------------------------------
 
-    async def send(self, message: str | Prepared) -> None:
+    async def send(self, message: str | SharedMessages) -> None:
         """Send one text message, or several that are prepared."""
-        while not self._writable.is_set():  # it may be over again before this task has its turn
+        while not self._writable.is_set():  # it may be closed again before this task continues
             await self._writable.wait()
         if self._is_over:
             raise ConnectionResetError("the WebSocket is closed")
@@ -117,8 +119,8 @@ class WebSocket(asyncio.Protocol):
         else:
             self.offer(message)
 
-    def offer(self, message: Prepared) -> bool:
-        """Send all of it, if that needs no waiting; whether it is sent."""
+    def offer(self, message: SharedMessages) -> bool:
+        """Send all of it if that needs no waiting; returns whether it is sent."""
         transport = self.transport
         if self._is_over or not self._writable.is_set() or transport.is_closing():
             return False
@@ -127,7 +129,7 @@ class WebSocket(asyncio.Protocol):
         return True
 
     async def receive(self) -> str | bytes | None:
-        """The next message, or None when the peer is gone."""
+        """Return the next message, or None when the peer has disconnected."""
         while not self._messages:
             if self._is_over:
                 return None
@@ -140,22 +142,22 @@ class WebSocket(asyncio.Protocol):
         return message
 
     async def close(self, code: int = _NORMAL, reason: str = "") -> None:
-        """Say goodbye with a code, and wait for that of the peer in the background."""
+        """Send a close frame with a code, and wait for the peer's in the background."""
         if not self._is_over:
             self._end()
             self._write(CloseConnection(code=code, reason=reason))
             self._close_by = self._loop.time() + _CLOSING
-            self._writable.set()  # nobody need wait to send any more
+            self._writable.set()  # no sender has to wait any longer
             self._resume_reading()
 
     async def fail(self) -> None:
-        """Say goodbye because the service failed."""
+        """Close it because the service failed."""
         await self.close(_INTERNAL_ERROR, "internal error")
 
     # --- the transport ----------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone; the handler learns it, and has a moment to end by itself."""
+        """Notify the handler that the peer has disconnected; it has a moment to end by itself."""
         self._end()
         self._writable.set()
         self._state.release(self)
@@ -165,43 +167,45 @@ class WebSocket(asyncio.Protocol):
             task.add_done_callback(lambda _: farewell.cancel())
 
     def data_received(self, data: bytes) -> None:
-        """Frames, or parts of them."""
+        """Process frames, or parts of them."""
         try:
             self._frames.receive_data(data)
-        except LocalProtocolError:  # something after the goodbyes of both
+        except LocalProtocolError:  # something after the close frames of both
             self.transport.close()
             return
         for event in self._frames.events():
             self._handle(event)
             if self.transport.is_closing():
-                break
+                return
+        if self._headers.feed(data) > MAX_MESSAGE:  # by its header: the rest need not arrive
+            self._reject_long()
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write; what it asks, such as a ping, has to wait."""
+        """Pause: the peer reads more slowly than we write; replies to its pings wait, too."""
         self._writable.clear()
         if not self._is_over:
             self._pause_reading()
 
     def resume_writing(self) -> None:
-        """The peer has read."""
+        """Resume: the peer has read."""
         self._stall.reset()
         self._writable.set()
         if not self._messages:
             self._resume_reading()
 
     def shutdown(self) -> None:
-        """The server stops: say so, and close."""
+        """Send a close frame with "service restart", and close."""
         self._close_at_once(_RESTART)
 
     def sweep(self, now: float) -> None:
-        """Ping, and drop a peer that does not read, answer, or let itself be closed."""
+        """Ping, and drop a peer that does not read, answer, or close."""
         if self._stall.is_stalled(now):
             self.transport.abort()
         elif now >= self._close_by:
             self._close_by = inf
             self.transport.abort() if self.transport.is_closing() else self._hang_up()
         elif self._is_over or not self._is_reading:
-            return  # while we do not read we cannot see a pong
+            return  # while reading is paused, a pong cannot be seen
         elif now >= self._pong_by:
             self._close_at_once(_INTERNAL_ERROR, "keepalive ping timeout")
         elif now >= self._ping_at:
@@ -223,8 +227,8 @@ class WebSocket(asyncio.Protocol):
             self._ping_at, self._pong_by = self._loop.time() + PING_INTERVAL, inf
 
     def _is_one_too_many(self, event: Event) -> bool:
-        """Whether the service takes no more frames; the peer is left then."""
-        is_whole = getattr(event, "frame_finished", True)  # a long one comes in several events
+        """Return whether the service accepts no more frames; the peer is then closed."""
+        is_whole = getattr(event, "frame_finished", True)  # a long one arrives in several events
         is_awaited = isinstance(event, Pong) and self._pong_by < inf
         if self.count_frame is None or not is_whole or is_awaited:
             return False
@@ -237,9 +241,9 @@ class WebSocket(asyncio.Protocol):
         data = event.data if isinstance(event, TextMessage) else bytes(event.data)
         self._size += len(data.encode() if isinstance(data, str) else data)
         if self._size > MAX_MESSAGE:
-            self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
+            self._reject_long()
             return
-        if data:  # fragments without any could be told without end
+        if data:  # fragments without data could be sent endlessly
             self._parts.append(data)
         if event.message_finished:
             empty: str | bytes = "" if isinstance(data, str) else b""
@@ -248,8 +252,11 @@ class WebSocket(asyncio.Protocol):
             self._pause_reading()  # one at a time: a handler that is slow slows its peer
             self._heard.set()
 
+    def _reject_long(self) -> None:
+        self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
+
     def _handle_close(self, event: CloseConnection) -> None:
-        """The goodbye of the peer, or what it did against the protocol."""
+        """Handle the close frame of the peer, or its protocol violation."""
         if self._frames.state is ConnectionState.REMOTE_CLOSING:
             self._write(event.response())
         elif self._frames.state is ConnectionState.OPEN:
@@ -270,7 +277,7 @@ class WebSocket(asyncio.Protocol):
         self._heard.set()
 
     def _hang_up(self) -> None:
-        """Close; a peer that does not take what was written has so much time for it."""
+        """Close; a peer that does not read the rest has limited time for it."""
         self._close_by = self._loop.time() + self._state.limits.write_time
         self.transport.close()
 

@@ -1,1 +1,1 @@
-"""What browsers get where programs get JSON: the front page, and a page for every error."""
+"""HTML pages for browsers: the front page, and error pages."""

@@ -1,4 +1,4 @@
-"""Which requests get a page: GET and HEAD that a browser navigates (decision 22).
+"""Detect browser navigation: the GET and HEAD requests that get a page (decision 22).
 
 Browsers mark a navigation with `Sec-Fetch-Mode: navigate`, which no script can set. They send the
 `Sec-Fetch-…` headers to https and to loopback addresses only. Over plain http to another host the
@@ -23,7 +23,7 @@ _FETCH_METADATA: Final = (_MODE, "sec-fetch-site", "sec-fetch-dest", "sec-fetch-
 
 
 def is_navigation(request: Request) -> bool:
-    """Whether a person opened this address in a browser."""
+    """Return whether a person opened this URL in a browser."""
     if request.method not in _METHODS:
         return False
     headers = request.headers

@@ -1,1 +1,1 @@
-"""Processes: the parent, its workers, their sockets and TLS, how they start and stop."""
+"""Processes: the parent, its workers, sockets, TLS, startup and shutdown."""

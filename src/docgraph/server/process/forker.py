@@ -1,12 +1,12 @@
-"""A process that forks others: it has imported everything and has no thread and no event loop.
+"""Forker: a process that forks workers, with everything imported and without threads.
 
     parent ──── order, descriptors ────▶ forker ──── fork ────▶ process
     parent ◀── its id, its exit code ─── forker
 
-A forked process runs at once, where a new interpreter would import everything again, and shares
-the memory of what is imported. The parent cannot fork by then: it has threads. Signals for the
-whole group leave the forker alone, for it has to report how the others ended; it ends when its
-parent closes it or is gone.
+A forked process runs immediately, while a new interpreter would import everything again; it shares
+the memory of the imports. The parent cannot fork by then: it has threads. The forker ignores
+signals to the process group, because it has to report how the others ended; it ends when its parent
+closes it or ends.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from docgraph.exchange import StartupError
 
 __all__ = ["ForkedProcess", "Forker"]
 
-# What a forked process does: the arguments of its order, and the descriptors that came with it.
+# The work of a forked process: the arguments of its order, and the descriptors sent with it.
 Work = Callable[[Sequence[Any], Sequence[int]], None]
 
 
 class ForkedProcess:
-    """A process that the forker has started; `sentinel` is readable when it is over."""
+    """A process that the forker has started; `sentinel` is readable when it has ended."""
 
     def __init__(self, pid: int, sentinel: Connection) -> None:
         self.pid = pid
@@ -43,39 +43,39 @@ class ForkedProcess:
         self._exit_code: int | None = None
 
     def is_over(self) -> bool:
-        """Whether it has ended, as far as the forker has said so."""
+        """Return whether it has ended, as reported by the forker."""
         if not self._is_over and self.sentinel.poll():
             self.join()
         return self._is_over
 
     def join(self) -> int | None:
-        """Wait for its end; the exit code, negative for a signal, None if nobody knows it."""
+        """Wait for its end; returns the exit code, negative for a signal, None if unknown."""
         if not self._is_over:
-            with contextlib.suppress(EOFError, OSError):  # the forker is gone
+            with contextlib.suppress(EOFError, OSError):  # the forker has ended
                 self._exit_code = self.sentinel.recv()
             self._is_over = True
         return self._exit_code
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it is over."""
+        """Send a signal, unless it has ended."""
         if not self.is_over():
-            with contextlib.suppress(ProcessLookupError):  # it has ended this moment
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Forget it."""
+        """Release its resources."""
         self.sentinel.close()
 
 
 class _Running(NamedTuple):
-    """What the forker knows of a process: its id, and where to report its end."""
+    """The forker's record of a process: its id, and where to report its end."""
 
     pid: int
     report: Connection
 
 
 class Forker:
-    """The parent's side; to be made before the parent has threads."""
+    """The parent's side; create it before the parent has threads."""
 
     def __init__(self, work: Work) -> None:
         self._orders, theirs = Pipe()
@@ -86,7 +86,7 @@ class Forker:
         theirs.close()
 
     def fork(self, arguments: Sequence[Any], descriptors: Sequence[int]) -> ForkedProcess:
-        """A new process that does the work with these arguments and copies of the descriptors."""
+        """Start a process that works with these arguments and copies of the descriptors."""
         sentinel, report = Pipe(duplex=False)
         try:
             with report:
@@ -105,20 +105,20 @@ class Forker:
         self.close()
 
     def close(self) -> None:
-        """End the forker; what it has forked goes on."""
+        """End the forker; the processes that it has forked continue."""
         self._orders.close()
-        with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
+        with contextlib.suppress(ChildProcessError):  # something else has waited for it
             os.waitpid(self._pid, 0)
 
 
 def _run(work: Work, orders: Connection) -> NoReturn:
-    """The forker, until the parent is gone."""
+    """Run the forker until the parent ends."""
     try:
-        atexit._clear()  # what the parent wants to do at its end
+        atexit._clear()  # the exit handlers of the parent
         for ignored in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ignored, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        gc.freeze()  # the collectors of the forked ones would copy all of it
+        gc.freeze()  # otherwise garbage collection in forked processes would copy all of it
         _follow_orders(work, orders)
     except BaseException:
         traceback.print_exc()
@@ -137,7 +137,7 @@ def _follow_orders(work: Work, orders: Connection) -> None:
         try:
             order, count = orders.recv()
             report, *descriptors = (recv_handle(orders) for _ in range(1 + count))
-        except (EOFError, OSError):  # the parent is gone
+        except (EOFError, OSError):  # the parent has ended
             return
         ended, alive = Pipe(duplex=False)
         pid = _fork()
@@ -145,12 +145,12 @@ def _follow_orders(work: Work, orders: Connection) -> None:
             for inherited in (orders, ended, *running, *(one.report for one in running.values())):
                 inherited.close()
             os.close(report)
-            _be_forked(work, order, descriptors)  # and hold `alive` until the end
+            _be_forked(work, order, descriptors)  # and keeps `alive` open until the end
         alive.close()
         for descriptor in descriptors:
             os.close(descriptor)
         running[ended] = _Running(pid, Connection(report, readable=False))
-        with contextlib.suppress(OSError):  # the parent is gone
+        with contextlib.suppress(OSError):  # the parent has ended
             running[ended].report.send(pid)
 
 
@@ -167,12 +167,12 @@ def _fork() -> int:
 def _report_exit(ended: Connection, process: _Running) -> None:
     ended.close()
     _, status = os.waitpid(process.pid, 0)
-    with process.report as report, contextlib.suppress(OSError):  # the parent has forgotten it
+    with process.report as report, contextlib.suppress(OSError):  # the parent has closed its side
         report.send(os.waitstatus_to_exitcode(status))
 
 
 def _be_forked(work: Work, order: bytes, descriptors: Sequence[int]) -> NoReturn:
-    """Do the work and end as an interpreter does, without going back up the parent's stack."""
+    """Do the work and exit like an interpreter, without returning to the parent's stack."""
     code = 1
     try:
         work(pickle.loads(order), descriptors)  # noqa: S301 - the parent has written it

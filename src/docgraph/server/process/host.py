@@ -1,4 +1,4 @@
-"""Around the server: its log and metrics, what its processes share, and its database.
+"""Host process: log and metrics, shared state of the workers, and the embedded database.
 
 The parent process owns the embedded MongoDB and the directory of the instance; they end with it.
 """
@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from docgraph import __version__
-from docgraph.config import Tree
+from docgraph.config import ConfigTree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, leaving_out, metrics, otel, subscribe, unsubscribe
+from docgraph.observe import Event, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
@@ -26,15 +26,15 @@ from docgraph.observe.events import (
     ServerStopping,
     WorkerLost,
 )
-from docgraph.observe.log import Log, open_log
+from docgraph.observe.log import EventLogger, open_log
 from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import Prepared, prepare, require_allower
-from docgraph.server.process.ending import Ending
+from docgraph.server.prepare import LoadedConfiguration, prepare, require_allower
 from docgraph.server.process.notify import ServiceManager
 from docgraph.server.process.run import announce, serve
+from docgraph.server.process.shutdown import Shutdown
 from docgraph.server.process.workers import WorkerForker
 from docgraph.server.settings import ServerSettings
 from docgraph.store.sections import MClient
@@ -43,32 +43,32 @@ __all__ = ["host", "open_database"]
 
 Say = Callable[[str], None]
 
-# All workers have the same database, and the same user there: one of them tells of both.
+# All workers use the same database and database user: one of them reports about both.
 _ONCE = (DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted)
 
 
 def host(
-    tree: Tree,
+    tree: ConfigTree,
     *,
     say: Say = lambda text: None,
     on_address: Callable[[str], None] = lambda address: None,
     on_ready: Callable[[Sequence[str], str], None] = announce,
 ) -> int:
-    """Serve a configuration until a signal; the exit code.
+    """Serve a configuration until a signal; returns the exit code.
 
     `on_address` gets the connection string of the database before the first request is answered.
     """
     prepared = prepare(tree)
     require_allower(prepared)
     workers = prepared.config.get(Core).workers
-    # Before this process opens a log or a database, which bring threads.
+    # Before this process opens a log or a database, which start threads.
     forking = WorkerForker(workers) if workers > 1 else nullcontext()
     settings = ServerSettings.from_sections(prepared.config.sections)
-    manager = ServiceManager.take_from(os.environ)
-    ending = Ending(settings.limits.longest_stop)
+    manager = ServiceManager.from_environment(os.environ)
+    ending = Shutdown(settings.limits.longest_stop)
     with forking as forker, create_instance() as instance:
         if forker is not None:
-            metrics.prepare_multiprocess(instance.metrics_directory)
+            prometheus.prepare_multiprocess(instance.metrics_directory)
         with (
             observing(prepared),
             ending.watching(),
@@ -79,30 +79,30 @@ def host(
             marking_ready(instance, telling(manager, on_ready)) as say_ready,
             open_database(prepared, say, ending, on_disk_full) as address,
         ):
-            with leaving_out(_ONCE):  # what looks at it here is not yet the server
+            with leaving_out(_ONCE):  # checks here are not yet those of the server
                 on_address(address)
             with stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
                 return serve(settings, make_application, say_ready, forker, manager.watchdog)
 
 
-def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
-    """The application of one process. A worker process opens its own log and metrics."""
+def build(tree: ConfigTree, instance: Instance, address: str, worker: int) -> Docgraph:
+    """Build the application of one process. A worker process opens its own log and metrics."""
     prepared = prepare(tree)
     if worker:
-        metrics.join_multiprocess(instance.metrics_directory)
+        prometheus.join_multiprocess(instance.metrics_directory)
         _observe(prepared, besides=_ONCE if worker > 1 else ())
     return Docgraph(prepared, instance.for_worker(worker), address)
 
 
 @contextmanager
 def open_database(
-    prepared: Prepared,
+    prepared: LoadedConfiguration,
     say: Say = lambda text: None,
-    ending: Ending | None = None,
+    ending: Shutdown | None = None,
     on_disk_full: Callable[[bool], None] = lambda is_full: None,
 ) -> Iterator[str]:
-    """The configured database, or else the embedded one, which lives as long as this block."""
+    """Open the configured database, or the embedded one for the duration of the block."""
     configured = prepared.config.get(MClient).connection_string
     if configured is not None:
         yield configured
@@ -122,7 +122,7 @@ def open_database(
 
 @contextmanager
 def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
-    """Lets all workers know whether the disk of the embedded database is full."""
+    """Let all workers know whether the disk of the embedded database is full."""
     generations = instance.open_generations()
 
     def move(is_full: bool) -> None:
@@ -138,7 +138,7 @@ def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
 def marking_ready(
     instance: Instance, on_ready: Callable[..., None]
 ) -> Iterator[Callable[..., None]]:
-    """Lets all workers know when it was said that the instance is ready."""
+    """Let all workers know when the instance was announced as ready."""
     generations = instance.open_generations()
 
     def say_and_mark(*told: Any) -> None:
@@ -153,7 +153,7 @@ def marking_ready(
 
 @contextmanager
 def marking_stop(instance: Instance) -> Iterator[None]:
-    """Lets all workers know when the instance was asked to stop."""
+    """Let all workers know when the instance was asked to stop."""
     generations = instance.open_generations()
 
     def mark(event: Event) -> None:
@@ -170,18 +170,18 @@ def marking_stop(instance: Instance) -> Iterator[None]:
 def telling(
     manager: ServiceManager, on_ready: Callable[[Sequence[str], str], None]
 ) -> Callable[[Sequence[str], str], None]:
-    """Lets the manager of the machine know, too, when the instance is ready."""
+    """Notify the service manager, too, when the instance is ready."""
 
     def say_and_tell(urls: Sequence[str], missing: str = "") -> None:
         on_ready(urls, missing)
-        manager.tell_ready(" ".join(["ready at", *urls, *([f"({missing})"] if missing else ())]))
+        manager.notify_ready(" ".join(["ready at", *urls, *([f"({missing})"] if missing else ())]))
 
     return say_and_tell
 
 
 @contextmanager
 def stopping_in_peace() -> Iterator[None]:
-    """After serving, a second signal must not keep the database from its clean end."""
+    """Ignore further signals after serving, so that the database can shut down cleanly."""
     try:
         yield
     finally:
@@ -190,21 +190,21 @@ def stopping_in_peace() -> Iterator[None]:
 
 
 @contextmanager
-def observing(prepared: Prepared) -> Iterator[None]:
-    """Log and count what this process does."""
+def observing(prepared: LoadedConfiguration) -> Iterator[None]:
+    """Log and count the events of this process."""
     log = _observe(prepared)
     subscribe(_forget_lost_worker, wants=lambda kind: kind is WorkerLost)
     try:
         yield
     finally:
         unsubscribe(_forget_lost_worker)
-        metrics.close_metrics()
+        prometheus.close_metrics()
         log.close()
 
 
 @contextmanager
-def sending_metrics(prepared: Prepared, instance: Instance) -> Iterator[None]:
-    """Send the numbers of all processes of the instance to a collector, where that is wanted."""
+def sending_metrics(prepared: LoadedConfiguration, instance: Instance) -> Iterator[None]:
+    """Export the metrics of all processes of the instance to a collector, if configured."""
     options = prepared.config.get(Otel)
     if not otel.is_wanted(options) or not options.metrics:
         yield
@@ -217,11 +217,11 @@ def sending_metrics(prepared: Prepared, instance: Instance) -> Iterator[None]:
 
 
 def _forget_lost_worker(event: Event) -> None:
-    """The gauges of a worker that is gone do not count any more."""
+    """Drop the gauges of a worker that has ended."""
     if isinstance(event, WorkerLost):
-        metrics.forget_process(event.pid)
+        prometheus.forget_process(event.pid)
 
 
-def _observe(prepared: Prepared, besides: Collection[type[Event]] = ()) -> Log:
-    metrics.open_metrics(__version__)
+def _observe(prepared: LoadedConfiguration, besides: Collection[type[Event]] = ()) -> EventLogger:
+    prometheus.open_metrics(__version__)
     return open_log(prepared.config.get(Logging), besides=besides)

@@ -1,8 +1,8 @@
-"""What the service manager of the machine (systemd) is told: ready, stopping, still alive.
+"""Notify the service manager (systemd): ready, stopping, watchdog.
 
-A manager that wants to know names a socket in `NOTIFY_SOCKET`, and in `WATCHDOG_USEC` within what
-time it wants to hear from us again and again, or else it starts us anew. The parent process speaks
-for its workers: who hangs is not spoken for. Without the variables nothing happens.
+A manager names a socket in `NOTIFY_SOCKET`, and in `WATCHDOG_USEC` the interval in which it expects
+messages; otherwise it restarts the service. The parent process sends them for its workers, and
+stops when a worker hangs. Without the variables nothing happens.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from docgraph.observe.events import NotifyFailed, ServerStopping
 
 __all__ = ["ServiceManager", "Watchdog"]
 
-_PATIENCE: Final = 1.0  # seconds that a manager has to take a datagram
+_PATIENCE: Final = 1.0  # seconds that a manager has to receive a datagram
 _VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class ServiceManager:
-    """Who has started this process, and where it listens; empty when it does not want to know."""
+    """The service manager and its socket; empty when there is none."""
 
     def __init__(self, address: str = "", watchdog_seconds: float = 0.0) -> None:
-        # A name that begins with @ is of the abstract kind, which begins with a zero byte.
+        # A name that begins with @ is an abstract socket, which begins with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._untold: set[str] = set()
-        self.watchdog = Watchdog(lambda: self.tell("WATCHDOG=1"), watchdog_seconds)
+        self.watchdog = Watchdog(lambda: self.notify("WATCHDOG=1"), watchdog_seconds)
 
     @classmethod
-    def take_from(cls, environment: MutableMapping[str, str]) -> ServiceManager:
-        """The manager that the variables name; they are removed, for they are not for others."""
+    def from_environment(cls, environment: MutableMapping[str, str]) -> ServiceManager:
+        """Return the manager that the variables name; they are removed from the environment."""
         address, microseconds, pid = (environment.pop(name, "") for name in _VARIABLES)
         is_meant = address and microseconds.isdecimal() and pid in ("", str(os.getpid()))
         return cls(address, int(microseconds) / 1_000_000 if is_meant else 0.0)
 
-    def tell(self, *assignments: str) -> None:
-        """Send one message; a manager that cannot be told stands in the log, and is no error.
+    def notify(self, *assignments: str) -> None:
+        """Send one message; a failure is logged, and is no error.
 
-        The watchdog tries on: the log has a state once, until the manager hears of it again.
+        The watchdog retries: the log reports the failure once, until a message succeeds again.
         """
         if not self._address:
             return
@@ -53,22 +53,22 @@ class ServiceManager:
                 channel.sendto("\n".join(assignments).encode(), self._address)
         except OSError as error:
             if state not in self._untold:
-                # Without its way, which is always the one above.
+                # Without its path, which is always the one above.
                 emit(NotifyFailed(state, error.with_traceback(None)))
             self._untold.add(state)
         else:
             self._untold.discard(state)
 
-    def tell_ready(self, status: str) -> None:
-        """We serve; `status` is what people read in `systemctl status`."""
-        self.tell("READY=1", f"STATUS={status}")
+    def notify_ready(self, status: str) -> None:
+        """Notify that the server is ready; `systemctl status` shows `status`."""
+        self.notify("READY=1", f"STATUS={status}")
 
     @contextmanager
     def hearing_of_stop(self) -> Iterator[None]:
-        """Tell it as soon as the server says that it stops."""
+        """Notify as soon as the server stops."""
 
         def hear(event: Event) -> None:
-            self.tell("STOPPING=1", "STATUS=stopping")
+            self.notify("STOPPING=1", "STATUS=stopping")
 
         subscribe(hear, wants=lambda kind: kind is ServerStopping)
         try:
@@ -78,7 +78,7 @@ class ServiceManager:
 
 
 class Watchdog:
-    """Says twice in each period that all is well, for as long as it is."""
+    """Sends two messages per interval, as long as all processes are alive."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class Watchdog:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until it wants to look again; None where nobody waits for it."""
+        """Seconds until the next check; None without a watchdog."""
         return max(0.0, self._due - self._clock()) if self._period else None
 
-    def look(self, pulses: Mapping[int, int]) -> None:
-        """Tell if it is time, and every process has moved its pulse since it was told last.
+    def check(self, pulses: Mapping[int, int]) -> None:
+        """Send a message if it is due and every process has moved its pulse since the last one.
 
-        What hangs is looked at again soon, so that it is spoken for as soon as it goes on.
+        A hanging process is checked again soon, so that messages resume as soon as it continues.
         """
         now = self._clock()
         if not self._period or now < self._due:

@@ -1,6 +1,6 @@
-"""`serve`: from settings to a running server, in this process or in several.
+"""`serve`: start a server from its settings, in this process or in several.
 
-Nothing is written to stdout but the one line that says where we listen.
+Only the line with the addresses is written to stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
-from docgraph.server.process.sockets import Listener, open_listeners
+from docgraph.server.process.sockets import ListeningSocket, open_listeners
 from docgraph.server.process.tls import build_context
 from docgraph.server.process.workers import Supervisor, WorkerForker, new_loop
 from docgraph.server.settings import ServerSettings
@@ -29,7 +29,7 @@ OnReady = Callable[[Sequence[str], str], None]
 
 
 def announce(urls: Sequence[str], missing: str = "") -> None:
-    """The line that programs wait for; what is `missing` stands behind the addresses."""
+    """Print the line that programs wait for; `missing` follows the addresses."""
     print("docgraph ready", *urls, *([f"({missing})"] if missing else ()), flush=True)
 
 
@@ -40,13 +40,13 @@ def serve(
     forker: WorkerForker | None = None,
     watchdog: Watchdog | None = None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. Raises `StartupError` if it cannot start.
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartupError`.
 
-    `make_application` gets the number of the worker, from 1, or 0 when this process serves
-    alone. With several workers `forker` starts them, and it is called in each of them, and so must
-    be picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for
-    the first request to succeed: nothing, unless there is something wrong with the database. The
-    `watchdog` hears that serving goes on.
+    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone.
+    With several workers `forker` starts them, and it is called in each of them, so it must be
+    picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for the
+    first request to succeed: nothing, unless there is a problem with the database. The `watchdog`
+    is notified while serving continues.
     """
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
@@ -77,7 +77,7 @@ def serve(
 async def _serve_alone(
     settings: ServerSettings,
     make_application: MakeApplication,
-    listeners: Sequence[Listener],
+    listeners: Sequence[ListeningSocket],
     on_ready: Callable[[str], None],
     watchdog: Watchdog | None,
 ) -> None:
@@ -86,9 +86,9 @@ async def _serve_alone(
     application = make_application(0)
     sweeps = count()
 
-    def look() -> None:
+    def check() -> None:
         if watchdog is not None:
-            watchdog.look({0: next(sweeps)})
+            watchdog.check({0: next(sweeps)})
 
-    server = HttpServer(application, settings, on_sweep=look)
+    server = HttpServer(application, settings, on_sweep=check)
     await serve_process(application, server, listeners, stop, on_ready)

@@ -1,8 +1,8 @@
-"""One serving process: its connections, its clock, and how it stops.
+"""One serving process: its connections, its timeouts, and its shutdown.
 
     start: sockets → protocols → ready  every quarter of a second: sweep
-                                        when it is quiet: give memory back
-    stop:  say so, serve for the delay → accept nothing new → finish the rest, within a bound → cut
+                                        when it is quiet: release memory
+    stop:  announce it, serve for the delay → accept nothing new → finish within a limit → abort
 
 The connections themselves are in `server/http`.
 """
@@ -27,7 +27,7 @@ from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
-from docgraph.server.process.sockets import BACKLOG, Listener, raise_descriptor_limit
+from docgraph.server.process.sockets import BACKLOG, ListeningSocket, raise_descriptor_limit
 from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
 
@@ -37,15 +37,15 @@ _SWEEP = 0.25
 _LOOK = 0.02
 _TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
-_CLOSE_SECONDS = 0.6  # beyond the grace, for giving everything back
-_CUT_SECONDS = 0.3  # for what does not end then
-# Objects. The documents of a few requests at a time are alive for milliseconds, and no garbage:
-# with Python's own threshold (700) the collector would look at them many times.
+_CLOSE_SECONDS = 0.6  # beyond the grace period, for closing everything
+_CUT_SECONDS = 0.3  # for what has not ended by then
+# Objects. The documents of a few concurrent requests live for milliseconds, and are no garbage:
+# with Python's own threshold (700) the collector would scan them many times.
 _COLLECT_AFTER = 20_000
 
 
 class Stop:
-    """Requests to stop the process: the first stops it gently, the second at once."""
+    """Requests to stop the process: the first stops it gracefully, the second immediately."""
 
     def __init__(self, on_stop: Callable[[str], None] | None = None) -> None:
         self.gentle = asyncio.Event()
@@ -54,7 +54,7 @@ class Stop:
         self._requested: float | None = None
 
     def left(self, grace: float) -> float | None:
-        """Seconds until what is left has to be over; None where nobody has asked for the stop."""
+        """Return the seconds until everything must have ended; None without a request to stop."""
         if self._requested is None:
             return None
         if self.at_once.is_set():
@@ -63,7 +63,7 @@ class Stop:
         return max(_CLOSE_SECONDS, grace + _CLOSE_SECONDS - spent)
 
     def request(self, reason: str) -> None:
-        """Stop gently; the second time at once."""
+        """Stop gracefully; the second time immediately."""
         if self.gentle.is_set():
             self.at_once.set()
             return
@@ -82,7 +82,7 @@ class Stop:
 class HttpServer:
     """Serves one application on listening sockets.
 
-    `on_sweep` is called a few times in a second, as long as the event loop goes round.
+    `on_sweep` is called a few times per second, as long as the event loop runs.
     """
 
     def __init__(
@@ -106,29 +106,29 @@ class HttpServer:
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
         self._on_sweep = on_sweep
-        self._servers: list[tuple[Listener, asyncio.Server]] = []
-        self._late: list[asyncio.Task[Any]] = []  # connections that nobody had accepted yet
+        self._servers: list[tuple[ListeningSocket, asyncio.Server]] = []
+        self._late: list[asyncio.Task[Any]] = []  # connections that were not accepted yet
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def grace(self) -> float:
-        """Seconds that requests have to finish, from the request to stop on."""
+        """Seconds that requests have to finish, counted from the request to stop."""
         return self._limits.longest_stop
 
-    async def start(self, listeners: Sequence[Listener]) -> None:
-        """Listen; raises `StartupError` for TLS files that cannot be used."""
+    async def start(self, listeners: Sequence[ListeningSocket]) -> None:
+        """Listen; raises `StartupError` for invalid TLS files."""
         loop = asyncio.get_running_loop()
         for listener in listeners:
             server = await loop.create_server(
                 partial(HttpProtocol, self._state, loop),
                 sock=listener.socket,
-                backlog=BACKLOG,  # it listens anew, and 100 is its own choice
+                backlog=BACKLOG,  # it listens again, and its default is 100
                 **self._tls_options(listener),
             )
             self._servers.append((listener, server))
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
-    def _tls_options(self, listener: Listener) -> dict[str, Any]:
+    def _tls_options(self, listener: ListeningSocket) -> dict[str, Any]:
         if listener.scheme != "https":
             return {}
         context: ssl.SSLContext = build_context(self._settings.https_listener)
@@ -139,9 +139,9 @@ class HttpServer:
         }
 
     async def await_departure(self, at_once: asyncio.Event) -> None:
-        """Serve for the delay of the stop: whoever sends requests here has time to notice it.
+        """Serve during the delay of the stop, so that load balancers can notice it.
 
-        Every answer closes its connection, so that none of them is idle at the end of the delay
+        Every response closes its connection, so that none of them is idle at the end of the delay
         with a request already on its way.
         """
         self._state.is_leaving = True
@@ -150,7 +150,7 @@ class HttpServer:
                 await at_once.wait()
 
     async def stop(self, at_once: asyncio.Event) -> None:
-        """Finish what was accepted, unless it takes too long or `at_once` is set."""
+        """Finish accepted requests, unless it takes too long or `at_once` is set."""
         self._state.is_leaving = True
         for listener, server in self._servers:
             self._close(listener, server)
@@ -159,13 +159,13 @@ class HttpServer:
             async with asyncio.timeout(self._limits.stop_time):
                 await self._finish(waiting)
         except TimeoutError:
-            pass  # the bound is reached
+            pass  # the limit is reached
         finally:
             await cancel_until_over([waiting])
             await self._cut()
 
-    def _close(self, listener: Listener, server: asyncio.Server) -> None:
-        """Listen no longer; who was let in by the system, and may have sent, is accepted first."""
+    def _close(self, listener: ListeningSocket, server: asyncio.Server) -> None:
+        """Stop listening; connections that the system has accepted already are served first."""
         loop = asyncio.get_running_loop()
         with socket.socket(fileno=os.dup(listener.socket.fileno())) as queue:
             queue.setblocking(False)
@@ -184,7 +184,7 @@ class HttpServer:
                 self._late.append(loop.create_task(accepting))
 
     async def _finish(self, stopping: asyncio.Future[Any]) -> None:
-        """Wait until every connection has ended; each is told once."""
+        """Wait until every connection has ended; each is notified once."""
         loop = asyncio.get_running_loop()
         told: set[OpenConnection] = set()
         while True:
@@ -199,7 +199,7 @@ class HttpServer:
             await asyncio.wait((stopping,), timeout=_LOOK)
 
     async def _cut(self) -> None:
-        """Do not wait any longer: aborting a connection ends its request."""
+        """Stop waiting: aborting a connection cancels its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
         await cancel_until_over(self._late, grace=_CUT_SECONDS)
@@ -218,20 +218,20 @@ class HttpServer:
 async def serve_process(
     application: Application,
     server: HttpServer,
-    listeners: Sequence[Listener],
+    listeners: Sequence[ListeningSocket],
     stop: Stop,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Start, serve until asked to stop, and give everything back.
+    """Start, serve until asked to stop, and close everything.
 
-    Requests are answered from the moment that there are sockets; ready we are, and `on_ready` is
-    called with what is missing, when the first contact with the database is over.
+    Requests are answered as soon as there are sockets. The process is ready, and `on_ready` is
+    called with what is missing, after the first contact with the database.
     """
     try:
         if await _unless_stopped(application.startup(), stop):
             try:
                 gc.collect()
-                gc.freeze()  # what the start made stays: the collector need not look at it again
+                gc.freeze()  # objects of the start stay: exclude them from garbage collection
                 gc.set_threshold(_COLLECT_AFTER)
                 await server.start(listeners)
                 if await _unless_stopped(_announce(application, on_ready), stop):
@@ -248,7 +248,7 @@ async def _announce(application: Application, on_ready: Callable[[str], None]) -
 
 
 async def _close_in_time(application: Application, server: HttpServer, stop: Stop) -> None:
-    """Give everything back within the rest of the grace and a moment; then it is cut off."""
+    """Close everything within the rest of the grace period and a moment; then abort."""
     closing = asyncio.ensure_future(application.shutdown())
     await asyncio.wait((closing,), timeout=stop.left(server.grace))
     if not closing.done():
@@ -258,7 +258,7 @@ async def _close_in_time(application: Application, server: HttpServer, stop: Sto
 
 
 async def _unless_stopped(startup: Any, stop: Stop) -> bool:
-    """Await the start; whether it ended before the process was asked to stop."""
+    """Await the start; returns whether it ended before a request to stop."""
     starting = asyncio.ensure_future(startup)
     stopping = asyncio.ensure_future(stop.gentle.wait())
     try:
@@ -269,7 +269,7 @@ async def _unless_stopped(startup: Any, stop: Stop) -> bool:
         return False
     finally:
         stopping.cancel()
-        starting.cancel()  # once: cancelled again it would not give back what it has opened
+        starting.cancel()  # once: a second cancellation would prevent the cleanup
         await asyncio.wait((starting, stopping))
         if not starting.cancelled():
-            starting.exception()  # what a start that is not wanted any more raises is of no use
+            starting.exception()  # its error no longer matters

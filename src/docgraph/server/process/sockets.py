@@ -1,4 +1,4 @@
-"""Listening sockets: made once, before any worker, so that a port in use is found out at once."""
+"""Listening sockets: opened once, before any worker, so that a port in use is found early."""
 
 from __future__ import annotations
 
@@ -11,43 +11,45 @@ from dataclasses import dataclass
 from docgraph.exchange import StartupError
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["BACKLOG", "LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
+__all__ = ["BACKLOG", "LINGERING", "ListeningSocket", "open_listeners", "raise_descriptor_limit"]
 
-BACKLOG = 2048  # connections that nobody has accepted yet
+BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
-_RESERVED = 256  # descriptors for the database, the log and the like; a quarter of few
-# A peer that vanishes without a word, such as one of server-sent events, is noticed by the system:
-# seconds of silence until it asks, between two questions, and questions.
+_RESERVED = 256  # descriptors for the database, the log and the like; a quarter if there are few
+# TCP keepalive: the system notices a peer that vanishes silently, such as one of server-sent
+# events. Seconds of silence until the first probe, between two probes, and number of probes.
 _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-_UNCONFIRMED_MS = 30_000  # that bytes may be on their way; the first go out with a heartbeat
-LINGERING = 64  # connections above the limit that get a refusal before they are closed
+_UNCONFIRMED_MS = 30_000  # that bytes may be unacknowledged; the first are sent with a heartbeat
+LINGERING = 64  # connections above the limit that get a rejection before they are closed
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """A socket that listens, for http or https."""
+class ListeningSocket:
+    """A listening socket, for http or https."""
 
     socket: socket.socket
     scheme: str
 
     @property
     def url(self) -> str:
-        """The address to call, with the real port; for all interfaces the local one."""
+        """The URL to call, with the real port; for all interfaces the local one."""
         host, port = self.socket.getsockname()[:2]
         host = _ANYWHERE.get(host, f"[{host}]" if ":" in host else host)
         return f"{self.scheme}://{host}:{port}"
 
 
-def open_listeners(settings: ServerSettings) -> list[Listener]:
-    """A listener for each that is enabled; raises `StartupError` when one cannot be had."""
-    listeners: list[Listener] = []
+def open_listeners(settings: ServerSettings) -> list[ListeningSocket]:
+    """Open a listener for each that is enabled; raises `StartupError` when one fails."""
+    listeners: list[ListeningSocket] = []
     try:
         for scheme, section in (
             ("http", settings.http_listener),
             ("https", settings.https_listener),
         ):
             if section.enabled:
-                listeners.append(Listener(_listen(scheme, section.host, section.port), scheme))
+                listeners.append(
+                    ListeningSocket(_listen(scheme, section.host, section.port), scheme)
+                )
     except StartupError:
         for listener in listeners:
             listener.socket.close()
@@ -73,7 +75,7 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
 
 
 def _watch_peers(listener: socket.socket) -> None:
-    """What accepted connections inherit; systems differ in what they know."""
+    """Set the keepalive options that accepted connections inherit; systems differ in support."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS}.items():
         if hasattr(socket, name):
@@ -87,7 +89,7 @@ def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, t
         raise StartupError(
             f"the host {host!r} of /{scheme}-listener does not resolve to an address"
         ) from None
-    # `localhost` may be two addresses; the one that everybody reaches comes first
+    # `localhost` may be two addresses; the one that all clients reach comes first
     found.sort(key=lambda entry: entry[0] != socket.AF_INET)
     family, _, _, _, address = found[0]
     return family, (str(address[0]), int(address[1]))
@@ -112,9 +114,9 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
 
 
 def raise_descriptor_limit(connections: int) -> int:
-    """Ask for descriptors for so many connections; returns how many connections there can be.
+    """Raise the descriptor limit for so many connections; returns the possible number.
 
-    A process without descriptors cannot even refuse: better to say 503 before that.
+    A process without descriptors cannot even reject: it is better to answer 503 before that.
     """
     wanted = connections + LINGERING + _RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""TLS of the https listener: PEM files in, a context out, and words for what is wrong with them."""
+"""TLS certificate and key of the https listener: load them, and explain errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 def build_context(listener: HttpsListener) -> ssl.SSLContext:
-    """The context for the configured certificate and key; raises `StartupError`."""
-    # The section has refused a listener that is on without them.
+    """Build the context for the configured certificate and key; raises `StartupError`."""
+    # The section rejects an enabled listener without them.
     certificate = _check_readable(str(listener.certificate), "certificate")
     key = _check_readable(str(listener.key), "key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -26,13 +26,13 @@ def build_context(listener: HttpsListener) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     protected = False
 
-    def ask() -> str:  # without it OpenSSL would ask on the terminal
+    def read_password() -> str:  # otherwise OpenSSL would prompt on the terminal
         nonlocal protected
         protected = True
         return ""
 
     try:
-        context.load_cert_chain(certificate, key, password=ask)
+        context.load_cert_chain(certificate, key, password=read_password)
     except ssl.SSLError as error:
         raise _explain(error, certificate, key, protected=protected) from None
     return context

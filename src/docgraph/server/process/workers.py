@@ -1,51 +1,50 @@
-"""Several worker processes behind the same sockets, and the parent that looks after them.
+"""Worker processes behind the same sockets, and the parent that supervises them.
 
-The parent makes the sockets and hands them to each worker, which `forker.py` forks. A pipe joins
-them: the worker says on it that it is ready, or why it cannot; the worker stops when the pipe
-closes, because the parent is gone. A worker that exits is replaced, after a pause that doubles
-while workers exit early; one that cannot start the first time ends the whole start.
+The parent opens the sockets and passes them to each worker, which `forker.py` forks. A pipe
+connects them: the worker reports on it that it is ready, or its error; the worker stops when the
+pipe closes, because the parent has ended. A worker that exits is replaced, after a pause that
+doubles while workers exit early; one that cannot start the first time ends the whole start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import mmap
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from struct import calcsize
-from typing import Any, Literal
+from typing import Any
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
+from docgraph.runtime.shared import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
-from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
-from docgraph.server.process.sockets import Listener
+from docgraph.server.process.shutdown import WORKER_MARGIN
+from docgraph.server.process.sockets import ListeningSocket
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-_STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
+_STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
 _STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of every serving process."""
+    """Create the event loop of every serving process."""
     import uvloop
 
     return uvloop.new_event_loop()
@@ -53,13 +52,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What a worker says when it is ready; `missing` is what its requests will lack."""
+    """The message of a worker that is ready; `missing` is what its requests will lack."""
 
     missing: str
 
 
 class WorkerFailure(StartupError):
-    """A worker could not start; its own error with its own exit code."""
+    """A worker could not start: its error and exit code."""
 
     def __init__(self, message: str, hint: str | None, exit_code: int) -> None:
         super().__init__(message, hint=hint)
@@ -68,7 +67,7 @@ class WorkerFailure(StartupError):
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker by its number, and the process that it is at the moment."""
+    """A worker by number, and its current process."""
 
     number: int
     process: ForkedProcess | None = None
@@ -80,18 +79,12 @@ class _Worker:
     pause: float = field(default=_FIRST_PAUSE)
 
 
-def _share(kind: Literal["i", "L"], length: int) -> MutableSequence[int]:
-    """Numbers that forked processes have in common; anonymous memory needs no /dev/shm."""
-    numbers: Any = memoryview(mmap.mmap(-1, length * calcsize(kind))).cast(kind)
-    return numbers  # type: ignore[no-any-return]
-
-
 class WorkerForker(Forker):
-    """Forks workers that count their connections together, and show that their loops go round."""
+    """Forks workers that count their connections together, and show that their loops run."""
 
     def __init__(self, workers: int) -> None:
         self.connections = make_cells(workers)
-        self.pulses = _share("L", workers)
+        self.pulses = share_numbers("L", workers)
         super().__init__(partial(_work, self.connections, self.pulses))
 
 
@@ -102,7 +95,7 @@ class Supervisor:
         self,
         settings: ServerSettings,
         make_application: Callable[[int], Application],
-        listeners: Sequence[Listener],
+        listeners: Sequence[ListeningSocket],
         forker: WorkerForker,
         watchdog: Watchdog | None = None,
     ) -> None:
@@ -116,8 +109,8 @@ class Supervisor:
         self._is_serving = False
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Until a signal has stopped all workers. Raises what a worker could not start with."""
-        with self._note_signals() as wakeup_r:
+        """Run until a signal has stopped all workers; raises the error of a first start."""
+        with self._record_signals() as wakeup_r:
             try:
                 for worker in self._workers:
                     self._spawn(worker)
@@ -134,8 +127,8 @@ class Supervisor:
     # --- signals ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _note_signals(self) -> Iterator[socket.socket]:
-        """Note signals, and make the yielded socket readable, so that `wait` returns."""
+    def _record_signals(self) -> Iterator[socket.socket]:
+        """Record signals, and make the yielded socket readable, so that `wait` returns."""
         wakeup_r, wakeup_w = socket.socketpair()
         wakeup_r.setblocking(False)
         wakeup_w.setblocking(False)
@@ -192,15 +185,15 @@ class Supervisor:
                 self._spawn(one)
 
     def _speak_for_workers(self) -> None:
-        """Tell the watchdog who lives: one that is being replaced is not missed, all are."""
+        """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
             alive = [one.number for one in self._workers if one.process and one.is_ready]
-            self._watchdog.look({number: pulses[number - 1] for number in alive})
+            self._watchdog.check({number: pulses[number - 1] for number in alive})
 
     def _read_message(self, worker: _Worker) -> None:
-        assert worker.channel is not None  # noqa: S101 - only channels that are there are watched
-        assert worker.process is not None  # noqa: S101 - and they go with their process
+        assert worker.channel is not None  # noqa: S101 - only open channels are watched
+        assert worker.process is not None  # noqa: S101 - a channel ends with its process
         try:
             message = worker.channel.recv()
         except (EOFError, OSError):
@@ -214,7 +207,7 @@ class Supervisor:
             raise WorkerFailure(*message)
 
     def _on_exit(self, worker: _Worker, process: ForkedProcess) -> None:
-        """A worker exited by itself: report it and schedule its replacement."""
+        """Report a worker that exited by itself, and schedule its replacement."""
         if worker.channel is not None and worker.channel.poll():
             self._read_message(worker)  # its error, which may have arrived together with its exit
         code = process.join()
@@ -237,7 +230,7 @@ class Supervisor:
             worker.channel = None
 
     def _stop(self, wakeup_r: socket.socket) -> None:
-        """Ask all workers to finish; a second signal, or too long a time, ends them."""
+        """Ask all workers to finish; a second signal, or a timeout, kills them."""
         for listener in self._listeners:
             listener.socket.close()
         self._signal_all(signal.SIGTERM)
@@ -263,12 +256,12 @@ class Supervisor:
 
 def _work(
     cells: Cells,
-    pulses: MutableSequence[int],
+    pulses: memoryview,
     order: tuple[Any, ...],
     descriptors: Sequence[int],
 ) -> None:
-    """A worker process, from its first line to its last."""
-    # Ctrl-C reaches us all; the parent decides. The forker ignores it, and so do we.
+    """Run a worker process."""
+    # Ctrl-C reaches all processes; the parent decides. The forker ignores it, and so do workers.
     number, settings, make_application, schemes = order
     channel = Connection(descriptors[0])
 
@@ -279,14 +272,14 @@ def _work(
         return HttpServer(application, settings, cells, number - 1, move_pulse)
 
     listeners = [
-        Listener(socket.socket(fileno=one), scheme)
+        ListeningSocket(socket.socket(fileno=one), scheme)
         for one, scheme in zip(descriptors[1:], schemes, strict=True)
     ]
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(partial(make_application, number), make_server, listeners, channel))
     except StartupError as error:
-        with contextlib.suppress(OSError):  # the parent is gone
+        with contextlib.suppress(OSError):  # the parent has ended
             channel.send((error.message, error.hint, error.exit_code))
         raise SystemExit(error.exit_code) from None
 
@@ -294,7 +287,7 @@ def _work(
 async def _serve(
     make_application: Callable[[], Application],
     make_server: Callable[[Application], HttpServer],
-    listeners: Sequence[Listener],
+    listeners: Sequence[ListeningSocket],
     channel: Connection,
 ) -> None:
     stop = Stop()
@@ -302,7 +295,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
 
     def parent_is_gone() -> None:
-        """Nobody would count, replace or stop us any more: there is no grace."""
+        """Stop without a grace period: the parent no longer supervises this worker."""
         loop.remove_reader(channel.fileno())
         leaving = threading.Timer(_ORPHAN_LEAVES, os._exit, (1,))
         leaving.daemon = True
@@ -314,7 +307,7 @@ async def _serve(
     application = make_application()
     server = make_server(application)
 
-    def tell_parent(missing: str) -> None:
+    def notify_parent(missing: str) -> None:
         channel.send(_Ready(missing))
 
-    await serve_process(application, server, listeners, stop, tell_parent)
+    await serve_process(application, server, listeners, stop, notify_parent)

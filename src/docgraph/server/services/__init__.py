@@ -1,1 +1,1 @@
-"""The services that tell about the server itself."""
+"""Services about the server itself: ping, health checks, metrics, apps."""

@@ -1,7 +1,7 @@
-"""`GET /_tools/apps`: the apps that are there for the caller, as the front page names them.
+"""`GET /_tools/apps`: the GraphQL apps that the caller can query, as on the front page.
 
-It needs no allower, as it says nothing but what the caller may ask for himself: an app is named
-where a query to it would be admitted.
+It needs no allower, because it shows only what the caller could find out: an app is listed if a
+query to it would be permitted.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ from typing import Any, ClassVar, Final
 
 import orjson
 
-from docgraph.access.definitions.imagined import Imagination
+from docgraph.access.dry_run import RequestDryRun
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.apps.stored_definitions import Entry
-from docgraph.mcp.call import Call
-from docgraph.mcp.desk import Desk
-from docgraph.mcp.sections import Mcp
-from docgraph.mcp.service import build_desk
+from docgraph.graphql.apps.stored_definitions import StoredDefinition
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.mcp.service import build_access
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.server.services.sections import VisibleApps as VisibleAppsConfig
 
 __all__ = ["VisibleApps", "find_description", "find_visible_apps"]
 
-_MOST_APPS: Final = 100  # that are named
-_MOST_JUDGED: Final = 300  # each is a look at the rules, which strangers can ask for, too
-_MOST_JUDGED_FOR_USERS: Final = 3000
+_MAX_APPS: Final = 100  # maximum number in a response
+_MAX_JUDGED: Final = 300  # each evaluates the rules, also for anonymous callers
+_MAX_JUDGED_FOR_USERS: Final = 3000
 _LONGEST_MS: Final = 10_000
 
 
 class VisibleApps(Service):
-    """Names the apps that the caller may ask."""
+    """Lists the apps that the caller may query."""
 
     name: ClassVar[str] = "visibleApps"
     description: ClassVar[str] = "names the apps that the caller may ask"
@@ -48,7 +46,7 @@ class VisibleApps(Service):
         config: VisibleAppsConfig,
         registry: PluginRegistry,
         gql_app_definition_cache: Apps,
-        imagined_requests: Imagination,
+        imagined_requests: RequestDryRun,
     ) -> None:
         self.config = config
         self._registry = registry
@@ -57,47 +55,47 @@ class VisibleApps(Service):
 
     async def provision(self) -> None:
         """Find the service of the apps."""
-        self._desk = build_desk(self._registry, self._apps, self._imagination, Mcp())
+        self._access = build_access(self._registry, self._apps, self._imagination)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """A list that takes longer is of no use."""
+        """Return a short limit: a slow list is useless."""
         return _LONGEST_MS
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """A hundred apps by uri, after the one that is given, and where to go on."""
+        """Return a hundred apps by uri, after the given one, and where to continue."""
         after = exchange.request.query.get("after") or ""
-        found, has_more = await find_visible_apps(self._desk, exchange, after=after)
+        found, has_more = await find_visible_apps(self._access, exchange, after=after)
         content: dict[str, Any] = {"apps": [self._describe(entry) for entry in found]}
         if has_more:
             content["next"] = found[-1].uri
         headers = [("Cache-Control", "no-store")]
         return Body(200, orjson.dumps(content), "application/json", headers)
 
-    def _describe(self, entry: Entry) -> dict[str, Any]:
-        path = self._desk.graphql.find_path(entry.uri)
+    def _describe(self, entry: StoredDefinition) -> dict[str, Any]:
+        path = self._access.graphql.find_path(entry.uri)
         description = find_description(entry)
         about = {} if description is None else {"description": description}
         return {"app": entry.uri, "path": path, **about}
 
 
 async def find_visible_apps(
-    desk: Desk, exchange: Exchange, *, after: str = ""
-) -> tuple[Sequence[Entry], bool]:
-    """The first apps that are there for the caller, and whether there are more for him."""
+    access: AppAccess, exchange: Exchange, *, after: str = ""
+) -> tuple[Sequence[StoredDefinition], bool]:
+    """Return the first apps that the caller can query, and whether there are more."""
     judged = count(1)
-    most = _MOST_JUDGED if exchange.account is None else _MOST_JUDGED_FOR_USERS
-    found: list[Entry] = []
-    async for entry in desk.find_apps(
-        Call(exchange), after=after, wanted=lambda _: next(judged) <= most
+    most = _MAX_JUDGED if exchange.account is None else _MAX_JUDGED_FOR_USERS
+    found: list[StoredDefinition] = []
+    async for entry in access.find_apps(
+        exchange, after=after, wanted=lambda _: next(judged) <= most
     ):
-        if len(found) == _MOST_APPS:
+        if len(found) == _MAX_APPS:
             return found, True
         found.append(entry)
     return found, False
 
 
-def find_description(entry: Entry) -> str | None:
-    """What the author says of an app; a stored definition may be anything."""
+def find_description(entry: StoredDefinition) -> str | None:
+    """Return the author's description of an app; a stored definition may be anything."""
     descriptor = entry.document.get("descriptor")
     told = descriptor.get("description") if isinstance(descriptor, Mapping) else None
     return told if isinstance(told, str) else None

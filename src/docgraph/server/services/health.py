@@ -1,4 +1,4 @@
-"""`GET /health/db`: whether the database answers, how fast, and whether we are to be asked."""
+"""`GET /health/db`: database health check, with latency and readiness."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from docgraph.plugins.kinds import Service
 from docgraph.runtime import Generations
 from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.store import Store
-from docgraph.store.driver.contact import Lacking
+from docgraph.store.driver.connection_status import Lacking
 
 __all__ = ["DatabaseProbe"]
 
 
 class DatabaseProbe(Service):
-    """Pings the database within a bound; says nothing about where it is."""
+    """Pings the database with a timeout; does not disclose its address."""
 
     name: ClassVar[str] = "database-probe"
     description: ClassVar[str] = "says whether the database answers"
@@ -37,7 +37,7 @@ class DatabaseProbe(Service):
         self._store = store
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """200 with the latency, 504 for no answer in time, 503 for other failures and a stop."""
+        """Return 200 with the latency, 504 for a timeout, 503 for other failures and a stop."""
         started = time.perf_counter()
         if self._generations.read("stopping"):
             return _report(503, "error", "stopping", started)

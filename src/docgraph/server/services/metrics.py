@@ -1,11 +1,11 @@
-"""`GET /metrics`: counters for Prometheus, one truth over all worker processes."""
+"""`GET /metrics`: metrics for Prometheus, summed over all worker processes."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from docgraph.exchange import Answer, Body, Exchange
-from docgraph.observe import metrics
+from docgraph.observe import prometheus
 from docgraph.plugins.kinds import Service
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.server.services.sections import Metrics as MetricsConfig
@@ -27,6 +27,6 @@ class MetricsService(Service):
         self._lane = blocking.lane("metrics", concurrency=1, queue=16)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The text format of Prometheus; reading the numbers of all workers means reading files."""
-        text = await run_blocking(self._lane, metrics.render)
-        return Body(content=text, media_type=metrics.CONTENT_TYPE)
+        """Return the text format of Prometheus; collects the files of all workers."""
+        text = await run_blocking(self._lane, prometheus.render)
+        return Body(content=text, media_type=prometheus.CONTENT_TYPE)

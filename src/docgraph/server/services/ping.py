@@ -1,4 +1,4 @@
-"""`GET /ping`: whether the server answers."""
+"""`GET /ping`: liveness check of the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Ping"]
 
 
 class Ping(Service):
-    """Says hello without looking at the database."""
+    """Answers without using the database."""
 
     name: ClassVar[str] = "ping"
     description: ClassVar[str] = "says whether the server answers"
@@ -31,7 +31,7 @@ class Ping(Service):
         self._extended = config.enable_extended_response
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The message; who asked and which version answers, unless switched off."""
+        """Return the message, with the caller and the version unless disabled."""
         body: dict[str, str] = {"message": self._message}
         if self._extended:
             client = exchange.request.connection.client

@@ -1,4 +1,4 @@
-"""The small services of the instance itself: `ping`, `database-probe`, `metrics`, `visibleApps`."""
+"""Configuration sections of `ping`, `database-probe`, `metrics`, `visibleApps`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The driver: its client, commands with deadline and limit, the fast path, its errors."""
+"""MongoDB driver: its client, commands with deadline and limit, the fast path, its errors."""

@@ -1,12 +1,12 @@
-"""Reads that nobody waits for any more are ended at the database, too.
+"""Abandoned reads: kill the database operations of cancelled requests (`killOp`).
 
-A cancelled read closes its connection, and the server ends a read whose client is gone: when it
-looks, twice a second, and when it sees it, which it does not behind a relay that keeps its own
-connection open. So it is asked to (`killOp`), for the commands that carry the id of the request in
-their comment. That takes no rights: everybody may list and end operations of their own, and those
-of other users are not listed.
+A cancelled read closes its connection, and the server ends a read whose client has disconnected. It
+checks twice a second, and it cannot see the disconnect behind a proxy that keeps its own connection
+open. So docgraph sends `killOp` for the commands that have the id of the request in their comment.
+That needs no privileges: every user may list and kill their own operations, and those of other
+users are not listed.
 
-Comments of writes have no such id: they are never ended.
+Comments of writes have no such id: writes are never killed.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from docgraph.store.driver.errors import DRIVER_ERRORS
 
 __all__ = ["AbandonedReads"]
 
-_LOOKS: Final = 2  # the first may come before the command that was just sent
+_LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3
 _TIMEOUT_SECONDS: Final = 5.0
-_MOST_REQUESTS: Final = 1000
-# A database that refuses it once with one of these will refuse it again.
+_MAX_REQUESTS: Final = 1000
+# A database that rejects the command with one of these codes will reject it again.
 _NEVER: Final = frozenset(
     {
         13,  # Unauthorized
         59,  # CommandNotFound
         115,  # CommandNotSupported
         323,  # APIStrictError
-        8000,  # what Atlas says of what it does not let its users do
+        8000,  # MongoDB Atlas: the operation is not allowed
         40324,  # an unknown stage
     }
 )
 
 
 class AbandonedReads:
-    """Ends the reads of requests that are over, all of them with one look at the database."""
+    """Ends the reads of cancelled requests, all of them with one list of operations."""
 
     def __init__(self, client: AsyncMongoClient[Document]) -> None:
         self._client = client
         self._looks: dict[tuple[str, int], int] = {}
-        self._preferences: dict[int, _ServerMode] = {}  # by their mode: they cannot be keys
+        self._preferences: dict[int, _ServerMode] = {}  # by their mode: they are not hashable
         self._task: asyncio.Task[None] | None = None
         self._is_off = False
 
     def add(self, command: Document, preference: _ServerMode) -> None:
-        """End that command, if it says for which request it is; returns at once."""
+        """End that command, if its comment names a request; return immediately."""
         comment = command.get("comment")
         request = comment.get("request") if isinstance(comment, dict) else None
-        if not request or self._is_off or len(self._looks) >= _MOST_REQUESTS:
+        if not request or self._is_off or len(self._looks) >= _MAX_REQUESTS:
             return
         self._preferences[preference.mode] = preference
         self._looks[request, preference.mode] = _LOOKS
@@ -65,7 +65,7 @@ class AbandonedReads:
             self._task = asyncio.create_task(self._run(), name="end abandoned reads")
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop."""
         self._is_off = True
         if self._task is not None:
             self._task.cancel()
@@ -94,7 +94,7 @@ class AbandonedReads:
             emit(UnattendedFailed("end abandoned reads", error))
 
     async def _find(self, requests: list[str], preference: _ServerMode) -> list[Any]:
-        """What the server does for these requests, of the operations of our own user."""
+        """Return the operations of our own user for these requests."""
         named = {"$in": requests}
         places = ("command.comment.request", "cursor.originatingCommand.comment.request")
         stages: list[Document] = [

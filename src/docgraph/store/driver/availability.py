@@ -1,18 +1,19 @@
-"""Whether the database answers and lets us in, as the driver's own monitors and we see it.
+"""Database availability (circuit breaker): whether it answers and accepts our login.
 
-What has to be done once the database is there (initializers, indexes, the first administrator)
-waits here; each fault is told once, and once more when it is over or another one.
+Work that needs the database (initializers, indexes, the first administrator) waits here. Each fault
+is reported once, and again when it ends or changes.
 
-A database is away when no member of it can be reached, or all refuse our login, for a second. Then
-nobody waits for it (`waiting.py`), and it is asked for all the time, so that its return is noticed
-at once: the driver by itself would look every other second. A set that has members and no primary
-is not away. One that has never let us in and refuses our login is away at once.
+A database is away if no member can be reached, or all reject our login, for a second. Then commands
+do not wait for it (`waiting.py`), and docgraph tries to reach it all the time, so that its return
+is noticed immediately: the driver by itself would check every other second. A replica set that has
+members and no primary is not away. A database that never accepted our login and rejects it is away
+immediately.
 
-Before the database counts as found, and whenever a command was refused, we look at our own login
-and rights (`login.py`); while something is missing there, every second.
+Before the database counts as available, and whenever a command was denied, docgraph checks its own
+login and privileges (`login.py`); while some are missing, every second.
 
-The driver's events of its monitors are not used: they need a running loop when the client is made,
-and come with a delay. Looking at what it knows costs next to nothing.
+The events of the driver's monitors are not used: they need a running loop when the client is
+created, and they are delayed. Reading the driver's topology costs next to nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
 from docgraph.store.driver.client import Client
-from docgraph.store.driver.contact import (
-    Contact,
+from docgraph.store.driver.connection_status import (
+    ConnectionStatus,
     Fault,
     Lacking,
     Lost,
@@ -47,29 +48,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Availability"]
 
-_FIRST_LOOK = 0.01  # seconds after which it is looked again; doubled each time …
+_FIRST_LOOK = 0.01  # seconds until the next check; doubled each time …
 _INTERVAL = 0.2  # … up to this
 _AWAY_SECONDS = 1.0  # without a member until the database counts as away
-_LOGIN_SECONDS = 1.0  # between two looks at our rights, and between two logins that are refused
-_PROBE_SECONDS = 5.0  # longest wait for one look, where nothing is known without it
-_PATIENCE_SECONDS = 30.0  # longest wait for news before work that failed is tried again
+_LOGIN_SECONDS = 1.0  # between two checks of our privileges, and between two rejected logins
+_PROBE_SECONDS = 5.0  # maximum wait for one check, if nothing is known without it
+_PATIENCE_SECONDS = 30.0  # maximum wait for a change before failed work is retried
 _TASK = "database-availability"
 
 
 class Availability:
-    """Available means: there is a server that takes writes, and lets us in."""
+    """Available means: a server accepts writes, and accepts our login."""
 
     def __init__(
         self,
         client: Client,
         waits: Waits | None = None,
-        contact: Contact | None = None,
+        contact: ConnectionStatus | None = None,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._waits = waits or Waits()
-        self._contact = contact or Contact()
+        self._contact = contact or ConnectionStatus()
         self._clock = clock
         self._sleep = sleep
         self._client = client
@@ -81,11 +82,11 @@ class Availability:
         self._refusal: Refused | None = None  # the latest
         self._available: bool | None = None  # None: not known yet
         self._lost_at = self._found_at = 0.0
-        self._gone_at: float | None = None  # since when there is no member
-        self._is_admitted = False  # since it was last there
+        self._gone_at: float | None = None  # since when no member can be reached
+        self._is_admitted = False  # since it was last available
         self._version = ""
-        self._denied = 0  # how many refused commands were looked at
-        self._login_at = float("-inf")  # when the last look at our login was over
+        self._denied = 0  # how many denied commands were checked
+        self._login_at = float("-inf")  # end of the last check of our login
         self._probe: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
@@ -93,42 +94,42 @@ class Availability:
 
     @property
     def fault(self) -> Fault | None:
-        """What is wrong, as far as it is known."""
+        """The current fault, as far as it is known."""
         return self._absence or self._refusal or self._lacking
 
     async def wait(self) -> None:
-        """Return when the database has let us in for the first time, or at once if it has."""
+        """Wait until the database has accepted our login for the first time."""
         await self._first.wait()
 
     async def wait_known(self) -> bool:
-        """Whether the database lets us in, as soon as that is known."""
+        """Wait until it is known whether the database accepts our login, and return that."""
         while self._available is None:
             await self._news.wait()
         return self._available
 
     def start(self) -> None:
-        """Begin to connect and to look, in the background."""
+        """Start to connect and to check, in the background."""
         if not self._tasks.is_running(_TASK):
             self._tasks.start(_TASK, self._watch)
 
     async def stop(self) -> None:
-        """End the background task, for good."""
+        """End the background task permanently."""
         await self._tasks.close()
         if self._probe is not None:
             await cancel_until_over({self._probe})
 
-    # --- work that fails because of it ------------------------------------------------------------
+    # --- work that fails because of a fault -------------------------------------------------------
 
     async def explains(self, error: BaseException) -> bool:
-        """Whether a failure comes of a fault that is told here, so that nobody tells it again."""
+        """Check if a failure is caused by a fault that is reported here: do not report it twice."""
         if not isinstance(error, StoreError):
             return False
         asked = time.monotonic()
         if isinstance(error, StoreDenied):
-            self._waits.note_denial(str(error.__cause__))
-        await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
+            self._waits.record_denial(str(error.__cause__))
+        await self._sleep(2 * _INTERVAL)  # the command may have noticed it before the monitor
         if self._waits.is_refused and self._refusal is None:
-            self._ask(0)  # a command has noticed it before we have asked ourselves
+            self._try_login(0)  # a command noticed it before our own check
         if self._probe is not None and not self._probe.done():
             patience = _LOGIN_SECONDS if self.fault is not None else _PROBE_SECONDS
             await asyncio.wait((self._probe,), timeout=patience)
@@ -138,7 +139,7 @@ class Availability:
         return was_away or self._waits.is_refused
 
     async def over(self) -> None:
-        """Return when it is worth another try: something has changed, or it has been a while."""
+        """Wait until a retry makes sense: something changed, or some time has passed."""
         if self.fault is None:
             return
         try:
@@ -147,43 +148,43 @@ class Availability:
         except TimeoutError:
             pass
 
-    # --- looking ----------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         pause = _FIRST_LOOK
         while True:
             try:
                 await self._client.aconnect()
-            except DRIVER_ERRORS as error:  # a host name that is not found, for instance
+            except DRIVER_ERRORS as error:  # an unresolvable host name, for example
                 reason = explain_errors({str(error)}, self._contact, was_there=self._first.is_set())
-                self._tell(Lost(self._contact, *reason))
+                self._report(Lost(self._contact, *reason))
             else:
-                self._look(self._client.topology_description)
-            self._note_absence(self._client.topology_description)
+                self._check_topology(self._client.topology_description)
+            self._record_absence(self._client.topology_description)
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
 
-    def _look(self, known: TopologyDescription) -> None:
+    def _check_topology(self, known: TopologyDescription) -> None:
         if self._waits.is_refused:
-            return  # a server that does not let us in is as good as none
+            return  # a server that rejects our login is as good as none
         if known.has_writable_server():
             if self._is_admitted and len(self._waits.denied) == self._denied:
-                self._tell(None)
+                self._report(None)
             self._check_login()
         elif _is_refusing(known):
             self._waits.is_refused = True
         elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
-            self._tell(Lost(self._contact, *reason))
+            self._report(Lost(self._contact, *reason))
 
     def _check_login(self) -> None:
-        """Look at our rights where they are not known, or known to be incomplete."""
+        """Check our privileges if they are not known, or known to be incomplete."""
         is_new = not self._is_admitted or len(self._waits.denied) != self._denied
         if is_new or self._lacking is not None:
-            self._ask(_LOGIN_SECONDS if self._is_admitted else 0)
+            self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
 
-    def _tell(self, absence: Lost | Refused | None) -> None:
-        """Tell of a change, and only of a change."""
+    def _report(self, absence: Lost | Refused | None) -> None:
+        """Report a change, and only a change."""
         if absence is None and not self._available:
             down = 0.0 if self._available is None else time.monotonic() - self._lost_at
             self._available, self._found_at = True, time.monotonic()
@@ -193,13 +194,13 @@ class Availability:
             if self._available is not False:
                 self._available, self._lost_at = False, time.monotonic()
             emit(absence.event)
-        else:  # at most another reason for the same
+        else:  # at most another reason for the same fault
             self._absence = absence
             return
         self._absence = absence
         self._announce()
 
-    def _tell_lacking(self, lacking: Lacking | None) -> None:
+    def _report_lacking(self, lacking: Lacking | None) -> None:
         if lacking == self._lacking:
             return
         if lacking is not None:
@@ -215,46 +216,46 @@ class Availability:
 
     # --- away -------------------------------------------------------------------------------------
 
-    def _note_absence(self, known: TopologyDescription) -> None:
+    def _record_absence(self, known: TopologyDescription) -> None:
         now = self._clock()
         is_refused = self._waits.is_refused
         if not is_refused and not _has_lost_all(known):
             self._gone_at = None
         elif self._gone_at is None:
-            # What has never let us in does not do so within a second.
+            # A database that never accepted our login will not do so within a second.
             self._gone_at = now if self._first.is_set() or not is_refused else now - _AWAY_SECONDS
         if self._gone_at is not None:
-            self._ask(_LOGIN_SECONDS if self._refusal is not None else 0)
+            self._try_login(_LOGIN_SECONDS if self._refusal is not None else 0)
         is_away = self._gone_at is not None and now - self._gone_at >= _AWAY_SECONDS
         if is_refused:
-            is_away = is_away and self._refusal is not None  # else we have not asked ourselves
+            is_away = is_away and self._refusal is not None  # else we have not checked ourselves
             if is_away:
                 self._is_admitted = False
-                self._tell(self._refusal)
-        self._waits.look(asyncio.get_running_loop().time(), is_away=is_away)
+                self._report(self._refusal)
+        self._waits.expire(asyncio.get_running_loop().time(), is_away=is_away)
 
-    def _ask(self, pause: float) -> None:
-        """Log in, unless that is under way or was just done."""
+    def _try_login(self, pause: float) -> None:
+        """Log in, unless a login is in progress or was just completed."""
         if self._probe is not None and not self._probe.done():
             return
         if time.monotonic() - self._login_at >= pause:
             self._probe = asyncio.create_task(self._log_in(), name="database-probe")
 
     async def _log_in(self) -> None:
-        """As long as this waits for a server, the driver looks for one all the time."""
+        """Log in; while this waits for a server, the driver searches for one all the time."""
         denied = len(self._waits.denied)
         try:
             if self._waits.has_lost_login:
                 self._waits.has_lost_login = False
-                await forget_connections(self._client)  # all of them, whichever we would get
+                await forget_connections(self._client)  # all of them: any could be used next
             fault = await log_in(self._client, self._contact, self._waits.denied)
             if not self._is_admitted and not isinstance(fault, Refused):
                 self._version = await read_version(self._client)
         except ServerSelectionTimeoutError:
-            self._waits.is_refused, self._refusal = False, None  # there is nobody to refuse us
+            self._waits.is_refused, self._refusal = False, None  # no server can reject us
             return
         except DRIVER_ERRORS:
-            return  # it tells nothing of our login: the driver closes connections when it fails
+            return  # it says nothing about our login: the driver closes connections when it fails
         finally:
             self._login_at = time.monotonic()
         self._refusal = fault if isinstance(fault, Refused) else None
@@ -263,12 +264,14 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
-        self._look(self._client.topology_description)  # whoever waits need not wait for the next
-        self._tell_lacking(fault if isinstance(fault, Lacking) else None)
+        self._check_topology(
+            self._client.topology_description
+        )  # waiting work need not wait for the next check
+        self._report_lacking(fault if isinstance(fault, Lacking) else None)
 
 
 def _is_refusing(known: TopologyDescription) -> bool:
-    """Whether the driver has given up a server because it did not let us in."""
+    """Check if the driver has given up a server because it rejected our login."""
     errors = (one.error for one in known.server_descriptions().values())
     return any(
         isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED
@@ -277,6 +280,6 @@ def _is_refusing(known: TopologyDescription) -> bool:
 
 
 def _has_lost_all(known: TopologyDescription) -> bool:
-    """Whether each member was looked for and none was found."""
+    """Check if each member was tried and none was reached."""
     servers = known.server_descriptions().values()
     return all(one.error is not None and not one.is_server_type_known for one in servers)

@@ -1,9 +1,9 @@
-"""The one client of the process, built from the section `mclient`.
+"""MongoDB client: the one client of the process, built from the section `mclient`.
 
-Pool and timeouts are docgraph's unless the connection string says otherwise: whoever writes
-`maxPoolSize=20` there means it. How values are decoded is not negotiable, the rest of docgraph
-relies on it. The client connects when it is first used, or by `aconnect`; a database that is down
-is no reason not to start.
+Pool size and timeouts are docgraph's defaults unless the connection string sets them: an author who
+writes `maxPoolSize=20` there means it. How values are decoded cannot be changed, because the rest
+of docgraph relies on it. The client connects when it is first used, or by `aconnect`; an
+unreachable database does not prevent the start.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pymongo.errors import PyMongoError
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.driver.conditions import mend_waiting
+from docgraph.store.driver.cancel_safe_locks import fix_waiting
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
 __all__ = ["Client", "build_client", "close_client"]
 
 Client = AsyncMongoClient[Document]
 
-_FAREWELL_SECONDS = 1.0  # for telling the server which sessions and cursors are over
+_FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
 
 def build_client(section: MClient, connection_string: str) -> Client:
-    """A client that is not connected yet; a connection string that cannot work is a start error."""
-    mend_waiting()
+    """Return a client that is not connected yet; reject an invalid connection string at start."""
+    fix_waiting()
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # an option the driver does not know
+        warnings.simplefilter("error", UserWarning)  # an unknown option
         try:
             return AsyncMongoClient(
                 connection_string,
@@ -47,7 +47,7 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 datetime_conversion=DatetimeConversion.DATETIME_AUTO.name,
                 **_defaults(section, connection_string),
             )
-        # The texts of the driver may hold pieces of the password, so none of them is shown.
+        # The driver's messages may contain pieces of the password, so none of them is shown.
         except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
             raise StartupError(
                 "mclient.connection-string cannot be used",
@@ -56,9 +56,9 @@ def build_client(section: MClient, connection_string: str) -> Client:
 
 
 async def close_client(client: Client) -> None:
-    """Close it; a server that does not listen is not told what is over: it finds out by itself.
+    """Close the client; do not end sessions on an unreachable server, which expires them itself.
 
-    The driver would wait for one as long as it waits for any command.
+    Otherwise the driver would wait for the server as long as for any command.
     """
     servers = client.topology_description.server_descriptions().values()
     if any(one.is_server_type_known for one in servers):
@@ -66,14 +66,14 @@ async def close_client(client: Client) -> None:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await client.close()
                 return
-    if client._topology is not None:  # else its name has never led anywhere
+    if client._topology is not None:  # otherwise its host name was never resolved
         client._topology.pop_all_sessions()
     client._kill_cursors_queue.clear()
     await client.close()
 
 
 def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
-    """The options that the connection string leaves open."""
+    """Return the options that the connection string does not set."""
     defaults = {
         "maxPoolSize": section.max_pool_size,
         "minPoolSize": min(section.min_pool_size, section.max_pool_size),
@@ -89,5 +89,5 @@ def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
     given = {name.lower() for name, _ in parse_qsl(urlsplit(connection_string).query)}
     chosen = {name: value for name, value in defaults.items() if name.lower() not in given}
     if "maxpoolsize" in given:
-        chosen.pop("minPoolSize", None)  # ours might be more than theirs
+        chosen.pop("minPoolSize", None)  # ours might exceed the maximum of the connection string
     return chosen

@@ -1,17 +1,17 @@
-"""Runs one reading command: its time, its second try, its errors, its observation.
+"""Read commands: run one with its time limit, retry, errors and observation.
 
-Reads take the fast path (`fast_path.py`) where there is one, or `AsyncDatabase.command`, and not
-`find().to_list()`: the driver's cursor objects cost a noticeable part of a small read, and an
-answer of one batch needs none. What they do beside that is done here: the second try of the
-retryable reads specification, read preference and read concern of the client. What does not fit
-into one batch is read on in `long_answers.py`.
+Reads use the fast path (`fast_path.py`) if there is one, or `AsyncDatabase.command`, and not
+`find().to_list()`: the driver's cursor objects cost a noticeable part of a small read, and a
+response of one batch needs none. Their other tasks are done here: the retry of the retryable reads
+specification, read preference and read concern of the client. `long_answers.py` reads the further
+batches of a response that does not fit into one.
 
-Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
-stop waiting, or the caller does where it enforces the deadline, for servers that do not answer.
-Giving up, and being cancelled, closes the connection inside the driver, and the server ends a read
-whose client is gone; it is told to, too (`abandoned.py`). The driver's own `timeout()` is not used
-for reads: it would also replace the bound on waiting for a connection, and costs a task for every
-message.
+Time is bounded twice. The server stops the command by `maxTimeMS` and reports it. A moment later
+docgraph stops waiting (or the caller does, if it enforces the deadline), for servers that do not
+respond. A timeout or a cancellation closes the connection inside the driver, and the server ends a
+read whose client has disconnected; docgraph also kills it (`abandoned.py`). The driver's own
+`timeout()` is not used for reads: it would also replace the bound on waiting for a connection, and
+it costs a task for every message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from bson.errors import InvalidBSON
@@ -53,10 +53,10 @@ from docgraph.store.driver.errors import (
     unreachable,
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
+from docgraph.store.driver.lenient_decode import decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.portions import Take, hand_over
-from docgraph.store.driver.salvage import decode_reply
+from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
 __all__ = ["Commands"]
@@ -64,12 +64,12 @@ __all__ = ["Commands"]
 T = TypeVar("T")
 
 _NO_DEADLINE = Deadline()
-_GRACE = 0.25  # seconds between the server's end of a command and ours
-_LOOK_SECONDS = 0.02  # between two looks for a free connection
+_GRACE = 0.25  # seconds between the server's timeout of a command and ours
+_LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
 
-# After these the same read may well succeed, often on another server; from the specification of
-# retryable reads. Errors of the connection come as exceptions of their own.
+# After these codes the same read may succeed, often on another server; from the specification of
+# retryable reads. Connection errors are exceptions of their own.
 _WORTH_ANOTHER_TRY = frozenset(
     {
         6,  # HostUnreachable
@@ -90,7 +90,7 @@ _WORTH_ANOTHER_TRY = frozenset(
 
 
 class Commands:
-    """Sends commands to the database of a client, none of them without an end."""
+    """Sends commands to the database of a client, each with a time limit."""
 
     def __init__(
         self, client: AsyncMongoClient[Document], *, ceiling_ms: int, waits: Waits | None = None
@@ -106,15 +106,15 @@ class Commands:
         self._tries = 2 if client.options.retry_reads else 1
         self._pool = client.options.pool_options
         self._fast_path = FastPath.find(client)
-        self._databases: dict[str, AsyncDatabase[Document]] = {}
+        self._database = lru_cache(maxsize=_KEPT_DATABASES)(client.get_database)
         self._abandoned = AbandonedReads(client)
 
     async def stop(self) -> None:
-        """Leave to the database what it does for nobody; before the client is closed."""
+        """Stop killing abandoned operations; call it before the client is closed."""
         await self._abandoned.close()
 
     def close(self) -> None:
-        """End what was left to be done later."""
+        """Cancel the remaining background work."""
         if self._fast_path is not None:
             self._fast_path.close()
 
@@ -128,9 +128,9 @@ class Commands:
         one_batch: bool = False,
         take: Take | None = None,
     ) -> list[Document]:
-        """The documents of `find` or `aggregate`; with `one_batch`, no more than fit into one.
+        """Return the documents of `find` or `aggregate`; with `one_batch`, at most one batch.
 
-        With `take`, that gets them in portions, and none are returned.
+        If `take` is given, it receives them in portions, and none are returned.
         """
         with Observed(db, command) as seen:
             seconds = self.budget(deadline)
@@ -158,12 +158,12 @@ class Commands:
                     seen.documents = len(documents)
                 return documents
             except (asyncio.CancelledError, TimeLimitExceeded) as error:
-                if not isinstance(error.__cause__, OperationFailure):  # the server ended it itself
+                if not isinstance(error.__cause__, OperationFailure):  # the server itself ended it
                     self._abandoned.add(command, preference)
                 raise
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
-        """What the caller says of a command wins over what the connection says of all."""
+        """Apply the consistency of the caller; it takes precedence over that of the connection."""
         if consistency.concern is not None:
             command["readConcern"] = {"level": consistency.concern}
         return choose_preference(
@@ -171,7 +171,7 @@ class Commands:
         )
 
     def budget(self, deadline: Deadline) -> float | None:
-        """Seconds for one command: what is left, at most the ceiling."""
+        """Return the seconds for one command: the remaining time, at most the ceiling."""
         left = deadline.remaining()
         if left is None or self._ceiling is None:
             return left or self._ceiling
@@ -186,11 +186,11 @@ class Commands:
         writing: bool = False,
         preference: _ServerMode | None = None,
     ) -> T:
-        """Await the work, for that long, with errors of docgraph only.
+        """Await the work with a time limit; raise only docgraph's errors.
 
-        The patience of the deadline bounds how long it waits for a server meanwhile.
+        The patience of the deadline bounds how long the work waits for a server.
         """
-        self._refuse_if_away()
+        self._reject_if_away()
         timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
         has_server = partial(self.has_server, writing=writing, preference=preference)
         try:
@@ -202,26 +202,26 @@ class Commands:
                 raise self._out_of_time(writing, preference) from error
             raise self._translate(error) from error
 
-    def _refuse_if_away(self) -> None:
+    def _reject_if_away(self) -> None:
         if self.waits.is_away:
             raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
 
     def _knows_server(self, preference: _ServerMode) -> bool:
-        """Whether a read is sent at once, as nearly always."""
+        """Check if a read is sent immediately, as nearly always."""
         return self._fast_path is not None and self._fast_path.knows_server(preference)
 
     def _translate(self, error: BaseException) -> DocgraphError:
         if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
             self.waits.is_refused = True
         if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
-            self.waits.note_denial(str(error))
+            self.waits.record_denial(str(error))
         return translate(error)
 
     async def _under(
         self, deadline: Deadline, read: Callable[[], Awaitable[T]], preference: _ServerMode
     ) -> T:
-        """Await what another ends in time, with errors of docgraph only."""
-        self._refuse_if_away()
+        """Await work that the caller bounds in time; raise only docgraph's errors."""
+        self._reject_if_away()
         try:
             return await read()
         except DRIVER_ERRORS as error:
@@ -230,14 +230,14 @@ class Commands:
             raise self._translate(error) from error
 
     def has_server(self, *, writing: bool, preference: _ServerMode | None = None) -> bool:
-        """Whether a server is known that takes such commands."""
+        """Check if a server that accepts such commands is known."""
         known = self.client.topology_description
         if writing:
             return known.has_writable_server()
         return known.has_readable_server(preference or self._read_preference)
 
     async def await_connection(self) -> None:
-        """Return when a connection is free, as soon as a read would have one."""
+        """Wait until a connection is free for a read."""
         most, longest = self._pool.max_pool_size, self._pool.wait_queue_timeout
         loop = asyncio.get_running_loop()
         until = None if longest is None else loop.time() + longest
@@ -247,7 +247,7 @@ class Commands:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _out_of_time(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
-        """Time was up: because the work took long, or because there was no server to do it."""
+        """Return the timeout error: the work took too long, or there was no server."""
         if self.waits.is_away or not self.has_server(writing=writing, preference=preference):
             return unreachable()
         return TimeLimitExceeded("operation exceeded its time limit")
@@ -260,7 +260,7 @@ class Commands:
         writing: bool = False,
         db: str = "admin",
     ) -> None:
-        """Return when the database answers, by a server that takes such commands."""
+        """Wait until a server that accepts such commands answers."""
         preference = ReadPreference.PRIMARY if writing else self.client.read_preference
         database = self._database(db)
         await self.within(
@@ -271,7 +271,7 @@ class Commands:
         )
 
     async def read_time(self, seconds: float) -> datetime:
-        """The time of day of the server that takes writes."""
+        """Return the time of day of the server that accepts writes."""
         database = self._database("admin")
         reply: Document = await self.within(
             seconds,
@@ -283,7 +283,7 @@ class Commands:
     async def explain(
         self, db: str, command: Document, deadline: Deadline, verbosity: str = "queryPlanner"
     ) -> Document:
-        """How the database would carry out a command that reads; it does with `executionStats`."""
+        """Return the plan of a read command; with `executionStats` the database executes it."""
         seconds = self.budget(deadline)
         explain: Document = {"explain": dict(command), "verbosity": verbosity}
         if seconds is not None:
@@ -324,7 +324,7 @@ class Commands:
     async def _send(
         self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
     ) -> tuple[Document, Server | None]:
-        """The answer, and which server gave it, where that is known."""
+        """Return the response and the server that sent it, if that is known."""
         tries = self._tries
         while True:
             tries -= 1
@@ -343,7 +343,7 @@ class Commands:
         preference: _ServerMode,
         session: AsyncClientSession | None = None,
     ) -> Document:
-        """The answer by the driver's own way, which alone knows sessions."""
+        """Return the response through the driver's normal path, the only one with sessions."""
         try:
             return await database.command(
                 dict(command),  # the driver adds to it
@@ -360,14 +360,6 @@ class Commands:
             )
             reply: Document = decode_reply(raw.raw, self._options, database.name, command)
             return reply
-
-    def _database(self, name: str) -> AsyncDatabase[Document]:
-        database = self._databases.get(name)
-        if database is None:
-            if len(self._databases) >= _KEPT_DATABASES:
-                self._databases.clear()
-            database = self._databases[name] = self.client.get_database(name)
-        return database
 
 
 async def _close(
@@ -386,11 +378,11 @@ def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Whether the driver gave up because time was up, its own (of the pool, …) or ours."""
+    """Check if the driver gave up because of a timeout, its own (of the pool, …) or ours."""
     return isinstance(error, PyMongoError) and error.timeout
 
 
 def _is_close(timeout: asyncio.Timeout) -> bool:
-    """Whether the time of the server is over and at most the grace is left."""
+    """Check if the server's time limit has passed and at most the grace period is left."""
     end = timeout.when()
     return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE

@@ -1,7 +1,7 @@
-"""What a caller says about consistency, in the words of the driver.
+"""Read preference, read concern and write concern: the caller's consistency for the driver.
 
-Also what cannot be: a read that no server can answer is refused at once instead of being waited
-for, and a write that more servers shall confirm than there are, before it is made.
+Impossible requests are rejected immediately: a read that no server can answer, and a write that
+more servers must confirm than exist.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ READ_PREFERENCES: Final = tuple(_PREFERENCES)
 def choose_preference(
     consistency: Consistency, default: _ServerMode, known: TopologyDescription
 ) -> _ServerMode:
-    """The servers to read from; `QueryError` when there can be none."""
+    """Return the servers to read from; raise `QueryError` if there can be none."""
     if consistency.preference is not None:
         preference = _PREFERENCES[consistency.preference]
     else:
@@ -60,10 +60,10 @@ def choose_preference(
 
 
 def _lacks_secondary(known: TopologyDescription, is_asked: bool) -> bool:
-    """Whether servers are known, and no secondary among them.
+    """Check if servers are known, and no secondary is among them.
 
-    A server that stands alone, or that is connected to directly, answers the driver in any case;
-    who asks for a secondary is told that it is none.
+    A standalone server, or one with a direct connection, always answers the driver; a caller who
+    requests a secondary gets an error, because it is none.
     """
     if known.topology_type == TOPOLOGY_TYPE.Single:
         kinds = {server.server_type for server in known.server_descriptions().values()}
@@ -74,9 +74,9 @@ def _lacks_secondary(known: TopologyDescription, is_asked: bool) -> bool:
 
 
 def choose_concern(concern: WriteConcern, known: TopologyDescription) -> pymongo.WriteConcern:
-    """The concern for the driver; `QueryError` when there are not that many servers."""
+    """Return the write concern for the driver; raise `QueryError` if there are too few servers."""
     if isinstance(concern.servers, int):
-        # Servers that are no members of a set do not tell any; then the database decides.
+        # Servers outside of a replica set report no members; then the database decides.
         members = {host for one in known.server_descriptions().values() for host in one.all_hosts}
         if members and concern.servers > len(members):
             raise QueryError(

@@ -1,8 +1,8 @@
-"""What the driver raises, told in docgraph's own words.
+"""Database errors: translate the driver's exceptions into docgraph's errors.
 
-Everything that leaves this package is one of `docgraph.exchange.errors`: the statuses are those of
-the table below, the texts are ours, and nothing of the database's text reaches the caller (it may
-hold names of hosts, indexes or other people's data). The original is chained for the log.
+Everything that leaves this package is one of `docgraph.exchange.errors`. The statuses are in the
+table below, and the messages are ours. No message of the database reaches the caller, because it
+may contain names of hosts, indexes or other people's data. The original is chained for the log.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from docgraph.exchange.errors import (
     DocgraphError,
     NotFound,
     NotSupported,
+    PoolExhausted,
     QueryError,
     ResumePointLost,
     StoreError,
@@ -59,17 +60,17 @@ __all__ = [
 UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 
-# BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
-# nested too deeply come out of them as Python's own errors.
+# BSON is encoded inside the driver's calls: for numbers that do not fit, lone surrogates and
+# documents nested too deeply they raise Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
 
 
 class StoreDenied(StoreError):
-    """The database user of docgraph lacks a right: no fault of the caller's (decision 25)."""
+    """The database user of docgraph lacks a privilege: not the caller's fault (decision 25)."""
 
 
 class CollectionGone(NotFound):
-    """The collection that was checked is not there any more, whatever has its name now."""
+    """The collection that was checked no longer exists, even if another one has its name now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class _Rule:
 
 
 _UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
-# No fault of the caller's, so neither 401 nor 403 (decision 25).
+# Not the caller's fault, so neither 401 nor 403 (decision 25).
 _REFUSED = _Rule(
     StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
 )
@@ -239,7 +240,9 @@ _RULES: dict[int, _Rule] = {
     215: _BUSY,  # DatabaseDropPending
     216: _UNREACHABLE,  # ElectionInProgress
     224: _Rule(  # QueryFeatureNotAllowed
-        StoreRejected, "the filter of an upsert holds an operator that it may not"
+        StoreRejected,
+        "the filter holds an operator that is not allowed there",
+        "an upsert takes no $expr, $near or $text in its filter",
     ),
     225: _TRANSACTION,  # TransactionTooOld
     232: _DEEP,  # MaxSubPipelineDepthExceeded
@@ -295,6 +298,11 @@ _RULES: dict[int, _Rule] = {
     13436: _UNREACHABLE,  # NotPrimaryOrSecondary
     14031: _DISK,  # OutOfDiskSpace
     15958: _Rule(StoreRejected, "a $limit must be positive"),
+    16746: _Rule(
+        StoreRejected,
+        "a number in the path is both a position of an array and a property of its elements",
+        "sort by another path, or rename the property",
+    ),
     15974: _SORT,
     15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
     15998: _Rule(StoreRejected, "a field path may not contain an empty name"),
@@ -306,6 +314,11 @@ _RULES: dict[int, _Rule] = {
     31249: _QUERY,  # path collision in a projection
     31253: _PROJECTION,
     31254: _PROJECTION,
+    40218: _Rule(
+        StoreRejected,
+        "the filter gives no score or distance to sort by or show",
+        "$meta needs $text or $near in the filter",
+    ),
     40323: _Rule(StoreRejected, "a pipeline stage must be an object with exactly one property"),
     40324: _QUERY,  # unrecognised stage
     40352: _Rule(StoreRejected, "a field path cannot be empty"),
@@ -318,14 +331,24 @@ _RULES: dict[int, _Rule] = {
     46841: _INTERRUPTED,  # ClientMarkedKilled
     51091: _Rule(StoreRejected, "invalid regular expression"),
     51108: _Rule(StoreRejected, "invalid option of a regular expression"),
+    51246: _Rule(
+        StoreRejected,
+        "a projection such as 'items.$' found no matching element",
+        "add a condition on that array to the filter",
+    ),
     56846: _UNREACHABLE,  # ConfigServerUnreachable
+    5626500: _Rule(
+        StoreRejected,
+        "$near and $nearSphere cannot be used here, such as for a count",
+        "use $geoWithin with $center or $centerSphere",
+    ),
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
-# Codes that stand for several things: BadValue, and ChangeStreamFatalError.
+# Codes with several meanings: BadValue, and ChangeStreamFatalError.
 _BY_TEXT = {
     "by zero": _Rule(StoreRejected, "an expression divides by zero"),
-    "resume token was not found": _RESUME,  # the stages leave out the event of the token
+    "resume token was not found": _RESUME,  # the stages removed the event of the token
 }
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
@@ -334,7 +357,7 @@ _OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation, P
 
 
 def translate(error: BaseException) -> DocgraphError:
-    """The error of docgraph that stands for this one; the caller raises it `from` the original."""
+    """Return docgraph's error for this one; the caller raises it `from` the original."""
     if isinstance(error, DocgraphError):
         return error
     if isinstance(error, WTimeoutError):
@@ -362,19 +385,19 @@ def _code_of(error: OperationFailure) -> int:
 
 
 def is_collection_gone(error: BulkWriteError) -> bool:
-    """Whether the collection was dropped before all of many were written."""
+    """Check if the collection was dropped before a bulk write was complete."""
     failed = error.details.get("writeErrors", ())
     return any(one.get("code") == _OTHER_COLLECTION for one in failed)
 
 
 def find_unconfirmed(error: BulkWriteError) -> int | None:
-    """The code of what kept servers from confirming a write of many, beside its own failures."""
+    """Return the code of a missing write confirmation of a bulk write, besides its own failures."""
     found = error.details.get("writeConcernErrors")
     return found[0].get("code") if found else None
 
 
 def _translate_encoding(error: BaseException) -> DocgraphError:
-    """Errors of turning values into BSON and back, which need no database."""
+    """Translate errors of encoding and decoding BSON, which need no database."""
     match error:
         case InvalidBSON():
             return StoreError("a stored document cannot be read", hint="the log has the reason")
@@ -395,17 +418,17 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
 
 
 def no_connection() -> DocgraphError:
-    """All connections of the pool were busy for too long."""
-    return StoreUnavailable("no connection to the database became free in time")
+    """Return the error of an exhausted connection pool (decision 51)."""
+    return PoolExhausted()
 
 
 def unreachable() -> DocgraphError:
-    """The database does not answer; its address is not shown to callers."""
+    """Return the error of an unreachable database; its address is not shown to callers."""
     return _render(_UNREACHABLE)
 
 
 def explain(code: int | None) -> DocgraphError:
-    """The error that a code of the database stands for, such as that of one element of many."""
+    """Return the error for a code of the database, such as that of one element of many."""
     return _render(_RULES.get(code or 0, _UNKNOWN))
 
 
@@ -417,7 +440,7 @@ def _render(rule: _Rule) -> DocgraphError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Around calls of the driver: only errors of docgraph come out."""
+    """Translate errors of the enclosed driver calls: only docgraph's errors come out."""
     try:
         yield
     except DRIVER_ERRORS as error:

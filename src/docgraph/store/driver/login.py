@@ -1,7 +1,7 @@
-"""Whether the database lets us in, as whom, and what it then lets us do.
+"""Database login: whether the database accepts our login, as which user, with which privileges.
 
-The driver's monitors do not log in: to them a server that refuses us is as good as any. So we ask
-for our own rights, which every user may, and which tells all of it in one answer.
+The driver's monitors do not log in: to them a server that rejects us is as good as any. So docgraph
+requests its own privileges. Every user may do that, and one response has all of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pymongo.errors import ConfigurationError, OperationFailure
 
 from docgraph.exchange.data import Document
 from docgraph.store.driver.client import Client
-from docgraph.store.driver.contact import GUIDE, Contact, Fault, Lacking, Refused
+from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fault, Lacking, Refused
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
@@ -24,40 +24,43 @@ _REFUSALS: Final = frozenset(
         11,  # UserNotFound
         AUTHENTICATION_FAILED,
         334,  # MechanismUnavailable
-        8000,  # AtlasError: the way MongoDB Atlas says it
+        8000,  # AtlasError: the code of MongoDB Atlas
     }
 )
 _RIGHT_LOGIN: Final = (
     "correct user and password in mclient.connection-string (with ':', '/', '@' and '%' in them "
     "percent-encoded), or name the database of the user with authSource=…"
 )
-_ANY_LOGIN: Final = (  # the log would take an example for a secret
+_ANY_LOGIN: Final = (  # the log would mistake an example for a secret
     "write user and password, followed by '@', before the host in mclient.connection-string; "
     f"an administrator of the database makes a user with db.createUser: {GUIDE}"
 )
 
 
-async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -> Fault | None:
-    """What keeps us from working there, though there is a server; None if nothing does.
+async def log_in(
+    client: Client, contact: ConnectionStatus, more: Iterable[Right] = ()
+) -> Fault | None:
+    """Return what prevents our work although there is a server; None if nothing does.
 
-    `more` are rights beyond those of the contact. Raises the driver's errors where nobody answers.
+    `more` has privileges beyond those of the contact. Raises the driver's errors if no server
+    answers.
     """
     try:
-        known = await _look(client)
+        known = await _read_hello(client)
         if not known["authenticatedUsers"] and contact.user:
             await forget_connections(client)
-            known = await _look(client)
+            known = await _read_hello(client)
         if not known["authenticatedUsers"]:
             await client.admin.command({"listDatabases": 1, "nameOnly": True})
-            return None  # it asks nobody who they are
-    except ConfigurationError:  # a mechanism that one of the two does not have
+            return None  # it requires no login
+    except ConfigurationError:  # a mechanism that one side does not support
         return Refused(contact, "the way of logging in is not supported", _RIGHT_LOGIN)
     except OperationFailure as error:
         if error.code in _REFUSALS:
             return Refused(contact, "wrong user, password or authSource", _advise(contact))
         if error.code == UNAUTHORIZED:
             return Refused(contact, "it wants a login, and none is configured", _ANY_LOGIN)
-        return None  # it has let us in, and does not know how to tell our rights
+        return None  # it accepted our login, and cannot report our privileges
     rights = merge_rights(contact.rights, more)
     missing = Privileges(known["authenticatedUserPrivileges"]).find_missing(rights)
     if not missing:
@@ -66,7 +69,7 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
     return Lacking.build(contact, user["user"], user["db"], missing)
 
 
-def _advise(contact: Contact) -> str:
+def _advise(contact: ConnectionStatus) -> str:
     if not contact.implied_db:
         return _RIGHT_LOGIN
     return (
@@ -76,21 +79,21 @@ def _advise(contact: Contact) -> str:
 
 
 async def read_version(client: Client) -> str:
-    """Which MongoDB it is, which everybody may ask."""
+    """Return the version of MongoDB, which needs no privilege."""
     reply = await client.admin.command("buildInfo")
     return str(reply["version"])
 
 
-async def _look(client: Client) -> Document:
+async def _read_hello(client: Client) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
     known: Document = reply["authInfo"]
     return known
 
 
 async def forget_connections(client: Client) -> None:
-    """Let new ones log in: those that we have lost their login when their user was dropped.
+    """Close connections, so that new ones log in: they lose their login if the user is dropped.
 
-    The driver takes them for good as long as they are open, whoever is made under that name again.
+    The driver considers them valid as long as they are open, even if the user is created again.
     """
     for server in list(client._topology._servers.values()):
         await server.pool.reset_without_pause()

@@ -1,8 +1,8 @@
-"""Answers of more than one batch, which are those of more than 16 MiB: read to the end, or refused.
+"""Long responses: read or reject responses of more than one batch (more than 16 MiB).
 
-Further batches come from the server that gave the first one. Where the fast path sent the command,
-that server is known, and each batch is handed on before the next one is asked for; else a cursor of
-the driver reads everything again from the beginning.
+Further batches come from the server that sent the first one. If the fast path sent the command,
+that server is known, and each batch is passed on before the next one is requested. Otherwise a
+cursor of the driver reads everything again from the beginning.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import AnswerTooLarge
 from docgraph.store.driver.errors import DRIVER_ERRORS
 from docgraph.store.driver.fast_path import FastPath
-from docgraph.store.driver.portions import PORTION, Batch, Take, hand_over
-from docgraph.store.driver.salvage import ResultReader
+from docgraph.store.driver.lenient_decode import ResultReader
+from docgraph.store.driver.portions import PORTION, RawBatch, Take, hand_over
 
 __all__ = ["read_again", "read_on"]
 
-_MOST_BYTES: Final = 32 << 20  # of one answer; twice what a response may have
+_MAX_BYTES: Final = 32 << 20  # of one response; twice the size that docgraph may send
 _KILL_SECONDS: Final = 1.0
 
 
@@ -41,32 +41,32 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
     cursor: Document,
     take: Take | None,
 ) -> list[Document]:
-    """The documents of a cursor whose first batch is here; it is closed when they are not read."""
+    """Return the documents of a cursor after its first batch; close it if they are not read."""
     collection = next(iter(command.values()))
     further = {"getMore": cursor["id"], "collection": collection}
     if "comment" in command:
         further["comment"] = command["comment"]
     documents: list[Document] = []
     size = 0
-    batch: Batch | list[Document] = cursor.pop("firstBatch")
+    batch: RawBatch | list[Document] = cursor.pop("firstBatch")
     try:
         while True:
-            # A batch that comes decoded is the small last one.
-            size += batch.size if isinstance(batch, Batch) else 0
+            # A batch that arrives decoded is the small last one.
+            size += batch.size if isinstance(batch, RawBatch) else 0
             _weigh(size)
             documents += await hand_over(batch, take)
-            del batch  # before there is another one
+            del batch  # before the next one arrives
             if not cursor["id"]:
                 return documents
-            reply = await fast_path.ask(server, db, further, preference)
+            reply = await fast_path.send(server, db, further, preference)
             cursor = reply["cursor"]
             batch = cursor.pop("nextBatch")
     except BaseException:
         if cursor["id"]:
             closing = {"killCursors": collection, "cursors": [cursor["id"]]}
-            with suppress(TimeoutError, *DRIVER_ERRORS):  # the server ends it itself in a while
+            with suppress(TimeoutError, *DRIVER_ERRORS):  # the server closes it itself later
                 async with asyncio.timeout(_KILL_SECONDS):
-                    await fast_path.ask(server, db, closing, preference)
+                    await fast_path.send(server, db, closing, preference)
         raise
 
 
@@ -77,7 +77,7 @@ async def read_again(
     options: CodecOptions[Document],
     take: Take | None,
 ) -> list[Document]:
-    """The documents of a command by a cursor of the driver."""
+    """Return the documents of a command by a cursor of the driver."""
     raw_options = options.with_options(document_class=RawBSONDocument)
     raw = database.with_options(codec_options=raw_options)
     cursor: AsyncCommandCursor[Any] = await raw.cursor_command(
@@ -87,7 +87,7 @@ async def read_again(
     documents: list[Document] = []
     size = taken = 0
     async with cursor:
-        async for document in cursor:  # raw, so that it is weighed before it becomes objects
+        async for document in cursor:  # raw, so that its size is checked before it is decoded
             size += len(document.raw)
             _weigh(size)
             documents.append(reader.read(document.raw))
@@ -95,14 +95,14 @@ async def read_again(
                 taken = size
                 await take(documents)
                 documents = []
-                await asyncio.sleep(0)  # others are served
+                await asyncio.sleep(0)  # let other requests run
     reader.finish()
     return await hand_over(documents, take)
 
 
 def _weigh(size: int) -> None:
-    if size > _MOST_BYTES:
+    if size > _MAX_BYTES:
         raise AnswerTooLarge(
-            f"the answer of the database exceeds {_MOST_BYTES >> 20} MiB",
+            f"the answer of the database exceeds {_MAX_BYTES >> 20} MiB",
             hint="ask for fewer documents, or for less of each",
         )

@@ -1,10 +1,10 @@
-"""Large answers of the database become objects a portion at a time.
+"""Large responses: decode the documents of a batch in portions.
 
-A batch may have 16 MiB, and as objects of Python several times as much. Objects of all batches
-that are here at once would scatter over the memory of the process, which then never becomes small
-again. So a large batch stays as it came until somebody takes its documents, and whoever needs each
-of them only once (to write it down as JSON) takes them in portions: those objects are gone before
-the next ones are made, and other requests are served in between.
+A batch may have 16 MiB, and several times as much as Python objects. If the objects of all batches
+existed at the same time, they would fragment the memory of the process, which would then never
+shrink. So a large batch stays encoded until its documents are used. Code that needs each document
+only once (to encode it as JSON) receives them in portions: the objects of one portion are freed
+before the next ones are created, and other requests run in between.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Final
 from bson import DBRef
 
 from docgraph.exchange.data import Document
-from docgraph.store.driver.salvage import ResultReader, find_end, size_of
+from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
+from docgraph.store.driver.piecewise import read_piecewise
 
-__all__ = ["LARGE", "PORTION", "Batch", "Take", "hand_over", "take_apart"]
+__all__ = ["LARGE", "PORTION", "LargePortion", "RawBatch", "Take", "hand_over", "split_batch"]
 
-LARGE: Final = 256 * 1024  # bytes of an answer that is not decoded as a whole
-PORTION: Final = 1024 * 1024  # bytes that become objects together
+LARGE: Final = 256 * 1024  # bytes of a response that is not decoded as a whole
+PORTION: Final = 1024 * 1024  # bytes that are decoded together
 
 Take = Callable[[list[Document]], Awaitable[None]]
 
@@ -32,10 +33,14 @@ _DOCUMENT, _ARRAY = 0x03, 0x04
 _BATCHES: Final = (b"firstBatch", b"nextBatch")
 
 
-class Batch:
-    """The documents of an answer as the database sent them.
+class LargePortion(list[Document]):
+    """Documents of which one is larger than a portion: process it in a thread."""
 
-    Whoever hands over a portion has the `turn` meanwhile, so that there is one at a time.
+
+class RawBatch:
+    """The documents of a response as the database sent them.
+
+    The `turn` is a lock: only one request at a time decodes a portion.
     """
 
     def __init__(self, raw: list[memoryview], reader: ResultReader, turn: asyncio.Lock) -> None:
@@ -45,17 +50,22 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many bytes they have together."""
+        """The size of all documents in bytes."""
         return sum(len(data) for data in self._raw)
 
-    def decode(self) -> list[Document]:
-        """All documents."""
-        documents = [self._reader.read(data) for data in self._raw]
-        self._reader.finish()
+    async def decode(self) -> list[Document]:
+        """Return all documents."""
+        is_large = any(len(data) > PORTION for data in self._raw)
+        documents: list[Document] = LargePortion() if is_large else []
+
+        async def add(portion: list[Document]) -> None:
+            documents.extend(portion)
+
+        await self.hand_over(add)
         return documents
 
     async def hand_over(self, take: Take) -> None:
-        """Let `take` have all documents, a portion at a time."""
+        """Pass all documents to `take`, a portion at a time."""
         portion: list[memoryview] = []
         size = 0
         for data in self._raw:
@@ -64,22 +74,27 @@ class Batch:
             if size >= PORTION:
                 await self._hand_over(portion, take)
                 portion, size = [], 0
-                await asyncio.sleep(0)  # others are served
+                await asyncio.sleep(0)  # let other requests run
         if portion:
             await self._hand_over(portion, take)
         self._reader.finish()
 
     async def _hand_over(self, portion: list[memoryview], take: Take) -> None:
         async with self._turn:
-            await take([self._reader.read(one) for one in portion])
+            await take(await self._read(portion))
+
+    async def _read(self, portion: list[memoryview]) -> list[Document]:
+        if all(len(data) <= PORTION for data in portion):
+            return [self._reader.read(data) for data in portion]
+        return LargePortion([await read_piecewise(self._reader, data) for data in portion])
 
 
-async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Document]:
-    """The documents of a batch; none of them where `take` has got them."""
+async def hand_over(batch: RawBatch | list[Document], take: Take | None) -> list[Document]:
+    """Return the documents of a batch; none if `take` received them."""
     if isinstance(batch, list):
         batch = _undo_references(batch)
     if take is None:
-        return batch if isinstance(batch, list) else batch.decode()
+        return batch if isinstance(batch, list) else await batch.decode()
     if isinstance(batch, list):
         await take(batch)
     else:
@@ -88,14 +103,14 @@ async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Do
 
 
 def _undo_references(batch: list[Any]) -> list[Document]:
-    """Inside an answer, a document with `$ref` and `$id` is read as a reference; it is none."""
+    """Convert references back: inside a response, a document with `$ref` and `$id` is not one."""
     if DBRef not in map(type, batch):
         return batch
     return [dict(one.as_doc()) if isinstance(one, DBRef) else one for one in batch]
 
 
-def take_apart(answer: memoryview) -> tuple[bytes | memoryview, list[memoryview]]:
-    """An answer without the documents of its batch, and these documents."""
+def split_batch(answer: memoryview) -> tuple[bytes | memoryview, list[memoryview]]:
+    """Return a response without the documents of its batch, and these documents."""
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:
@@ -110,7 +125,7 @@ def take_apart(answer: memoryview) -> tuple[bytes | memoryview, list[memoryview]
 
 
 def _find(data: memoryview, place: int, kind: int, *names: bytes) -> int | None:
-    """Where a value of such a kind and name begins in the document at `place`."""
+    """Return where a value of this type and name begins in the document at `place`."""
     position, end = place + _LENGTH.size, place + _read_length(data, place) - 1
     while position < end:
         stop = find_end(data, position + 1)
@@ -121,7 +136,7 @@ def _find(data: memoryview, place: int, kind: int, *names: bytes) -> int | None:
 
 
 def _elements(data: memoryview, place: int) -> Iterator[tuple[int, int]]:
-    """Where the documents of an array begin and end."""
+    """Return where the documents of an array begin and end."""
     position, end = place + _LENGTH.size, place + _read_length(data, place) - 1
     while position < end:
         start = find_end(data, position + 1) + 1

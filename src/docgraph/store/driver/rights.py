@@ -1,7 +1,7 @@
-"""What docgraph may do at the database: the rights it needs, those it has, and how to get more.
+"""Database privileges: those docgraph needs, those it has, and how to grant the rest.
 
-A right is told in MongoDB's own words (a database, a collection, actions), so that whoever has to
-grant it can search for them. Nothing here talks to the database.
+A right uses MongoDB's own terms (a database, a collection, actions), so that an administrator can
+search for them. Nothing here sends commands to the database.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
     "render_missing",
 ]
 
-_ALL: Final = ""  # in a resource: every database, or every collection that is not the system's
+_ALL: Final = ""  # in a resource: every database, or every collection except system collections
 _SYSTEM: Final = "system."
 
-# What a command needs, as far as its name tells; `aggregate` with a change stream needs more.
+# The action that a command needs, by its name; `aggregate` with a change stream needs more.
 _ACTIONS: Final[Mapping[str, str]] = {
     "aggregate": "find",
     "collMod": "collMod",
@@ -65,9 +65,9 @@ _WRITING: Final = _READING | {
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Actions on a collection, or on a whole database where `collection` is empty.
+    """Actions on a collection, or on a whole database if `collection` is empty.
 
-    Without one that is `required` hardly a request can be answered.
+    Without a `required` right hardly any request can be answered.
     """
 
     db: str
@@ -84,20 +84,20 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The part of a right that we do not have."""
+    """The missing part of a right."""
 
     right: Right
     actions: tuple[str, ...]
 
 
 class Privileges:
-    """What the user that we are logged in as may do."""
+    """The privileges of the user that we are logged in as."""
 
     def __init__(self, privileges: Iterable[Mapping[str, Any]]) -> None:
         self._known = [(one["resource"], frozenset(one["actions"])) for one in privileges]
 
     def find_missing(self, rights: Iterable[Right]) -> tuple[Missing, ...]:
-        """The rights that we lack, each with the actions that it is about."""
+        """Return the missing rights, each with its missing actions."""
         found = ((right, self._find_lacking(right)) for right in rights)
         return tuple(Missing(right, actions) for right, actions in found if actions)
 
@@ -117,7 +117,7 @@ def _covers(resource: Mapping[str, Any], right: Right) -> bool:
 
 
 def parse_denial(text: str) -> Right | None:
-    """The right that a command lacked, from what the database says of it; None if it is unclear."""
+    """Return the right that a command lacked, by the database's message; None if it is unclear."""
     found = _DENIAL.search(text)
     if found is None or found["command"] not in _ACTIONS:
         return None
@@ -127,7 +127,7 @@ def parse_denial(text: str) -> Right | None:
 
 
 def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
-    """A line for each place: what is missing there, and what for."""
+    """Return a line for each place: what is missing there, and its purpose."""
     by_place: dict[str, list[Missing]] = {}
     for one in missing:
         by_place.setdefault(one.right.place, []).append(one)
@@ -138,7 +138,7 @@ def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
 
 
 def render_grant(user: str, db: str, missing: Sequence[Missing]) -> str:
-    """What an administrator types into `mongosh` so that nothing is missing any more."""
+    """Return the `mongosh` command with which an administrator grants what is missing."""
     needed: dict[str, set[str]] = {}
     for one in missing:
         needed.setdefault(one.right.db, set()).update(one.actions)
@@ -151,7 +151,7 @@ def render_grant(user: str, db: str, missing: Sequence[Missing]) -> str:
 
 
 def _choose_roles(actions: set[str]) -> Iterator[str]:
-    """The smallest roles of MongoDB's own that have these actions."""
+    """Return the smallest built-in roles of MongoDB that have these actions."""
     if actions & _WRITING:
         yield "read" if actions & _WRITING <= _READING else "readWrite"
     if actions - _WRITING:
@@ -159,7 +159,7 @@ def _choose_roles(actions: set[str]) -> Iterator[str]:
 
 
 def merge_rights(rights: Iterable[Right], more: Iterable[Right]) -> tuple[Right, ...]:
-    """These rights and those of `more` that they do not speak of."""
+    """Return these rights and those of `more` that they do not contain."""
     known = tuple(rights)
     named = {(right.db, right.collection, action) for right in known for action in right.actions}
     added = []
@@ -171,6 +171,6 @@ def merge_rights(rights: Iterable[Right], more: Iterable[Right]) -> tuple[Right,
 
 
 def _quote(text: str) -> str:
-    """A text of JavaScript in single quotes: the log has double ones around the whole."""
+    """Quote a JavaScript string in single quotes: the log has double ones around the whole."""
     inner = orjson.dumps(text).decode()[1:-1].replace('\\"', '"')
     return "'" + inner.replace("'", "\\'") + "'"

@@ -1,6 +1,6 @@
-"""Databases that are made for one occasion and dropped at its end.
+"""Scratch databases: created for one purpose and dropped afterwards.
 
-Nothing here passes guards or interceptors, so nothing is written but to names that nobody has.
+Nothing here passes guards or interceptors, so it writes only to database names that are unused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from docgraph.store.sections import MClient
 
 __all__ = ["Scratch", "open_scratch"]
 
-_FORBIDDEN: Final = frozenset({13, 8000})  # codes of the database, and of its hosted form
+_FORBIDDEN: Final = frozenset({13, 8000})  # codes of MongoDB and of Atlas
 
 
 class Scratch:
-    """Reads what is there, and writes to databases whose names begin with `prefix`."""
+    """Reads existing data, and writes to databases whose names begin with `prefix`."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
@@ -32,11 +32,11 @@ class Scratch:
     async def read(
         self, db: str, collection: str, filter: Mapping[str, Any], limit: int
     ) -> list[Document]:
-        """Documents as they are stored."""
+        """Return documents as they are stored."""
         return await self._client[db][collection].find(filter).limit(limit).to_list()
 
     async def fill(self, db: str, collection: str, documents: Sequence[Document]) -> None:
-        """Make these the documents of a collection."""
+        """Replace the documents of a collection."""
         here = self._enter(db)[collection]
         with _explaining(db):
             await here.delete_many({})
@@ -45,30 +45,30 @@ class Scratch:
                 await here.insert_many([{**one} for one in documents])
 
     async def create(self, db: str, collection: str) -> None:
-        """Make a collection, with the options that streams want, unless it is there."""
+        """Create a collection with the options that streams need, unless it exists."""
         with _explaining(db):
             await self._enter(db).create_collection(collection)
             self._used.add(db)
 
     async def match(self, db: str, collection: str, filter: Mapping[str, Any]) -> list[Any]:
-        """The ids of the documents that a filter lets pass."""
+        """Return the ids of the documents that match a filter."""
         found = self._enter(db)[collection].find(filter, {"_id": 1})
         return [one["_id"] for one in await found.to_list()]
 
     async def insert(self, db: str, collection: str, document: Document) -> None:
-        """One more document."""
+        """Insert a document."""
         await self._enter(db)[collection].insert_one({**document})
 
     async def change(self, db: str, collection: str, id: Any, values: Mapping[str, Any]) -> None:
-        """Other values in one document."""
+        """Set values in one document."""
         await self._enter(db)[collection].update_one({"_id": id}, {"$set": dict(values)})
 
     async def remove(self, db: str, collection: str, id: Any) -> None:
-        """One document less."""
+        """Delete one document."""
         await self._enter(db)[collection].delete_one({"_id": id})
 
     async def drop(self) -> None:
-        """End every database of the prefix, whoever has made it; those used, if none are listed."""
+        """Drop every database with the prefix; if none are listed, drop the ones that were used."""
         if not self._used:
             return
         names = set(self._used)
@@ -85,7 +85,7 @@ class Scratch:
 
 @asynccontextmanager
 async def open_scratch(section: MClient, address: str, prefix: str) -> AsyncIterator[Scratch]:
-    """Scratch databases on that server, dropped at the end, whatever the end is."""
+    """Open scratch databases on that server, and drop them at the end in any case."""
     client = build_client(section, address)
     scratch = Scratch(client, prefix)
     try:
@@ -115,11 +115,11 @@ async def _drop(scratch: Scratch, prefix: str) -> None:
 
 @contextmanager
 def _explaining(db: str) -> Iterator[None]:
-    """Say what it means when the database refuses."""
+    """Explain an error if the database rejects the command."""
     try:
         yield
     except CollectionInvalid:
-        return  # it is there already, which is as good
+        return  # it already exists, which is fine
     except OperationFailure as error:
         if error.code not in _FORBIDDEN:
             raise

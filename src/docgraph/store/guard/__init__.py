@@ -1,1 +1,1 @@
-"""What is refused always, row filters, and what is hidden from reads."""
+"""Database security: forbidden operators, row filters and hidden properties."""

@@ -1,7 +1,8 @@
-"""A filter on documents as a filter on what holds a document, such as an event of a change stream.
+"""Nested filters: move a filter on documents below a part, such as a part of a change event.
 
-Every path moves below the part that holds the document; what matches is the same. That part must be
-an object: a filter that asks for what is missing would match where there is no document at all.
+Every path moves below the part that contains the document; the filter matches the same documents.
+That part must be an object: otherwise a filter for a missing property would match if there is no
+document at all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
+from docgraph.store.guard.steps import walk
 
 __all__ = ["match_below"]
 
@@ -19,7 +21,7 @@ _WHOLE: Final = "$$ROOT"
 
 
 def match_below(filter: Mapping[str, Any], part: str) -> Document:
-    """The condition that the part is a document and the filter matches it."""
+    """Return the condition that the part is a document and the filter matches it."""
     return {"$and": [{part: {"$type": "object"}}, _move(filter, part)]}
 
 
@@ -42,9 +44,9 @@ def _move(filter: Mapping[str, Any], part: str) -> Document:
 
 
 def _move_expression(expression: Any, part: str) -> Document:
-    """`$name` is short for `$$CURRENT.name`, and what CURRENT stands for can be said.
+    """Move an expression: `$name` is short for `$$CURRENT.name`, and CURRENT can be set.
 
-    ROOT cannot. Without a document nothing is computed, since that could fail.
+    ROOT cannot be set. Without a document nothing is computed, since that could fail.
     """
     if _names_whole(expression):
         raise _immovable(f"$expr and {_WHOLE}")
@@ -54,11 +56,7 @@ def _move_expression(expression: Any, part: str) -> Document:
 
 
 def _names_whole(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.startswith(_WHOLE)
-    if isinstance(value, Mapping):
-        return any(_names_whole(inner) for inner in value.values())
-    return isinstance(value, (list, tuple)) and any(_names_whole(inner) for inner in value)
+    return any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(value))
 
 
 def _immovable(what: str) -> NotSupported:

@@ -1,7 +1,7 @@
-"""The id of an event holds the `_id` of its document: who may not see the one gets not the other.
+"""Event ids (resume tokens): hide the id of an event if the `_id` of its document is hidden.
 
-The database wants to find it in the event behind all stages, so that it cannot be taken out before
-those of the author. They are looked at instead.
+The id of an event contains the `_id` of its document. The database needs it in the event after all
+stages, so it cannot be removed before those of the author. The author's stages are checked instead.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _WHOLE: Final = frozenset({"$$ROOT", "$$CURRENT", "$getField"})
 
 
 def hides_ids(shown: Shown | None) -> bool:
-    """Whether the `_id` of documents, or a part of it, is not shown."""
+    """Check if the `_id` of documents, or a part of it, is hidden."""
     return bool(shown) and not is_shown(_ID, shown or {})
 
 
 def check_ids_unread(stages: Iterable[Mapping[str, Any]], shown: Shown | None) -> None:
-    """Refuse stages that could tell the id of an event, by a copy or by a comparison."""
+    """Reject stages that could reveal the id of an event, by a copy or by a comparison."""
     if hides_ids(shown) and any(map(_reads_id, stages)):
         raise SecurityViolation(
             "the stages use the _id of events, which tells that of documents",
@@ -50,7 +50,7 @@ def _names_id(text: str) -> bool:
 
 
 def _only_keeps(key: str, value: Any) -> bool:
-    """`{"_id": 1}` of a projection, or a filter that matches nothing (`MATCH_NOTHING`)."""
+    """Check for `{"_id": 1}` in a projection, or a filter that is `MATCH_NOTHING`."""
     if isinstance(value, Mapping):
         return key == _ID and dict(value) == {"$in": []}
     return key == _ID and isinstance(value, bool | int | float) and value == 1

@@ -11,15 +11,38 @@ values count that callers supply, which arrive as `$literal`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, log2
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
-from docgraph.store.guard.expression_scope import Model, Place, Scope, measure_constant
+from docgraph.store.guard.expression_scope import (
+    CostModel,
+    ExpressionScope,
+    Place,
+    measure_constant,
+)
 from docgraph.store.guard.operands import BYTE, PLAIN, Operands, choose
-from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, REFERRING, RULES, TAKING_NAMES
-from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Part, Size, add, close, join
+from docgraph.store.guard.operator_sizes import (
+    BUILDING_TEXTS,
+    REFERRING,
+    RULES,
+    TAKING_NAMES,
+    nest,
+)
+from docgraph.store.guard.sizes import (
+    ELEMENT,
+    FLAT,
+    NONE,
+    Depth,
+    Form,
+    LoopElement,
+    Size,
+    add,
+    close,
+    deepest,
+    join,
+)
 
 __all__ = ["MAX_PATTERN", "Analysis"]
 
@@ -28,6 +51,7 @@ MAX_BYTES: Final = 1024 * 1024  # of a value that is built
 _MAX_REFERRED: Final = 64 * MAX_BYTES  # of a value with all that it refers to
 MAX_OPERATORS: Final = 1_000
 MAX_DEPTH: Final = 100
+MAX_LEVELS: Final = 1_000  # of a value; the database stores 200, and crashes at some 10 000
 MAX_PATTERN: Final = 512
 MAX_PATTERNS: Final = 10
 _MANY_DOUBLINGS: Final = 64
@@ -41,10 +65,26 @@ _DOCUMENT: Final = frozenset({"ROOT", "CURRENT"})
 _PLACEHOLDERS: Final = frozenset({"$arg", "$var", "$fk"})
 
 
+class _Frame(NamedTuple):
+    """What an expression is evaluated on, how many times for a document, and its place."""
+
+    scope: ExpressionScope
+    times: float
+    place: Place
+
+    def at(self, key: str | int) -> _Frame:
+        """The frame of what is below that key."""
+        return _Frame(self.scope, self.times, Place(self.place, key))
+
+    def bind(self, variables: Mapping[str, Size], times: float) -> _Frame:
+        """The frame of what is evaluated with further variables, so many times."""
+        return _Frame(self.scope.bind(variables), times, self.place)
+
+
 class Analysis:
     """Adds up the steps of expressions; raises `ExpressionTooLarge` with the place."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CostModel) -> None:
         self.model = model
         self.too_large = LoopTooLarge if model.trusted else ExpressionTooLarge
         self.steps = NONE
@@ -54,30 +94,45 @@ class Analysis:
         self._patterns = 0
         # Values that a `$reduce` builds: how large they get is known at its end.
         self._open: list[tuple[Form, int, Place]] = []
+        self._deepest = FLAT
+        self._stored = model.stored
 
-    def scope(self) -> Scope:
+    def scope(self) -> ExpressionScope:
         """That of a stored document."""
-        return Scope(self.model.stored)
+        return ExpressionScope(self._stored)
 
-    def measure(self, value: Any, scope: Scope, times: float, place: Place) -> Size:
+    def deepen(self, depth: Depth) -> None:
+        """Let the documents from now on be so deep: a stage built them of others."""
+        self._stored = self._stored._replace(depth=deepest([self._stored.depth, depth]))
+
+    def measure(self, value: Any, scope: ExpressionScope, times: float, place: Place) -> Size:
         """The size of an expression that is evaluated so many times for a document."""
+        return self._measure(value, _Frame(scope, times, place))
+
+    def _measure(self, value: Any, frame: _Frame) -> Size:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise QueryError(f"{place}: the expression is nested deeper than {MAX_DEPTH} levels")
+            raise QueryError(
+                f"{frame.place}: the expression is nested deeper than {MAX_DEPTH} levels"
+            )
         try:
             if isinstance(value, str):
-                return self._measure_text(value, scope)
+                return self._measure_text(value, frame.scope)
             if isinstance(value, Mapping):
-                return self._measure_document(value, scope, times, place)
+                return self._measure_document(value, frame)
             if isinstance(value, list | tuple):
-                items = [
-                    self.measure(item, scope, times, Place(place, index))
-                    for index, item in enumerate(value)
-                ]
-                return self._gather(items, len(value) * ELEMENT, place)
+                items = self._measure_list(value, frame)
+                return self._gather(items, len(value) * ELEMENT, frame.place)
             return measure_constant(value, supplied=False, trusted=self.model.trusted)
         finally:
             self._depth -= 1
+
+    def _measure_list(self, values: Sequence[Any], frame: _Frame) -> list[Size]:
+        return [self._measure(value, frame.at(index)) for index, value in enumerate(values)]
+
+    def _measure_named(self, values: Any, frame: _Frame) -> dict[str, Size]:
+        named = values.items() if isinstance(values, Mapping) else ()
+        return {key: self._measure(value, frame.at(key)) for key, value in named}
 
     def charge(self, steps: Form, times: float, place: Place) -> None:
         """Add steps that are taken so many times."""
@@ -92,6 +147,18 @@ class Analysis:
         """Reject a value that can be too large."""
         self._check_bytes(size.built, MAX_BYTES, place)
         self._check_bytes(size.bytes, _MAX_REFERRED, place)
+        self.check_depth(size.depth, place)
+
+    def check_depth(self, depth: Depth, place: Place) -> None:
+        """Reject a value that can be too deep."""
+        if max([depth.levels, *depth.parts.values()]) > MAX_LEVELS:
+            raise self.too_large(
+                f"{place}: the expression can make a value of more than {MAX_LEVELS} levels",
+                hint="nest fewer arrays and objects in each other; in $reduce, shorten the input "
+                "with $slice, or append to $$value with $concatArrays or $mergeObjects",
+            )
+        if depth.parts:
+            self._deepest = deepest([self._deepest, depth])
 
     def count_pattern(self, place: Place) -> None:
         """Add a regular expression of a filter: each can read a long text many times."""
@@ -119,38 +186,36 @@ class Analysis:
 
     # --- values -----------------------------------------------------------------------------------
 
-    def _measure_text(self, text: str, scope: Scope) -> Size:
+    def _measure_text(self, text: str, scope: ExpressionScope) -> Size:
         if not text.startswith("$"):
             return measure_constant(text, supplied=False, trusted=self.model.trusted)
         current = scope.variables.get("CURRENT")
         if not text.startswith("$$"):
-            return scope.read(text[1:]) if current is None else current.within()
+            path = text[1:]
+            return scope.read(path) if current is None else current.within(path.count(".") + 1)
         name, dot, path = text[2:].partition(".")
         if name in _DOCUMENT and name not in scope.variables:
             return scope.read(path) if dot else scope.document
         if name in _SYSTEM:
             return Size()
-        found = scope.variables.get(name, self.model.stored)
-        return found.within() if dot else found
+        found = scope.variables.get(name, self._stored)
+        return found.within(path.count(".") + 1) if dot else found
 
-    def _measure_document(
-        self, value: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
+    def _measure_document(self, value: Mapping[str, Any], frame: _Frame) -> Size:
         if len(value) == 1:
             ((name, body),) = value.items()
             if name[:1] == "$":
-                return self._measure_operator(name, body, scope, times, Place(place, name))
-        items, keys = [], 0
-        for key, item in value.items():
-            below = Place(place, key)
-            if key[:1] == "$":  # of a window, or a mistake that the database reports
-                items.append(self._measure_operator(key, item, scope, times, below))
-            else:
-                items.append(self.measure(item, scope, times, below))
-            keys += len(key) + ELEMENT
+                return self._measure_operator(name, body, frame.at(name))
+        # An operator among others is of a window, or a mistake that the database reports.
+        items = [
+            self._measure_operator(key, item, frame.at(key))
+            if key[:1] == "$"
+            else self._measure(item, frame.at(key))
+            for key, item in value.items()
+        ]
         if not self.model.trusted:
-            self.charge(Form(PLAIN * len(items)), times, place)
-        return self._gather(items, keys, place)
+            self.charge(Form(PLAIN * len(items)), frame.times, frame.place)
+        return self._gather(items, sum(len(key) + ELEMENT for key in value), frame.place)
 
     def _gather(self, items: list[Size], overhead: int, place: Place) -> Size:
         """The array or document of these."""
@@ -165,20 +230,19 @@ class Analysis:
             any(one.supplied for one in items),
             built=add(Form(overhead), *(one.built for one in items)),
             is_whole=any(one.is_whole for one in items),
+            depth=deepest(one.depth for one in items).add(1),
         )
         self.check_size(size, place)
         return size
 
     # --- operators --------------------------------------------------------------------------------
 
-    def _measure_operator(
-        self, name: str, body: Any, scope: Scope, times: float, place: Place
-    ) -> Size:
+    def _measure_operator(self, name: str, body: Any, frame: _Frame) -> Size:
+        place, trusted = frame.place, self.model.trusted
         if name in ("$literal", "$const"):
-            return measure_constant(body, supplied=True, trusted=self.model.trusted)
+            return measure_constant(body, supplied=True, trusted=trusted)
         if name in _PLACEHOLDERS:
-            return self.model.stored._replace(low=0, high=self.model.elements)
-        trusted = self.model.trusted
+            return self._stored._replace(low=0, high=self.model.elements)
         if not trusted:
             self._operators += 1
             if self._operators > MAX_OPERATORS:
@@ -186,33 +250,38 @@ class Analysis:
                     f"{place}: there are more than {MAX_OPERATORS} operators in expressions",
                     hint="split the request",
                 )
-            self.charge(Form(PLAIN), times, place)
+            self.charge(Form(PLAIN), frame.times, place)
         special = _SPECIAL.get(name)
         if special is not None and isinstance(body, Mapping):
-            size = special(self, body, scope, times, place)
+            size = special(self, body, frame)
         else:
-            size = self._apply(name, body, scope, times, place)
+            size = self._apply(name, body, frame)
         if not size.bytes.parts and size.bytes.constant < ELEMENT:
             size = size._replace(bytes=_SINGLE)  # it may be null
         self.check_size(size, place)
         return size
 
-    def _apply(self, name: str, body: Any, scope: Scope, times: float, place: Place) -> Size:
+    def _apply(self, name: str, body: Any, frame: _Frame) -> Size:
         """The result of an operator that binds no variables."""
-        rule, trusted = RULES.get(name), self.model.trusted
+        rule, place, trusted = RULES.get(name), frame.place, self.model.trusted
+        if name == "$getField" and not (isinstance(body, Mapping) and "input" in body):
+            return self._measure_text("$$CURRENT", frame.scope).within()
         if rule is None and not trusted:
             raise QueryError(
                 f"{place}: the operator is not known, so that its cost cannot be bounded",
                 hint="use it in a stored aggregation or a GraphQL mapping",
             )
-        operands = self._measure_operands(name, body, scope, times, place)
+        operands = self._measure_operands(name, body, frame)
         if not trusted and name in _PATTERNS:
             _check_pattern(operands, place)
         size, steps = (rule or _COMBINE)(operands)
+        size = size._replace(depth=nest(name, operands))
         if name == "$range":
+            if size.length.constant == inf and not isinstance(body, list | tuple):
+                raise QueryError(f"{place}: $range takes a list of two or three numbers")
             size = self._check_range(size, place)
         unpacked = add(*(one.bytes for one in operands.all if one.is_whole)).times(_UNPACKED)
-        self.charge(add(steps, unpacked.times(BYTE)), times, place)
+        self.charge(add(steps, unpacked.times(BYTE)), frame.times, place)
         if name in BUILDING_TEXTS:
             return size._replace(built=size.bytes)
         if size.bytes == _SINGLE:
@@ -222,24 +291,15 @@ class Analysis:
         built = add(own, unpacked, *(one.built for one in operands.all))
         return size._replace(built=built, is_whole=is_whole)
 
-    def _measure_operands(
-        self, name: str, body: Any, scope: Scope, times: float, place: Place
-    ) -> Operands:
+    def _measure_operands(self, name: str, body: Any, frame: _Frame) -> Operands:
         trusted = self.model.trusted
         if isinstance(body, list | tuple):
-            sizes = [
-                self.measure(item, scope, times, Place(place, index))
-                for index, item in enumerate(body)
-            ]
-            return Operands(sizes, trusted=trusted)
-        is_named = name in TAKING_NAMES and not any(key[:1] == "$" for key in body)
-        if is_named and isinstance(body, Mapping):
-            named = {
-                key: self.measure(item, scope, times, Place(place, key))
-                for key, item in body.items()
-            }
+            return Operands(self._measure_list(body, frame), trusted=trusted)
+        is_named = name in TAKING_NAMES and isinstance(body, Mapping)
+        if is_named and not any(key[:1] == "$" for key in body):
+            named = self._measure_named(body, frame)
             return Operands(list(named.values()), named, trusted=trusted)
-        return Operands([self.measure(body, scope, times, place)], trusted=trusted)
+        return Operands([self._measure(body, frame)], trusted=trusted)
 
     def _check_range(self, size: Size, place: Place) -> Size:
         if self.model.trusted and not size.supplied:
@@ -251,64 +311,47 @@ class Analysis:
             )
         return size
 
-    def _measure_let(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
-        variables = body.get("vars")
-        below = Place(place, "vars")
-        bound = {
-            name: self.measure(value, scope, times, Place(below, name))
-            for name, value in (variables.items() if isinstance(variables, Mapping) else ())
-        }
-        result = self.measure(body.get("in"), scope.bind(bound), times, Place(place, "in"))
+    def _measure_let(self, body: Mapping[str, Any], frame: _Frame) -> Size:
+        bound = self._measure_named(body.get("vars"), frame.at("vars"))
+        result = self._measure(body.get("in"), frame.bind(bound, frame.times).at("in"))
         return result._replace(built=add(result.built, *(one.built for one in bound.values())))
 
-    def _measure_switch(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
-        branches = body.get("branches")
-        results = []
+    def _measure_switch(self, body: Mapping[str, Any], frame: _Frame) -> Size:
+        branches, results = body.get("branches"), []
         for index, branch in enumerate(branches if isinstance(branches, list | tuple) else ()):
-            below = Place(Place(place, "branches"), index)
-            for key, part in branch.items() if isinstance(branch, Mapping) else ():
-                size = self.measure(part, scope, times, Place(below, key))
-                if key != "case":
-                    results.append(size)
+            parts = self._measure_named(branch, frame.at("branches").at(index))
+            results += [size for key, size in parts.items() if key != "case"]
         if "default" in body:
-            results.append(self.measure(body["default"], scope, times, Place(place, "default")))
-        built = join([one.built for one in results])
-        return choose(Operands(results))[0]._replace(built=built)
+            results.append(self._measure(body["default"], frame.at("default")))
+        return choose(results)._replace(built=join([one.built for one in results]))
 
     # --- loops ------------------------------------------------------------------------------------
 
-    def _open_loop(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> tuple[Size, Part, float]:
+    def _open_loop(self, body: Mapping[str, Any], frame: _Frame) -> tuple[Size, LoopElement, float]:
         """The array that a loop runs over, the part that each turn gets, and all turns."""
-        array = self.measure(body.get("input"), scope, times, Place(place, "input"))
+        array = self._measure(body.get("input"), frame.at("input"))
         turns = array.length.average()
         if array.length.is_open:
             raise self.too_large(
-                f"{place}: a loop over the $$value of $reduce has no bound", hint=_HINT
+                f"{frame.place}: a loop over the $$value of $reduce has no bound", hint=_HINT
             )
         if not self.model.trusted or turns.constant > 1:
-            self.charge(turns, times, place)
-        return array, Part(array.bytes, turns.constant), times * max(turns.constant, 1)
+            self.charge(turns, frame.times, frame.place)
+        return array, LoopElement(array.bytes, turns.constant), frame.times * max(turns.constant, 1)
 
-    def _measure_map(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
-        array, part, turns = self._open_loop(body, scope, times, place)
-        inside = scope.bind({str(body.get("as", "this")): array.element(part)})
-        result = self.measure(body.get("in"), inside, turns, Place(place, "in"))
+    def _measure_map(self, body: Mapping[str, Any], frame: _Frame) -> Size:
+        array, part, turns = self._open_loop(body, frame)
+        inside = frame.bind({str(body.get("as", "this")): array.element(part)}, turns)
+        result = self._measure(body.get("in"), inside.at("in"))
         bytes = close(add(result.bytes, Form(ELEMENT)), part, array.length)
         inner = join([one.resolve(part, array.bytes) for one in (result.length, result.inner)])
         built = close(add(result.built, Form(ELEMENT)), part, array.length)
         supplied = array.supplied or result.supplied
         size = Size(bytes, array.length, inner, result.low, result.high, supplied)
-        is_stored = times <= 1 and array.built == NONE
-        built = self._limit_once(built, place) if is_stored else add(array.built, built)
-        return size._replace(built=built, is_whole=result.is_whole)
+        is_stored = frame.times <= 1 and array.built == NONE
+        built = self._limit_once(built, frame.place) if is_stored else add(array.built, built)
+        depth = result.depth.add(1)
+        return size._replace(built=built, is_whole=result.is_whole, depth=depth)
 
     def _limit_once(self, built: Form, place: Place) -> Form:
         """Let one iteration over a stored array pass; what doubles its result is too large."""
@@ -318,34 +361,37 @@ class Analysis:
         self.keep(total, place)
         return Form(min(total.constant, MAX_BYTES))
 
-    def _measure_filter(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
-        array, part, turns = self._open_loop(body, scope, times, place)
-        inside = scope.bind({str(body.get("as", "this")): array.element(part)})
-        self.measure(body.get("cond"), inside, turns, Place(place, "cond"))
+    def _measure_filter(self, body: Mapping[str, Any], frame: _Frame) -> Size:
+        array, part, turns = self._open_loop(body, frame)
+        inside = frame.bind({str(body.get("as", "this")): array.element(part)}, turns)
+        self._measure(body.get("cond"), inside.at("cond"))
         if "limit" in body:
-            self.measure(body["limit"], scope, times, Place(place, "limit"))
+            self._measure(body["limit"], frame.at("limit"))
         return array._replace(built=add(array.built, array.length.times(ELEMENT)))
 
-    def _measure_reduce(
-        self, body: Mapping[str, Any], scope: Scope, times: float, place: Place
-    ) -> Size:
-        array, part, turns = self._open_loop(body, scope, times, place)
-        first = self.measure(body.get("initialValue"), scope, times, Place(place, "initialValue"))
-        grown = Part(None)
-        value = Form(0, {grown: 1})
-        count = Form(0, {grown: 1 / ELEMENT})
-        inside = scope.bind({"this": array.element(part), "value": Size(value, count, count)})
-        result = self.measure(body.get("in"), inside, turns, Place(place, "in"))
-        bytes = self._accumulate(first.bytes, result.bytes, grown, part, array, place)
-        self._resolve(grown, bytes, place)
+    def _measure_reduce(self, body: Mapping[str, Any], frame: _Frame) -> Size:
+        array, part, turns = self._open_loop(body, frame)
+        first = self._measure(body.get("initialValue"), frame.at("initialValue"))
+        grown = LoopElement(None)
+        value, count = Form(0, {grown: 1}), Form(0, {grown: 1 / ELEMENT})
+        value_size = Size(value, count, count, depth=Depth(0, {grown: 0}))
+        bound = {"this": array.element(part), "value": value_size}
+        result = self._measure(body.get("in"), frame.bind(bound, turns).at("in"))
+        bytes = self._accumulate(first.bytes, result.bytes, grown, part, array, frame.place)
+        depth = result.depth.repeat(grown, first.depth, array.length.bound())
+        self._resolve(grown, bytes, depth, frame.place)
         length = add(bytes.times(1 / ELEMENT), Form(1))
         supplied = array.supplied or result.supplied
-        return Size(bytes, length, length, supplied=supplied, built=bytes)
+        return Size(bytes, length, length, supplied=supplied, built=bytes, depth=depth)
 
     def _accumulate(
-        self, first: Form, result: Form, grown: Part, part: Part, array: Size, place: Place
+        self,
+        first: Form,
+        result: Form,
+        grown: LoopElement,
+        part: LoopElement,
+        array: Size,
+        place: Place,
     ) -> Form:
         """How large `$$value` can get: each turn makes `result` of the one before."""
         again = result.parts.get(grown, 0)
@@ -359,13 +405,15 @@ class Analysis:
             self._check_bytes(Form(inf), MAX_BYTES, place)
         return add(first, added).times(2**doublings)
 
-    def _resolve(self, grown: Part, bytes: Form, place: Place) -> None:
+    def _resolve(self, grown: LoopElement, bytes: Form, depth: Depth, place: Place) -> None:
         """Check what was left open as long as the size of `$$value` was not known."""
         waiting, self._open = self._open, []
         for form, limit, where in waiting:
             self._check_bytes(form.resolve(grown, bytes), limit, where)
         steps, self.steps = self.steps.resolve(grown, bytes), NONE
         self.charge(steps, 1, place)
+        built, self._deepest = self._deepest.resolve(grown, depth), FLAT
+        self.check_depth(built, place)
 
 
 _SPECIAL: Final = {

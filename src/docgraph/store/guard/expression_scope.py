@@ -1,4 +1,4 @@
-"""What an expression is evaluated on: stored values, variables, what earlier stages computed."""
+"""The scope of an expression: stored values, variables, results of earlier stages."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from typing import Any, Final, NamedTuple
 from bson import DatetimeMS, Decimal128, Regex
 from bson.timestamp import Timestamp
 
-from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Size, add, join
+from docgraph.store.guard.sizes import ELEMENT, NONE, Depth, Form, Size, add, deepest, join
 
-__all__ = ["TRUSTED", "WRITTEN", "Model", "Place", "Scope", "measure_constant"]
+__all__ = ["TRUSTED", "WRITTEN", "CostModel", "ExpressionScope", "Place", "measure_constant"]
 
 _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """What counts how much: a stored value, and whether what is written counts at all."""
+class CostModel:
+    """The weights of costs: of a stored value, and whether written parts count at all."""
 
     elements: int
     bytes: int
     trusted: bool = False
+    depth: int = 1
 
     @property
     def stored(self) -> Size:
         """A stored value of any kind."""
         length = Form(self.elements)
         low, high = (0, 1) if self.trusted else (-inf, inf)
-        return Size(Form(self.bytes), length, length, low, high, is_stored=True)
+        size = Size(Form(self.bytes), length, length, low, high, is_stored=True)
+        return size._replace(depth=Depth(self.depth))
 
 
-WRITTEN: Final = Model(elements=1_000, bytes=16 * 1024)
-"""What a caller writes."""
+WRITTEN: Final = CostModel(elements=1_000, bytes=16 * 1024, depth=100)
+"""The weights for expressions of callers."""
 
-TRUSTED: Final = Model(elements=1, bytes=1, trusted=True)
-"""What an author wrote, with values that callers supply."""
+TRUSTED: Final = CostModel(elements=1, bytes=1, trusted=True)
+"""The weights for expressions of authors, with values that callers supply."""
 
 
 class Place(NamedTuple):
@@ -57,8 +59,8 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What names stand for: variables, properties that earlier stages computed, the document.
+class ExpressionScope:
+    """The values of names: variables, properties that earlier stages computed, the document.
 
     `below` is the property that a dotted name leads through, and its share of each turn.
     """
@@ -68,15 +70,20 @@ class Scope:
     fields: Mapping[str, Size] = field(default_factory=dict)
     below: tuple[str, Size] | None = None
 
-    def bind(self, variables: Mapping[str, Size]) -> Scope:
+    def bind(self, variables: Mapping[str, Size]) -> ExpressionScope:
         """With further variables, which refer to their values."""
         bound = {name: size._replace(built=NONE) for name, size in variables.items()}
         return replace(self, variables={**self.variables, **bound})
 
-    def compute(self, fields: Mapping[str, Size]) -> Scope:
+    def compute(self, fields: Mapping[str, Size]) -> ExpressionScope:
         """With properties that a stage computes."""
         bound = {name: size._replace(built=NONE) for name, size in fields.items()}
         return replace(self, fields={**self.fields, **bound})
+
+    def deepen(self, depth: Depth) -> ExpressionScope:
+        """With a document, and properties of it, that can be so deep."""
+        fields = {name: _deepen(one, depth) for name, one in self.fields.items()}
+        return replace(self, stored=_deepen(self.stored, depth), fields=fields)
 
     @property
     def document(self) -> Size:
@@ -87,15 +94,20 @@ class Scope:
         length = add(inner, Form(len(self.fields)))
         names = Form(sum(len(name) + ELEMENT for name in self.fields))
         bytes = add(names, *(one.bytes for one in parts))
-        return Size(bytes, length, inner, low, high, is_whole=True)
+        depth = deepest([self.stored.depth, *(one.depth.add(1) for one in self.fields.values())])
+        return Size(bytes, length, inner, low, high, is_whole=True, depth=depth)
 
     def read(self, path: str) -> Size:
         """The property that a path leads to, or one around it."""
-        name, dot, _ = path.partition(".")
+        name, *below = path.split(".")
         if self.below is not None and name == self.below[0]:
             return self.below[1]
         found = self.fields.get(name, self.stored.within())
-        return found.within() if dot else found
+        return found.within(len(below)) if below else found
+
+
+def _deepen(size: Size, depth: Depth) -> Size:
+    return size._replace(depth=deepest([size.depth, depth]))
 
 
 def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
@@ -119,7 +131,7 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
 
 def _measure_container(value: Any, supplied: bool) -> Size:
     """A constant list or document, level by level."""
-    bytes, inner, low, high = 0.0, 0.0, inf, -inf
+    bytes, inner, low, high, depth = 0.0, 0.0, inf, -inf, 0
     level: list[Any] = [value]
     while level:
         below: list[Any] = []
@@ -140,10 +152,12 @@ def _measure_container(value: Any, supplied: bool) -> Size:
         inner = max(
             [inner, *(len(one) for one in below if isinstance(one, Mapping | list | tuple))]
         )
+        depth += any(isinstance(one, Mapping | list | tuple) for one in level)
         level = below
     if low > high:
         low, high = 0, 1
-    return Size(Form(bytes), Form(len(value)), Form(inner), low, high, supplied)
+    size = Size(Form(bytes), Form(len(value)), Form(inner), low, high, supplied)
+    return size._replace(depth=Depth(depth))
 
 
 def _is_number(value: Any) -> bool:

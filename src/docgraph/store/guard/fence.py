@@ -1,13 +1,13 @@
-"""The fence behind a row filter: nothing that can fail runs on a row outside of it (decision 49).
+"""Fence behind a row filter: nothing that can fail runs on a row outside of it (decision 49).
 
-MongoDB evaluates the conditions of a filter in the order that it likes best, merges a `$match` with
-the one before it, and moves it across `$sort`, `$project`, `$unwind`, `$lookup` and `$unionWith`. A
-condition of a caller or an author next to a row filter therefore also sees hidden rows, and whether
-it fails answers questions about them. So a filter is split: conditions that cannot fail stay in
-front, together with the row filter and its indexes. All others come behind a stage that the
-optimizer does not cross.
+MongoDB evaluates the conditions of a filter in any order, merges a `$match` with the one before it,
+and moves it across `$sort`, `$project`, `$unwind`, `$lookup` and `$unionWith`. A condition of a
+caller or an author next to a row filter therefore also sees hidden rows, and whether it fails
+answers questions about them. So a filter is split: conditions that cannot fail stay in front,
+together with the row filter and its indexes. All others come behind a stage that the optimizer does
+not cross.
 
-What is safe is a list. Whatever is not on it goes behind the fence.
+Safe operators are in a list. All others run behind the fence.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from bson import Regex
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.guard.references import nested_pipelines
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.expression_scope import Place
+from docgraph.store.guard.references import visit_stages
+from docgraph.store.guard.stage_checks import has_key
 
 __all__ = [
     "FENCE",
@@ -44,7 +45,7 @@ FENCE: Final[Mapping[str, Any]] = {"$limit": (1 << 63) - 1}
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _BITS: Final = frozenset({"$bitsAllClear", "$bitsAllSet", "$bitsAnyClear", "$bitsAnySet"})
 # They compare stored values with operands that are checked when the command is parsed. `$text` and
-# `$near` are answered by their index and have to be in the first `$match`, or in a `find`.
+# `$near` use their index and must be in the first `$match`, or in a `find`.
 _SAFE: Final = _BITS | {
     *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$exists", "$type", "$size", "$mod", "$comment"),
     *("$geoWithin", "$geoIntersects", "$text"),
@@ -55,8 +56,8 @@ _NESTED: Final = frozenset({"$not", "$elemMatch"})
 _PATTERNS: Final = (Regex, re.Pattern)
 _PATTERN: Final = "a regular expression"
 _TEXT: Final = frozenset({"$text"})
-_NEAR: Final = frozenset({"$near", "$nearsphere"})  # in lower case, as `has_key` wants them
-# Operators of templates: which value takes their place is known when the pipeline is run.
+_NEAR: Final = frozenset({"$near", "$nearsphere"})  # in lower case, as `has_key` expects them
+# Operators of templates: their value is known when the pipeline runs.
 _TEMPLATES: Final = frozenset({"$arg", "$var", "$fk", "$ifarg", "$ifvar"})
 # Stages that a `$match` is moved across.
 _PASSED: Final = frozenset(
@@ -80,10 +81,10 @@ Serves = Callable[[Filter, Filter], bool]
 
 
 class Parts(NamedTuple):
-    """A filter: what may run next to a row filter, and what has to wait behind the fence."""
+    """A filter: the part next to a row filter, and the part behind the fence."""
 
     front: Filter
-    behind: Filter = {}  # noqa: RUF012 - nobody changes a filter
+    behind: Filter = {}  # noqa: RUF012 - a filter is never changed
 
     @property
     def stages(self) -> list[Filter]:
@@ -93,20 +94,20 @@ class Parts(NamedTuple):
 
 
 def match_behind(condition: Filter) -> Document:
-    """The first stage behind the fence, which asks for whole documents.
+    """Return the first stage behind the fence, which requires whole documents.
 
-    An index that holds all properties that a pipeline uses would be read in their place, and shows
-    null for what is missing.
+    Otherwise the database could read an index that has all properties of the pipeline instead of
+    the documents. Such an index contains null for missing properties.
     """
     whole = {"$expr": "$$ROOT"}
     return {"$match": _join([condition, whole]) if condition else whole}
 
 
 class Ground(NamedTuple):
-    """What is known of a collection when a fence is put up.
+    """The properties of a collection that a fence depends on.
 
-    `by_bytes`: texts are compared by their bytes, as patterns do. `serves` tells whether an index
-    certainly gives the documents of a filter in the order of a sort.
+    `by_bytes`: strings are compared by their bytes, as patterns do. `serves` returns whether an
+    index certainly returns the documents of a filter in the order of a sort.
     """
 
     by_bytes: bool = False
@@ -120,7 +121,7 @@ UNKNOWN: Final = Ground()
 
 
 def find_unsafe(filter: Any) -> str | None:
-    """The first part of a filter that can fail or evaluates something; None: there is none."""
+    """Return the first part of a filter that can fail or evaluates something; None if safe."""
     if not isinstance(filter, Mapping):
         return "a filter that is no object"
     return next((one for entry in filter.items() if (one := _find_in(*entry))), None)
@@ -141,7 +142,7 @@ def _find_in(key: str, value: Any) -> str | None:
 
 
 def _find_in_condition(value: Any) -> str | None:
-    """What a path has to be: operators where the first key is one, else a value to be equal to."""
+    """Check the condition on a path: operators if the first key is one, else a value to equal."""
     if isinstance(value, _PATTERNS):
         return _PATTERN
     return find_unsafe(value) if _is_operators(value) else None
@@ -163,7 +164,7 @@ def _is_operators(value: Any) -> bool:
 
 
 def split(filter: Filter, *, by_bytes: bool = False) -> Parts:
-    """The parts of a filter; what is behind leaves in front whatever it implies that is safe."""
+    """Split a filter; the safe implications of the part behind the fence stay in front."""
     if find_unsafe(filter) is None:
         return Parts(filter)
     if has_key(filter, _NEAR):
@@ -198,7 +199,7 @@ def _list_conditions(filter: Filter) -> Iterator[Filter]:
                 if isinstance(branch, Mapping):
                     yield from _list_conditions(branch)
                 else:
-                    yield {key: [branch]}  # the database says what is wrong with it
+                    yield {key: [branch]}  # the database reports what is wrong with it
         else:
             yield {key: value}
 
@@ -210,7 +211,7 @@ def _join(conditions: Sequence[Filter]) -> Filter:
 
 
 def _relax(filter: Filter, by_bytes: bool) -> Document:
-    """Safe conditions that hold wherever the filter holds; empty: there are none."""
+    """Return safe conditions that hold wherever the filter holds; empty: there are none."""
     kept: Document = {}
     for key, value in filter.items():
         if _find_in(key, value) is None:
@@ -238,7 +239,7 @@ def _imply(key: str, value: Any, by_bytes: bool) -> Any:
 
 
 def _find_range(pattern: Any, options: Any = "") -> Document:
-    """The range of the texts that begin like the pattern; empty: its beginning is not literal."""
+    """Return the range of strings with the pattern's prefix; empty: the prefix is not literal."""
     if isinstance(pattern, _PATTERNS):
         if pattern.flags & ~_EXACT_FLAGS:
             return {}
@@ -262,10 +263,10 @@ def _find_range(pattern: Any, options: Any = "") -> Document:
 class Stages:
     """The stages of a pipeline on a collection, with a fence where they need one.
 
-    `is_open`: a row filter came before that no fence follows. A `$match` that is not safe then gets
-    one in front of it. Where the database would move it further to the front, the fence is there,
-    too: behind the row filter and the safe conditions that follow it. A `$sort` is in front of the
-    fence only where an index serves it: it would sort all rows that the caller may see.
+    `is_open`: no fence follows the row filter yet. An unsafe `$match` then gets a fence before it.
+    If the database would move the `$match` further to the front, the fence is there, too: behind
+    the row filter and the safe conditions that follow it. A `$sort` is in front of the fence only
+    if an index serves it: otherwise it would sort all rows that the caller can see.
     """
 
     def __init__(self, row: Filter, ground: Ground, pipeline: Sequence[Filter] = ()) -> None:
@@ -274,7 +275,7 @@ class Stages:
         self._row = row
         self._ground = ground
         self._is_early = self.is_open and _is_moved_to_front(pipeline)
-        self._conditions: list[Filter] | None = []  # None: more than `$match` came before
+        self._conditions: list[Filter] | None = []  # None: not only `$match` came before
         self._fenced_at: int | None = None
 
     def restrict(self) -> None:
@@ -295,7 +296,7 @@ class Stages:
             self._close(None, parts.behind)
 
     def add(self, stage: Filter, *, is_open: bool = False) -> None:
-        """Add a stage; `is_open`: what it reads of other collections has an open row filter."""
+        """Add a stage; `is_open`: its reads of other collections have an open row filter."""
         ((name, body),) = stage.items()
         if name == "$match":
             self._match(body)
@@ -308,7 +309,7 @@ class Stages:
             if name != "$sort":
                 self._conditions = None
             if name == "$limit":
-                self.is_open = False  # as good as a fence
+                self.is_open = False  # acts as a fence
         self.is_open = self.is_open or is_open
 
     def _needs_fence_before(self, stage: Filter) -> bool:
@@ -351,7 +352,7 @@ class Stages:
 
 
 def _is_moved_to_front(pipeline: Sequence[Filter]) -> bool:
-    """Whether the database would move a `$match` that is not safe next to a first `$match`."""
+    """Check if the database would move an unsafe `$match` next to a first `$match`."""
     for stage in pipeline:
         ((name, _),) = stage.items()
         if name == "$match" and holds_unsafe(stage):
@@ -362,25 +363,23 @@ def _is_moved_to_front(pipeline: Sequence[Filter]) -> bool:
 
 
 def _is_leading(name: str, body: Any) -> bool:
-    """Whether safe conditions behind the stage can be moved in front of it all the same."""
+    """Check if safe conditions behind the stage can still be moved in front of it."""
     if name == "$project" and isinstance(body, Mapping):
         return all(isinstance(one, (bool, int)) for one in body.values())
     return name in ("$match", "$sort", "$unset")
 
 
 def holds_unsafe(stage: Filter) -> bool:
-    """Whether a pipeline inside the stage has a `$match` that is not safe."""
-    ((name, body),) = stage.items()
-    if name == "$match":
-        return find_unsafe(body) is not None
-    return any(holds_unsafe(one) for _, nested in nested_pipelines(name, body) for one in nested)
+    """Check if a pipeline inside the stage has an unsafe `$match`."""
+    inside = visit_stages([stage], "", Place(None, "stages"))
+    return any(find_unsafe(one.body) is not None for one in inside if one.name == "$match")
 
 
 # --- where there is no room for a fence -----------------------------------------------------------
 
 
 def check_found(filter: Filter) -> None:
-    """Refuse a write under a row filter that finds its documents by what can fail."""
+    """Reject a write under a row filter whose own filter can fail."""
     if filter and (unsafe := find_unsafe(filter)):
         raise SecurityViolation(
             f"the filter of a write under a row filter cannot hold {unsafe}",
@@ -389,7 +388,7 @@ def check_found(filter: Filter) -> None:
 
 
 def check_searched(name: str, condition: Any) -> None:
-    """Refuse the condition of a search under a row filter that is not safe."""
+    """Reject an unsafe condition of a search under a row filter."""
     if condition is not None and (unsafe := find_unsafe(condition)):
         raise SecurityViolation(
             f"{name}.{_SEARCHED[name]} cannot hold {unsafe} under a row filter", hint=_HINT
@@ -397,24 +396,22 @@ def check_searched(name: str, condition: Any) -> None:
 
 
 def check_searches(pipeline: Sequence[Any], origin: str = "stages") -> None:
-    """Refuse a definition with a search that could not be run under a row filter."""
-    for index, stage in enumerate(pipeline):
-        ((name, body),) = stage.items()
+    """Reject a definition with a search that could not run under a row filter."""
+    for stage in visit_stages(pipeline, "", Place(None, origin)):
+        name, body = stage.name, stage.body
         if name in _SEARCHED and isinstance(body, Mapping):
             condition = body.get(_SEARCHED[name])
             unsafe = None if condition is None else find_unsafe(_fill(condition))
             if unsafe:
                 raise QueryError(
-                    f"{origin}[{index}].{name}.{_SEARCHED[name]} cannot hold {unsafe}: "
+                    f"{stage.place}.{name}.{_SEARCHED[name]} cannot hold {unsafe}: "
                     "it would not run under a row filter",
                     hint=_HINT if name == "$graphLookup" else "put it into a $match behind it",
                 )
-        for place, nested in nested_pipelines(name, body):
-            check_searches(nested, f"{origin}[{index}].{name}.{place}")
 
 
 def _fill(value: Any, key: str = "") -> Any:
-    """The condition with a value for each operator of a template."""
+    """Return the condition with a value for each operator of a template."""
     if isinstance(value, Mapping):
         if any(name in _TEMPLATES for name in value):
             return [] if key in _LISTS or key in _LOGICAL else {}

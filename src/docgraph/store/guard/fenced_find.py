@@ -1,10 +1,10 @@
-"""A `find` under a row filter, as a pipeline where its filter needs a fence.
+"""Fenced find: a `find` under a row filter, as a pipeline if its filter needs a fence.
 
-The pipeline gives the same documents in the same order. Queries that need no fence stay a `find`.
+The pipeline returns the same documents in the same order. Queries that need no fence stay a `find`.
 
-A pipeline cannot do all that `find` does. It has no projections such as `$elemMatch`, `$slice`,
-`items.$` and `$meta` next to everything else, and it knows no sort keys of a `$sort` behind the
-fence. There it finds the ids, and a `find` by these ids brings the documents.
+A pipeline cannot do everything that `find` does. It has no projections such as `$elemMatch`,
+`$slice`, `items.$` and `$meta` next to all other properties, and no sort keys of a `$sort` behind
+the fence. In these cases it finds the ids, and a `find` by these ids reads the documents.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from typing import Any, Final
 import bson
 
 from docgraph.exchange.data import Document
+from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.portions import Take, hand_over
-from docgraph.store.facts import Facts
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
 from docgraph.store.guard.references import find_references
-from docgraph.store.guard.rows import Shield, refuse, shows_storage
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.shield import Shield, reject, shows_storage
+from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
 from docgraph.store.order import Order, is_served, serves_surely
 
-__all__ = ["Find", "find_grounds", "restrict"]
+__all__ = ["FencedFind", "find_grounds", "restrict"]
 
 Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
 
 _ID: Final = "_id"
 _NATURAL: Final = "$natural"
-_FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `has_key` wants them
+_FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `has_key` expects them
 
 
 async def restrict(
-    facts: Facts,
+    facts: CollectionStats,
     shield: Shield,
     place: tuple[str, str],
     filter: Mapping[str, Any],
     projection: Mapping[str, Any] | None = None,
 ) -> Parts:
-    """The filter with the row filter of the caller, and with a fence where it needs one."""
+    """Return the filter with the caller's row filter, and with a fence if it needs one."""
     if not shield.rows:  # as nearly always
         return Parts(filter)
     namespace = namespace_of(*place)
     is_restricted = bool(shield.rows.get(namespace))
     if is_restricted and shows_storage(projection):
-        raise refuse("the projection")
+        raise reject("the projection")
     if not is_restricted or find_unsafe(filter) is None:
         return shield.restrict(namespace, filter)
     ground = await _find_ground(facts, place)
@@ -56,12 +56,12 @@ async def restrict(
 
 
 async def find_grounds(
-    facts: Facts,
+    facts: CollectionStats,
     shield: Shield,
     place: tuple[str, str],
     pipeline: Sequence[Mapping[str, Any]],
 ) -> dict[str, Ground]:
-    """What is known of the collections with row filters, where the pipeline needs a fence."""
+    """Load the grounds of collections with row filters, if the pipeline needs a fence."""
     if not shield.rows or not any(map(holds_unsafe, pipeline)):
         return {}
     places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
@@ -72,7 +72,7 @@ async def find_grounds(
     }
 
 
-async def _find_ground(facts: Facts, place: tuple[str, str]) -> Ground:
+async def _find_ground(facts: CollectionStats, place: tuple[str, str]) -> Ground:
     indexes = await facts.indexes(*place)
     if indexes is None:
         return UNKNOWN
@@ -81,7 +81,7 @@ async def _find_ground(facts: Facts, place: tuple[str, str]) -> Ground:
     return Ground(by_bytes, partial(serves_surely, indexes))
 
 
-class Find:
+class FencedFind:
     """A `find` of one caller; `send` sends a command."""
 
     def __init__(
@@ -99,9 +99,9 @@ class Find:
         self._comment = comment
 
     async def run(
-        self, send: Send, facts: Facts | None, order: Order, take: Take | None
+        self, send: Send, facts: CollectionStats | None, order: Order, take: Take | None
     ) -> list[Document]:
-        """The documents in this order; without facts no index is asked for."""
+        """Return the documents in this order; without facts no index is used."""
         if not self._parts.behind:
             return await send(self._build_find(self._parts.front, order), take)
         served = facts is not None and await is_served(facts, self._place, order, self._parts.front)
@@ -122,9 +122,9 @@ class Find:
         return build_find(self._place[1], filter, **bounds, options=options)
 
     def _build(self, order: Order, served: bool, projection: Mapping[str, Any]) -> Document:
-        """The pipeline; an order that no index serves is made of what has passed the fence."""
+        """Return the pipeline; if no index serves the order, it sorts what passed the fence."""
         hint, sort = order.hint, dict(order.sort)
-        if _NATURAL in sort and hint in (None, sort):  # both at once, the database refuses
+        if _NATURAL in sort and hint in (None, sort):  # the database rejects both together
             hint, sort = sort, {}
         stages = self._parts.stages
         if sort:
@@ -139,11 +139,11 @@ class Find:
         return {**command, "hint": hint} if hint else command
 
     async def _read(self, ids: list[Any], order: Order, send: Send) -> list[Document]:
-        """The documents of these ids, in their order, if they still match what is in front."""
+        """Return the documents with these ids, in order, if they still match the safe part."""
         conditions = [self._parts.front, {_ID: {"$in": ids}}]
         options: Document = {"comment": self._comment}
         if _is_positional(self._projection):
-            # Which element it is depends on all conditions. They see no other documents than these.
+            # Which element matches depends on all conditions. They see no documents but these.
             conditions.append(self._parts.behind)
             options["hint"] = {_ID: 1}
         if _has_sort_key(self._projection):
@@ -166,7 +166,7 @@ def _is_find_only(projection: Mapping[str, Any]) -> bool:
 
 
 def _adds_meta(projection: Mapping[str, Any]) -> bool:
-    """Whether `$meta` is added to documents that keep the rest, as only `find` does."""
+    """Check if `$meta` is added to documents that retain the rest, as only `find` does."""
     values = [value for path, value in projection.items() if path != _ID]
     kept = [one for one in values if not (isinstance(one, Mapping) and "$meta" in one)]
     return len(kept) < len(values) and not any(kept)
@@ -183,5 +183,5 @@ def _has_sort_key(projection: Mapping[str, Any]) -> bool:
 
 
 def _key_of(id: Any) -> bytes:
-    """An id as something that can be looked up: one that is a document cannot."""
+    """Return a hashable key for an id: an id that is a document is not hashable."""
     return bson.encode({_ID: id})

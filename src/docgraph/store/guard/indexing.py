@@ -1,8 +1,9 @@
-"""Whether an index can be made answers questions about what is stored.
+"""Index security: reject indexes whose creation reveals hidden data.
 
-An index on passwords is unique or not, by how the hashes compare; one with a condition, on what
-matches it. So nobody makes an index of what they may not see: hidden properties, those that
-`projectResponse` leaves out, and, under a `readFilter`, the values of rows that are not theirs.
+Whether a unique index on passwords can be created depends on the stored hashes; with a condition,
+on those that match it. So callers cannot create an index on data that they cannot see: hidden
+properties, those that `projectResponse` leaves out, and, under a `readFilter`, values of other
+rows.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from docgraph.exchange import Permission
-from docgraph.store.guard.rows import Paths, check_filter_paths, check_path, refuse
+from docgraph.store.guard.shield import Paths, check_filter_paths, check_path, reject
 from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
 
 __all__ = ["check_index", "check_index_under"]
 
 _WHAT: Final = "the index"
 _WHOLE: Final = "$**"
-_LANGUAGE: Final = "language"  # of each document, which an index of texts goes by
+_LANGUAGE: Final = "language"  # of each document, which a text index uses
 
 
 def check_index(keys: Mapping[str, Any], options: Mapping[str, Any], hidden: Paths) -> None:
-    """Refuse an index that holds something hidden, or is made of documents by it."""
+    """Reject an index that contains something hidden, or selects documents by it."""
     for path in _find_paths(keys, options):
         check_path(path, hidden, _WHAT)
     condition = options.get("partialFilterExpression")
@@ -33,7 +34,7 @@ def check_index(keys: Mapping[str, Any], options: Mapping[str, Any], hidden: Pat
 def check_index_under(
     permission: Permission, namespace: str, keys: Mapping[str, Any], options: Mapping[str, Any]
 ) -> None:
-    """Refuse an index that tells more than the permission of its author shows."""
+    """Reject an index that reveals more than the permission of its author shows."""
     if permission.namespace == namespace and permission.project_response:
         _check_shown(keys, options, permission.project_response)
     if permission.read_filters.get(namespace):
@@ -45,22 +46,22 @@ def _check_shown(keys: Mapping[str, Any], options: Mapping[str, Any], shown: Sho
     if not all(is_shown(path, shown) for path in _find_paths(keys, options)) or (
         condition is not None and asks_for_hidden(condition, shown)
     ):
-        raise refuse(_WHAT)
+        raise reject(_WHAT)
 
 
 def _check_blind(keys: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Rows that the author does not see must not make it fail.
+    """Reject an index that could fail because of rows that the author cannot see.
 
-    Unique ones fail by equal values, those of places and texts by values that are none, and any on
-    two arrays, for which a condition could choose the rows.
+    Unique indexes fail on equal values, geo and text indexes on values of another type, and any
+    index on two arrays, for which a condition could select the rows.
     """
     is_plain = all(isinstance(kind, int | float) for kind in keys.values())
     if not is_plain or options.get("unique") or "partialFilterExpression" in options:
-        raise refuse(_WHAT)
+        raise reject(_WHAT)
 
 
 def _find_paths(keys: Mapping[str, Any], options: Mapping[str, Any]) -> Iterable[str]:
-    """Every path that goes into an index; an index of everything is refused."""
+    """Return every path in an index; reject an index of everything."""
     projection = options.get("wildcardProjection")
     paths = [*_names(options.get("weights")), *_names(projection)]
     if "text" in keys.values() or "language_override" in options:
@@ -70,7 +71,7 @@ def _find_paths(keys: Mapping[str, Any], options: Mapping[str, Any]) -> Iterable
             paths.append(path)
     for path in paths:
         if not isinstance(path, str) or path == _WHOLE:
-            raise refuse(_WHAT)
+            raise reject(_WHAT)
     return [path.removesuffix(f".{_WHOLE}") for path in paths]
 
 
@@ -79,9 +80,9 @@ def _names(value: Any) -> Iterable[str]:
 
 
 def _names_all(projection: Any) -> bool:
-    """Whether a projection says what goes into an index, and not what stays out of it."""
+    """Check if a projection lists the properties of an index, and not the excluded ones."""
     if not isinstance(projection, Mapping) or not projection:
         return False
-    # `_id` can be left out or put in beside either.
+    # `_id` can be excluded or included in either kind of projection.
     deciding = [one for key, one in projection.items() if key != "_id" or len(projection) == 1]
     return all(isinstance(one, int | float) and one for one in deciding)

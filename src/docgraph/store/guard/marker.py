@@ -1,7 +1,7 @@
-"""The marker of documents that are stored escaped: nobody asks for what nobody gets to see.
+"""Escaping marker: hide the marker of documents that are stored escaped.
 
-In a collection that is known it is hidden like anything else that is ours. Schema stores are in
-every database: there, reads are looked at before they are made.
+In known collections it is hidden like other internal properties. Schema stores exist in every
+database: there, reads are checked before they run.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from docgraph.exchange.data import ESCAPING, Read
-from docgraph.store.guard.rows import Guard, Key, refuse
+from docgraph.store.guard.shield import Guard, RevealKey, reject
 
-__all__ = ["hide_marker", "refuse_marker", "refuse_marker_in_filter"]
+__all__ = ["hide_marker", "reject_marker", "reject_marker_in_filter"]
 
 
-def hide_marker(guard: Guard, db: str, collection: str) -> Key:
-    """Hide the marker in a collection; the key is for those who have to understand documents."""
+def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:
+    """Hide the marker in a collection; the key is for code that must interpret the documents."""
     return guard.hide(db, collection, ESCAPING, remade=True)
 
 
-def refuse_marker(read: Read) -> None:
+def reject_marker(read: Read) -> None:
     """Raise `SecurityViolation` for a read that filters, sorts or computes by the marker."""
-    refuse_marker_in_filter(read.filter)
+    reject_marker_in_filter(read.filter)
     if any(_is_marker(path) for path, _ in read.sort) or _mentions(read.hint):
-        raise refuse("the sort")
-    # Its own place in a projection is harmless: it is taken out of what was read.
+        raise reject("the sort")
+    # Its own entry in a projection is harmless: it is removed from the result.
     if _mentions(list((read.projection or {}).values())):
-        raise refuse("the projection")
+        raise reject("the projection")
 
 
-def refuse_marker_in_filter(filter: Mapping[str, Any]) -> None:
-    """Raise `SecurityViolation` for a filter that asks for the marker."""
+def reject_marker_in_filter(filter: Mapping[str, Any]) -> None:
+    """Raise `SecurityViolation` for a filter that uses the marker."""
     if _mentions(filter):
-        raise refuse("the filter")
+        raise reject("the filter")
 
 
 def _mentions(value: Any) -> bool:
@@ -41,7 +41,7 @@ def _mentions(value: Any) -> bool:
         return any(_is_marker(key) or _mentions(inner) for key, inner in value.items())
     if isinstance(value, list | tuple):
         return any(map(_mentions, value))
-    # `$_escaping`, and `$$ROOT._escaping` however the root is called.
+    # `$_escaping`, and `$$ROOT._escaping` under any name of the root.
     return isinstance(value, str) and value[:1] == "$" and ESCAPING in value[1:].split(".")[:2]
 
 

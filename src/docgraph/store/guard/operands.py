@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from docgraph.store.guard.sizes import NONE, Form, Size, add, join, number
+from docgraph.store.guard.sizes import NONE, Form, Size, add, deepest, join, number
 
 __all__ = [
     "BYTE",
@@ -23,8 +23,10 @@ __all__ = [
     "visit",
 ]
 
-PLAIN: Final = 1 / 20  # steps: an operator on single values, or a look at one element
+PLAIN: Final = 1 / 20  # steps: an operator on single values, or reading one element
 BYTE: Final = 1 / 512  # steps: a byte that is copied or searched
+
+_ONE: Final = Form(1)
 
 Result = tuple[Size, Form]
 """The result of an operator, and the steps that it takes."""
@@ -65,9 +67,24 @@ class Operands:
         return add(*(one.length for one in self.all))
 
     @property
-    def inner(self) -> Form:
-        """The longest array inside."""
-        return join([one.inner for one in self.all])
+    def input(self) -> Size:
+        """The first operand, or the one that is named `input`."""
+        return self.named.get("input") or self.get(0)
+
+    def number(self, low: float, high: float) -> Size:
+        """A number between these two that is computed of the operands."""
+        return number(low, high, supplied=self.supplied)
+
+    def size(self, bytes: Form, length: Form = _ONE, inner: Form = _ONE) -> Size:
+        """A value of that size that is computed of the operands."""
+        return Size(bytes, length, inner, supplied=self.supplied)
+
+    def unite(self) -> Size:
+        """An array of the elements of all of them."""
+        low = min((one.low for one in self.all), default=0)
+        high = max((one.high for one in self.all), default=0)
+        inner = join([one.inner for one in self.all])
+        return self.size(self.bytes, self.length, inner)._replace(low=low, high=high)
 
 
 Rule = Callable[[Operands], Result]
@@ -79,7 +96,7 @@ def scan(operands: Operands, factor: float = 1) -> Form:
 
 
 def visit(operands: Operands) -> Form:
-    """The steps to look at each element."""
+    """The steps to read each element."""
     return operands.length.times(PLAIN)
 
 
@@ -107,15 +124,16 @@ def scalar(operands: Operands) -> Result:
     return unknown(operands), NONE
 
 
-def choose(operands: Operands) -> Result:
-    """One of the operands, whichever it is."""
-    sizes = operands.all or [number(0, 1)]
+def choose(sizes: list[Size]) -> Size:
+    """One of the values, whichever it is."""
+    sizes = sizes or [number(0, 1)]
     return Size(
         join([one.bytes for one in sizes]),
         join([one.length for one in sizes]),
         join([one.inner for one in sizes]),
         min(one.low for one in sizes),
         max(one.high for one in sizes),
-        operands.supplied,
+        any(one.supplied for one in sizes),
         is_whole=any(one.is_whole for one in sizes),
-    ), NONE
+        depth=deepest(one.depth for one in sizes),
+    )

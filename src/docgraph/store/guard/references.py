@@ -1,36 +1,41 @@
-"""Which other collections a stage reads, and the pipelines that it carries inside.
+"""Pipeline visitor: every stage at any depth, and the collections that stages read.
 
-One reading of `$lookup`, `$graphLookup`, `$unionWith` and `$facet` for the checker and the guard:
-two readings that differ would be a hole.
+All code that checks, rewrites or analyzes pipelines uses this one reading of `$lookup`,
+`$graphLookup`, `$unionWith` and `$facet`: two readings that differ would be a security hole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import QueryError
+from docgraph.store.guard.expression_scope import Place
 
 __all__ = [
     "READING_MORE",
-    "Reference",
+    "CollectionReference",
+    "VisitedStage",
+    "change_nested",
+    "find_reference",
     "find_references",
     "nested_pipelines",
     "read_reference",
+    "visit_stages",
 ]
 
-READING_MORE = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
+READING_MORE: Final = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
-_TARGET_KEYS = {"db", "coll"}
-_WITH_FROM = ("$lookup", "$graphLookup")
-_WITH_PIPELINE = ("$lookup", "$unionWith")
+_TARGETS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+_TARGET_KEYS: Final = {"db", "coll"}
+_WITH_PIPELINE: Final = ("$lookup", "$unionWith")
 
 
-class Reference(NamedTuple):
-    """A collection that a stage reads; `dotted` is the database that its name seems to hold.
+class CollectionReference(NamedTuple):
+    """A collection that a stage reads; `dotted` is the database that its name seems to contain.
 
-    The server takes `"other.users"` for a collection of that name in the same database. Authors
-    who write it mean another database.
+    The server reads `"other.users"` as a collection of that name in the same database. Authors who
+    write it mean another database.
     """
 
     db: str
@@ -38,29 +43,80 @@ class Reference(NamedTuple):
     dotted: str | None = None
 
 
-def read_reference(name: str, body: Any, db: str, location: str) -> Reference | None:
-    """The collection that the stage reads; None when it reads none or brings its own documents."""
-    if name in _WITH_FROM:
-        # The test for a dict is not needed, but ten times as fast as that for a mapping.
-        target = body.get("from") if type(body) is dict or isinstance(body, Mapping) else None
-    elif name == "$unionWith":
-        target = body.get("coll") if isinstance(body, Mapping) else body
-    else:
-        return None
-    if target is None and name != "$graphLookup":
-        return None  # its pipeline starts with `$documents`
+class VisitedStage(NamedTuple):
+    """A stage at any depth of a pipeline, with the database whose collections it names."""
+
+    name: str
+    body: Any
+    place: Place
+    db: str
+
+    @property
+    def reference(self) -> CollectionReference | None:
+        """The collection that it reads besides its own; raises `QueryError`."""
+        return read_reference(self.name, self.body, self.db, self.place)
+
+
+def visit_stages(pipeline: Any, db: str, place: Place) -> Iterator[VisitedStage]:
+    """Return every stage, each before its nested ones; raise `QueryError` for invalid pipelines."""
+    if not isinstance(pipeline, list | tuple):
+        raise QueryError(f"{place} must be a list of stages")
+    for index, stage in enumerate(pipeline):
+        here = Place(place, index)
+        if not isinstance(stage, Mapping) or len(stage) != 1:
+            raise QueryError(f"{here} must be an object with exactly one property")
+        ((name, body),) = stage.items()
+        yield VisitedStage(name, body, here, db)
+        reference = find_reference(name, body, db)
+        inner = db if reference is None else reference.db
+        for key, nested in nested_pipelines(name, body):
+            yield from visit_stages(nested, inner, Place(Place(here, name), key))
+
+
+def find_references(pipeline: Any, db: str) -> Iterator[CollectionReference]:
+    """Return every collection that the stages read besides their own, at any depth."""
+    found = (stage.reference for stage in visit_stages(pipeline, db, Place(None, "stages")))
+    return (reference for reference in found if reference is not None)
+
+
+def find_reference(name: str, body: Any, db: str) -> CollectionReference | None:
+    """Return the collection that the stage reads; None if it names none."""
+    return _read_target(_find_target(name, body), db)
+
+
+def read_reference(name: str, body: Any, db: str, location: object) -> CollectionReference | None:
+    """Return the collection; raise `QueryError` if the stage must name one and does not.
+
+    Return None if it reads none, or has its own documents: its pipeline starts with `$documents`.
+    """
+    target = _find_target(name, body)
+    reference = _read_target(target, db)
+    if reference is None and (target is not None or name == "$graphLookup"):
+        raise QueryError(f"{location}: {name} must name a collection")
+    return reference
+
+
+def _find_target(name: str, body: Any) -> Any:
+    key = _TARGETS.get(name)
+    # The test for a dict is not needed, but ten times as fast as the test for a mapping.
+    if key is not None and (type(body) is dict or isinstance(body, Mapping)):
+        return body.get(key)
+    return body if name == "$unionWith" else None
+
+
+def _read_target(target: Any, db: str) -> CollectionReference | None:
     if isinstance(target, str):
         prefix, dot, _ = target.partition(".")
-        return Reference(db, target, prefix if dot else None)
+        return CollectionReference(db, target, prefix if dot else None)
     if isinstance(target, Mapping) and target.keys() <= _TARGET_KEYS:
         other, collection = target.get("db", db), target.get("coll")
         if isinstance(other, str) and isinstance(collection, str):
-            return Reference(other, collection)
-    raise QueryError(f"{location}: {name} must name a collection")
+            return CollectionReference(other, collection)
+    return None
 
 
 def nested_pipelines(name: str, body: Any) -> list[tuple[str, Sequence[Any]]]:
-    """The pipelines inside a stage, each with its place below the stage."""
+    """Return the pipelines inside a stage, each with its location below the stage."""
     if type(body) is not dict and not isinstance(body, Mapping):
         return []
     if name == "$facet":
@@ -70,14 +126,7 @@ def nested_pipelines(name: str, body: Any) -> list[tuple[str, Sequence[Any]]]:
     return []
 
 
-def find_references(pipeline: Sequence[Mapping[str, Any]], db: str) -> Iterator[Reference]:
-    """Every collection that the stages read beside their own, at any depth."""
-    for stage in pipeline:
-        for name, body in stage.items():
-            inner = db
-            reference = read_reference(name, body, db, name)
-            if reference is not None:
-                yield reference
-                inner = reference.db
-            for _, nested in nested_pipelines(name, body):
-                yield from find_references(nested, inner)
+def change_nested(name: str, body: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the body of a stage with each pipeline inside it changed."""
+    changed = {key: change(pipeline) for key, pipeline in nested_pipelines(name, body)}
+    return {**body, **changed} if changed else body

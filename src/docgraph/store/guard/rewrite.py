@@ -1,11 +1,10 @@
-"""Pipelines under guard: hidden properties and row filters, in every collection that they read.
+"""Guarded pipelines: hidden properties and row filters in every collection that a pipeline reads.
 
-The guard stands in front: `$match` with the row filter and `$unset` of the hidden properties are
-the first stages on a guarded collection, so that whatever follows (`$group`, `$$ROOT`,
-`$objectToArray`, a rename) cannot see what is not there any more. The same is done inside
-`$lookup`, `$unionWith` and `$graphLookup`. Where a stage must itself be the first one, it is made
-safe in its own way, or refused. A fence (`fence.py`) keeps what follows from being moved into the
-row filter.
+The guard comes first: `$match` with the row filter and `$unset` of the hidden properties are the
+first stages on a guarded collection, so all later stages (`$group`, `$$ROOT`, `$objectToArray`, a
+rename) cannot see the removed data. The same applies inside `$lookup`, `$unionWith` and
+`$graphLookup`. A stage that must itself be the first one is made safe in its own way, or rejected.
+A fence (`fence.py`) prevents that later conditions are moved into the row filter.
 """
 
 from __future__ import annotations
@@ -16,15 +15,18 @@ from typing import Any
 from docgraph.exchange.data import Document
 from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
-from docgraph.store.guard.rows import (
+from docgraph.store.guard.shield import (
     Paths,
     Shield,
     check_filter_paths,
     check_path,
-    refuse,
+    reaches,
+    reject,
     shows_storage,
 )
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.stage_checks import has_key
+from docgraph.store.guard.steps import walk
+from docgraph.store.guard.write_effects import read_update
 from docgraph.store.names import namespace_of
 
 __all__ = ["check_update", "guard_pipeline"]
@@ -43,9 +45,9 @@ def guard_pipeline(
     shield: Shield,
     grounds: Mapping[str, Ground] | None = None,
 ) -> list[Mapping[str, Any]]:
-    """The pipeline on that collection with the guards of every collection that it reads.
+    """Return the pipeline on that collection with the guards of every collection that it reads.
 
-    `grounds` is what is known of these collections, by namespace.
+    `grounds` has the known properties of these collections, by namespace.
     """
     return _Rewriter(shield, grounds or {}).on_collection(pipeline, db, collection).stages
 
@@ -62,7 +64,7 @@ class _Rewriter:
         hidden = self.shield.hidden.get(namespace, ())
         row = self.shield.rows.get(namespace) or {}
         if (hidden or row) and shows_storage(pipeline):
-            raise refuse("the pipeline")
+            raise reject("the pipeline")
         stages = Stages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
         if not hidden and not row:
             return self._add_all(pipeline, db, stages)
@@ -74,7 +76,7 @@ class _Rewriter:
         return self._add_all(pipeline[1:] if is_begun else pipeline, db, stages)
 
     def _add_all(self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: Stages) -> Stages:
-        """Add the stages, with what they read of other collections guarded."""
+        """Add the stages; guard what they read of other collections."""
         for stage in pipeline:
             ((name, body),) = stage.items()
             if name not in READING_MORE:
@@ -90,14 +92,14 @@ class _Rewriter:
         return stages
 
     def _add_join(self, name: str, body: Any, db: str, stages: Stages) -> None:
-        """`$lookup` and `$unionWith`: the guards open the pipeline on the other collection."""
+        """Add `$lookup` or `$unionWith`: the guards begin the pipeline on the other collection."""
         reference = read_reference(name, body, db, name)
         pipeline = next((nested for _, nested in nested_pipelines(name, body)), [])
         if reference is None:
             inner = self._add_all(pipeline, db, _unrestricted())
         else:
             inner = self.on_collection(pipeline, reference.db, reference.collection)
-            # The equality of `foreignField` is looked up before the pipeline is run.
+            # The equality of `foreignField` is evaluated before the pipeline runs.
             hidden = self._hidden(reference.db, reference.collection)
             if hidden and isinstance(body, Mapping) and "foreignField" in body:
                 check_path(body["foreignField"], hidden, "$lookup")
@@ -107,7 +109,7 @@ class _Rewriter:
         stages.add({name: body}, is_open=inner.is_open)
 
     def _add_graph(self, body: Mapping[str, Any], db: str, stages: Stages) -> None:
-        """`$graphLookup` has no pipeline: a condition on the way, and `$unset` on the result."""
+        """Add `$graphLookup`, which has no pipeline: restrict its search, `$unset` its result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
         hidden = self._hidden(reference.db, reference.collection)
@@ -134,25 +136,25 @@ def _unrestricted() -> Stages:
 
 
 def _begin(stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: Stages) -> bool:
-    """Add a stage that must be the first one, guarded in its own way; False: this one need not."""
+    """Add a stage that must be the first one, guarded in its own way; False: it need not be."""
     ((name, body),) = stage.items()
     if name in _SEARCHES:
-        raise refuse(name)  # it reads an index of its own, which no filter of ours reaches
+        raise reject(name)  # it reads its own index, which our filters do not reach
     if name == "$geoNear":
         stages.begin({name: _guard_near(body, hidden, row)})
         return True
     if name == "$match" and has_key(body, _TEXT):
         if hidden:
-            raise refuse("$match")  # a text index may hold every property
+            raise reject("$match")  # a text index may contain every property
         stages.begin_search(body)
         return True
     return False
 
 
 def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
-    """`$geoNear` takes a condition; without a key it would take the only index there is."""
+    """Guard `$geoNear`, which has a condition; without a key it would use the only index."""
     if not isinstance(body, Mapping):
-        raise refuse("$geoNear")
+        raise reject("$geoNear")
     query = body.get("query") or {}
     if hidden:
         check_path(body.get("key"), hidden, "$geoNear")
@@ -173,45 +175,24 @@ def _dotted(hidden: Paths, prefix: str = "") -> list[str]:
 
 
 def check_update(update: Any, hidden: Paths) -> None:
-    """Refuse an update that copies a hidden property to where it could be read.
+    """Reject an update that copies a hidden property to a readable one.
 
-    Setting it is allowed: somebody has to, and what may be set is the business of interceptors.
-    Other operators may not name it, since the count of changed documents answers a question
-    (`$max` compares, `$addToSet` looks for).
+    Setting it is allowed: someone has to, and interceptors decide which values may be set. Other
+    operators cannot name it, since the count of changed documents answers a question (`$max`
+    compares, `$addToSet` searches).
     """
     if isinstance(update, Mapping):
-        for operator, fields in update.items():
-            if operator not in _SETTERS and isinstance(fields, Mapping):
-                _check_fields(operator, fields, hidden)
+        for change in read_update(update):
+            if change.operator not in _SETTERS:
+                check_path(change.path, hidden, change.operator)
     elif has_key(update, _FIELD_ACCESS) or _reads_hidden(update, hidden):
-        raise refuse("the update")
-
-
-def _check_fields(operator: str, fields: Mapping[str, Any], hidden: Paths) -> None:
-    for path, operand in fields.items():
-        check_path(path, hidden, operator)
-        if operator == "$rename":
-            check_path(operand, hidden, operator)
+        raise reject("the update")
 
 
 def _reads_hidden(value: Any, hidden: Paths) -> bool:
-    """Whether an expression in an update pipeline reads a hidden property or all of a document."""
-    if isinstance(value, str):
-        return _names_hidden(value, hidden)
-    if isinstance(value, Mapping):
-        return any(_reads_hidden(inner, hidden) for inner in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_reads_hidden(inner, hidden) for inner in value)
-    return False
-
-
-def _names_hidden(text: str, hidden: Paths) -> bool:
-    if text.startswith(_WHOLE_DOCUMENT):
-        return True
-    if not text.startswith("$") or text.startswith("$$"):
-        return False
-    segments = [part for part in text[1:].split(".") if not part.isdigit()]
+    """Check if an expression in an update pipeline reads a hidden property or a whole document."""
+    texts = [one for one in walk(value) if isinstance(one, str) and one[:1] == "$"]
     return any(
-        all(ours == theirs for ours, theirs in zip(segments, secret, strict=False))
-        for secret in hidden
+        one.startswith(_WHOLE_DOCUMENT) if one[:2] == "$$" else reaches(one[1:], hidden)
+        for one in texts
     )

@@ -1,4 +1,4 @@
-"""Which indexes row filters need: one that begins with a property that the filter fixes.
+"""Indexes for row filters: each needs an index that begins with a property of the filter.
 
 With such an index a request under the filter examines the caller's rows, and not those of others.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from docgraph.store.facts import Index
+from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 
 __all__ = ["RowFilter", "find_unindexed"]
@@ -28,9 +28,9 @@ class RowFilter(NamedTuple):
 def find_unindexed(
     filter: Mapping[str, Any], indexes: Iterable[Index]
 ) -> list[tuple[Mapping[str, Any], list[str]]]:
-    """The branches of a filter that no index serves, each with the properties that it fixes.
+    """Return the branches of a filter that no index serves, each with its fixed properties.
 
-    Nothing where a branch fixes no property by `$eq` or `$in`: no index could serve it.
+    Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
     """
     first = {index.keys[0][0] for index in indexes if index.complete and _is_ordered(index)}
     branches = list(_find_branches(filter))
@@ -45,7 +45,7 @@ def _is_ordered(index: Index) -> bool:
 
 
 def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
-    """The alternatives of a filter; one that fixes a property needs no look at its `$or`."""
+    """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
     paths = list(dict.fromkeys(pinned_paths(filter)))
     alternatives = None if paths else next(_find_alternatives(filter), None)
     if alternatives is None:

@@ -1,8 +1,8 @@
-"""What a permission shows of documents, and whether a filter asks about anything else.
+"""Shown properties: what a permission shows of documents, and filters on anything else.
 
-A permission says `{"email": 0}` (everything but) or `{"name": 1}` (nothing but). Whatever is not
-shown cannot be asked about: the number of matches, or their order, answers a question just as a
-read would. What cannot be told for certain counts as asking.
+A permission has `{"email": 0}` (everything but) or `{"name": 1}` (nothing but). A caller cannot
+query properties that are not shown: the number of matches, or their order, answers a question just
+as a read would. A filter whose paths are not certain counts as a query for hidden properties.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from bson import DBRef, Regex
 
 from docgraph.exchange.data import Document
-from docgraph.store.guard.stages import has_key
+from docgraph.store.guard.stage_checks import has_key
 
 __all__ = [
     "Paths",
@@ -35,23 +35,24 @@ _Tree = dict[str, "_Tree"]  # the steps of paths; an empty one ends a path
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _HARMLESS: Final = frozenset({"$comment"})
-# They look at whole documents, or at whatever an index holds. (In lower case for `has_key`.)
+# They use whole documents, or everything that an index contains. (In lower case for `has_key`.)
 _OPAQUE: Final = frozenset({"$expr", "$where", "$jsonschema", "$text"})
-# Whoever names one exactly may ask for it: the path and `If-Match` of a request do the same.
+# Callers may query one by its exact value: the path and `If-Match` of a request do the same.
 _ASKED_ANYWAY: Final = frozenset({"_id", "_etag"})
+_ARRAY: Final = {"$type": "array"}
 _EQUALITIES: Final = frozenset({"$eq", "$in"})
 _COMPARISONS: Final = frozenset({"$gt", "$lt"})
 _NOTHING: Final = object()
 
 
-# --- taking out what is not shown -----------------------------------------------------------------
+# --- removing hidden properties -------------------------------------------------------------------
 
 
 def project(documents: Iterable[Document], shown: Shown) -> list[Document]:
-    """The documents without what is 0, or with only what is 1, as `$project` of MongoDB would.
+    """Return the documents without what is 0, or with only what is 1, as MongoDB's `$project` does.
 
     Paths go through objects, arrays, and arrays of arrays. `build_projection` is the same for a
-    pipeline: both must show the same, or one door tells what another one hides.
+    pipeline: both must show the same, or one API reveals what another one hides.
     """
     if not any(shown.values()):
         return hide(documents, map(_listed_path, shown))
@@ -60,24 +61,24 @@ def project(documents: Iterable[Document], shown: Shown) -> list[Document]:
 
 
 def hide(documents: Iterable[Document], paths: Iterable[tuple[str, ...]]) -> list[Document]:
-    """The documents without the properties at these paths."""
+    """Return the documents without the properties at these paths."""
     tree = _build_tree(paths)
     return [_drop(document, tree) for document in documents]
 
 
 def build_projection(shown: Shown, below: str = "") -> Document:
-    """The operand of a `$project` that shows the same, of documents or of what is `below`."""
+    """Return the operand of a `$project` that shows the same, of documents or of a part `below`."""
     prefix = f"{below}." if below else ""
     paths = shorten_paths(map(_listed_path, shown))
     keeps = any(shown.values())
     projection: Document = {f"{prefix}{'.'.join(path)}": int(keeps) for path in paths}
     if keeps and not below and not any(path[0] == "_id" for path in paths):
-        projection["_id"] = 0  # which MongoDB would show without being asked
+        projection["_id"] = 0  # which MongoDB would show by default
     return projection
 
 
 def shorten_paths(paths: Iterable[tuple[str, ...]]) -> Paths:
-    """Each path once, and none below another: MongoDB accepts neither."""
+    """Return each path once, and none below another: MongoDB accepts neither."""
     unique = dict.fromkeys(paths)
     return tuple(
         path
@@ -100,7 +101,7 @@ def _build_tree(paths: Iterable[tuple[str, ...]]) -> _Tree:
 
 
 def _keep(value: Any, tree: _Tree) -> Any:
-    """What of the value is at the paths; `_NOTHING` where none of them can lead into it."""
+    """Return the parts of the value at the paths; `_NOTHING` if no path leads into it."""
     if isinstance(value, list):
         elements = (_keep(element, tree) for element in value)
         return [element for element in elements if element is not _NOTHING]
@@ -130,35 +131,35 @@ def _drop(value: Any, tree: _Tree) -> Any:
 
 
 def _fields_of(value: Any) -> Mapping[str, Any] | None:
-    """The fields of an object; the driver makes a value of its own of one that has `$ref`."""
+    """Return the fields of an object; the driver decodes one with `$ref` to a type of its own."""
     if isinstance(value, DBRef):
         return value.as_doc()
     return value if isinstance(value, dict) else None
 
 
-# --- questions about it ---------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def is_shown(path: str, shown: Shown) -> bool:
-    """Whether nothing at the path, below it or around it is hidden."""
+    """Check if nothing at the path, below it or around it is hidden."""
     steps = _split(path)
     if not steps:
-        return False  # an operator: there is no telling
+        return False  # an operator: its paths are not known
     if any(shown.values()):
-        # Every step counts: with `a.b` shown, `a.0.b` is not, be `0` a name or a position.
+        # Every step counts: with `a.b` shown, `a.0.b` is not, whether `0` is a name or a position.
         steps = path.split(".")
         return any(steps[: len(one)] == one for one in _listed(shown))
     return not any(_overlap(steps, _split(key)) for key in shown)
 
 
 def is_partly_shown(path: str, shown: Shown) -> bool:
-    """Whether some of what is at the path is hidden and some is shown."""
+    """Check if a part of the value at the path is hidden and a part is shown."""
     steps = _split(path)
     return any(len(steps) < len(one) and one[: len(steps)] == steps for one in _listed(shown))
 
 
 def is_hidden_whole(path: str, shown: Shown) -> bool:
-    """Whether nothing of what is at the path, or could be, is shown."""
+    """Check if nothing of the value at the path is, or could be, shown."""
     if any(shown.values()):
         return not any(_overlap(path.split("."), one) for one in _listed(shown))
     steps = _split(path)
@@ -166,7 +167,7 @@ def is_hidden_whole(path: str, shown: Shown) -> bool:
 
 
 def asks_for_hidden(filter: Any, shown: Shown, *, besides: frozenset[str] = frozenset()) -> bool:
-    """Whether a filter could tell something about what is hidden; `besides` are let pass."""
+    """Check if a filter could reveal something hidden; paths in `besides` are allowed."""
     if not isinstance(filter, Mapping):
         return True
     return any(
@@ -193,6 +194,10 @@ def _asks(key: str, condition: Any, shown: Shown, besides: frozenset[str]) -> bo
 def _is_equality(condition: Any) -> bool:
     if not isinstance(condition, Mapping):
         return not _is_pattern(condition)
+    if condition.get("$not") == _ARRAY:  # conditions on etags exclude arrays of them
+        condition = {key: one for key, one in condition.items() if key != "$not"}
+    elif condition.keys() == {"$not"}:
+        return isinstance(condition["$not"], Mapping) and _is_equality(condition["$not"])
     if condition.keys() <= _EQUALITIES:
         values = (
             one if operator == "$in" and isinstance(one, list | tuple) else [one]
@@ -203,14 +208,14 @@ def _is_equality(condition: Any) -> bool:
 
 
 def _is_pattern(value: Any) -> bool:
-    """A regular expression, in one of its forms: it asks for more than one value."""
+    """Check for a regular expression in any of its forms: it matches more than one value."""
     return isinstance(value, Regex | re.Pattern) or (
         isinstance(value, Mapping) and any(key[:1] == "$" for key in value)
     )
 
 
 def _compares_shown(expression: Any, shown: Shown) -> bool:
-    """`{"$gt": ["$name", {"$literal": …}]}`: paging says so for values that `$gt` does not take."""
+    """Check for `{"$gt": ["$name", {"$literal": …}]}`, which pagination uses for some types."""
     match expression:
         case {**only} if len(only) == 1 and only.keys() <= _COMPARISONS:
             match next(iter(only.values())):
@@ -224,7 +229,7 @@ def _listed(shown: Shown) -> list[list[str]]:
 
 
 def _split(path: str) -> list[str]:
-    """The steps of a path without positions in arrays (`a.0.b`, `a.$.b`); none of an operator."""
+    """Return the steps of a path without array positions (`a.0.b`, `a.$.b`), none of operators."""
     first, *rest = path.split(".")
     if first[:1] == "$":
         return []

@@ -2,7 +2,8 @@
 
 The elements of an array share its bytes: all turns of a loop together copy `$$this` once, however
 the bytes are distributed. So the size of a value is a linear form, a number plus a multiple of each
-`Part`: the element of a loop, or the `$$value` of a `$reduce`, whose size is known at its end only.
+`LoopElement`: the element of a loop, or the `$$value` of a `$reduce`, whose size is known at the
+end only.
 """
 
 from __future__ import annotations
@@ -11,13 +12,27 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-__all__ = ["ELEMENT", "NONE", "Form", "Part", "Size", "add", "close", "join", "number", "product"]
+__all__ = [
+    "ELEMENT",
+    "FLAT",
+    "NONE",
+    "Depth",
+    "Form",
+    "LoopElement",
+    "Size",
+    "add",
+    "close",
+    "deepest",
+    "join",
+    "number",
+    "product",
+]
 
 # A stored element, with its key and its entry in an array in memory, takes 16 bytes or more.
 ELEMENT: Final = 16
 
 
-class Part:
+class LoopElement:
     """The element of a loop that runs `turns` times over `total` bytes; None: not known yet.
 
     `most` is the largest that it can be, `mean` what it is on average over all turns.
@@ -36,7 +51,7 @@ class Form(NamedTuple):
     """A number, and how many times each part is added to it."""
 
     constant: float = 0
-    parts: Mapping[Part, float] = {}
+    parts: Mapping[LoopElement, float] = {}
 
     def flatten(self) -> Form:
         """The most that it can be: a number, and parts whose size is not known yet."""
@@ -77,12 +92,12 @@ class Form(NamedTuple):
         parts = {part: _times(count, factor) for part, count in self.parts.items()}
         return Form(_times(self.constant, factor), parts)
 
-    def resolve(self, part: Part, value: Form) -> Form:
+    def resolve(self, part: LoopElement, value: Form) -> Form:
         """The form with `value` in place of a part."""
         count = self.parts.get(part, 0)
         return add(self.without(part), value.times(count)) if count else self
 
-    def without(self, part: Part) -> Form:
+    def without(self, part: LoopElement) -> Form:
         """The form without one of its parts."""
         if part not in self.parts:
             return self
@@ -100,7 +115,7 @@ def _times(one: float, other: float) -> float:
 def add(*forms: Form) -> Form:
     """Their sum."""
     constant = 0.0
-    parts: dict[Part, float] = {}
+    parts: dict[LoopElement, float] = {}
     for form in forms:
         constant += form.constant
         for part, count in form.parts.items():
@@ -111,7 +126,7 @@ def add(*forms: Form) -> Form:
 def join(forms: Iterable[Form]) -> Form:
     """A form that is not below any of them."""
     constant = 0.0
-    parts: dict[Part, float] = {}
+    parts: dict[LoopElement, float] = {}
     for form in forms:
         constant = max(constant, form.constant)
         for part, count in form.parts.items():
@@ -127,19 +142,62 @@ def product(one: Form, other: Form) -> Form:
     return other.times(factor)
 
 
-def close(form: Form, part: Part, turns: Form) -> Form:
-    """What all turns of a loop over the part make together, where one makes `form`."""
+def close(form: Form, part: LoopElement, turns: Form) -> Form:
+    """The size of all iterations of a loop over the part, where one makes `form`."""
     shared = (part.total or NONE).times(form.parts.get(part, 0))
     return add(product(turns, form.without(part)), shared)
 
 
+class Depth(NamedTuple):
+    """How many arrays and documents are in one another: the largest of a number and of some parts.
+
+    A part is the `$$value` of a `$reduce`, with the levels that are added to it. At some 10 000
+    levels the database runs out of stack, and ends.
+    """
+
+    levels: float = 0
+    parts: Mapping[LoopElement, float] = {}
+
+    def add(self, levels: float) -> Depth:
+        """With so many levels more, or less: below an array or a document."""
+        parts = {part: added + levels for part, added in self.parts.items()}
+        return Depth(max(self.levels + levels, 0), parts)
+
+    def resolve(self, part: LoopElement, value: Depth) -> Depth:
+        """With `value` in place of a part."""
+        if part not in self.parts:
+            return self
+        others = {one: added for one, added in self.parts.items() if one is not part}
+        return deepest([Depth(self.levels, others), value.add(self.parts[part])])
+
+    def repeat(self, part: LoopElement, first: Depth, turns: float) -> Depth:
+        """How deep the part gets: it is `first`, then in each turn this depth of itself."""
+        start = deepest([first, self.resolve(part, first)])
+        grown = max(self.parts.get(part, 0), 0)
+        return start.add(grown * max(turns - 1, 0)) if grown else start
+
+
+FLAT: Final = Depth()
+
+
+def deepest(depths: Iterable[Depth]) -> Depth:
+    """The depth that is not below any of them."""
+    levels = 0.0
+    parts: dict[LoopElement, float] = {}
+    for one in depths:
+        levels = max(levels, one.levels)
+        for part, added in one.parts.items():
+            parts[part] = max(parts.get(part, added), added)
+    return Depth(levels, parts)
+
+
 class Size(NamedTuple):
-    """What is known of a value: bytes, elements or properties, those of what is inside, number.
+    """The known size of a value: bytes, elements or properties, also of its content, and numbers.
 
     `built` are the bytes that did not exist before: a property or a variable is a reference.
     `supplied`: a caller's value takes part in it. `text`: it is that constant. `is_number`: it is
     one that was written. `is_whole`: it holds a whole document, unpacked with each use.
-    `is_stored`: it is stored, or a part of what is.
+    `is_stored`: it is stored, or a part of what is. `depth`: its levels.
     """
 
     bytes: Form = Form(ELEMENT)
@@ -153,19 +211,20 @@ class Size(NamedTuple):
     is_number: bool = False
     is_whole: bool = False
     is_stored: bool = False
+    depth: Depth = FLAT
 
     @property
     def is_constant(self) -> bool:
         """Whether only one number is possible."""
         return self.low == self.high
 
-    def within(self) -> Size:
-        """What a path below it may lead to."""
+    def within(self, steps: int = 1) -> Size:
+        """The size of a value at a path of so many steps below it."""
         length = join([self.length, self.inner])
         size = Size(self.bytes, length, self.inner, self.low, self.high, self.supplied)
-        return size._replace(is_stored=self.is_stored)
+        return size._replace(is_stored=self.is_stored, depth=self.depth.add(-steps))
 
-    def element(self, part: Part) -> Size:
+    def element(self, part: LoopElement) -> Size:
         """An element of it, in the loop of that part."""
         share = Form(0, {part: 1})
         # As many elements as it has bytes for; or as the longest array inside, where that is less.
@@ -173,7 +232,7 @@ class Size(NamedTuple):
         if self.length.bound() * self.inner.bound() < self.bytes.peak() / ELEMENT:
             length = self.inner
         size = Size(share, length, length, self.low, self.high, self.supplied)
-        return size._replace(is_whole=self.is_whole)
+        return size._replace(is_whole=self.is_whole, depth=self.depth.add(-1))
 
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:

@@ -1,1 +1,1 @@
-"""Writes, and transactions, in which several of them count together."""
+"""Writes and transactions: several writes that are applied together."""

@@ -1,9 +1,9 @@
-"""Reads and writes that count together or not at all.
+"""Transactions: reads and writes that are applied together or not at all.
 
-A transaction sees the database as it was at its first command, and what it has written itself. Any
-command that fails ends it: nothing of it is stored then, and what is read afterwards, to find words
-for the failure, is read as by everybody. Where the database says that the same transaction may well
-succeed when it is tried again (`TryAgain`), `Writing.transact` does.
+A transaction sees the database as of its first command, and its own writes. Any failed command
+aborts it: nothing of it is stored, and later reads, which find the reason of the failure, are
+outside of it. If the database reports that the same transaction may succeed on a retry
+(`TryAgain`), `StoreWrites.transact` retries it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pymongo.errors import (
     ConnectionFailure,
     OperationFailure,
     PyMongoError,
+    WaitQueueTimeoutError,
     WriteConcernError,
 )
 from pymongo.read_concern import ReadConcern
@@ -41,12 +42,12 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.exchange import Exchange, Transaction
 from docgraph.store.driver.client import Client
+from docgraph.store.driver.collection_uuid import Pin
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY
 from docgraph.store.driver.errors import DRIVER_ERRORS, CollectionGone
-from docgraph.store.driver.observed import Observed
-from docgraph.store.driver.pinned import Pin
 from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.driver.timed_commands import Observed
 
 __all__ = [
     "Done",
@@ -61,25 +62,25 @@ __all__ = [
     "open_transaction",
 ]
 
-_TRANSIENT: Final = "TransientTransactionError"  # the labels are those of the database
+_TRANSIENT: Final = "TransientTransactionError"  # the labels are MongoDB's
 _UNKNOWN: Final = "UnknownTransactionCommitResult"
 _ABORT_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 10.0
 _COMMITS: Final = 3
 _RETURN_SECONDS: Final = 0.5
 _CONFLICTS: Final = frozenset({24, 112, 251})  # LockTimeout, WriteConflict, NoSuchTransaction
-_SNAPSHOT_UNAVAILABLE: Final = 246  # of a capped collection there is never one
+_SNAPSHOT_UNAVAILABLE: Final = 246  # a capped collection never has one
 
 
 class TryAgain(DocgraphError):
-    """The database has undone the transaction, and may do it when it is tried again."""
+    """The database rolled back the transaction, and may commit it on a retry."""
 
     status, code = 409, "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A write that those who follow writes hear of when it counts, as if they heard of it now."""
+    """A write whose followers are notified after the commit, as if they were notified now."""
 
     resource: Resource
     write: Write
@@ -89,7 +90,7 @@ class Done:
 
 
 class OpenTransaction(Transaction):
-    """A transaction that is under way."""
+    """A transaction in progress."""
 
     def __init__(self, client: Client, session: AsyncClientSession, kept: dict[Any, Any]) -> None:
         self.session = session
@@ -97,14 +98,14 @@ class OpenTransaction(Transaction):
         self.kept = kept
         self.done: list[Done] = []
         self.is_concluding = False  # its commit is being sent, whether or not the caller waits
-        self.is_left = False  # the caller no longer waits: what concludes it also closes it
+        self.is_left = False  # the caller no longer waits: the concluding task also closes it
         self._has_failed = False
 
     async def begin(self) -> None:
-        """Start the first try, or the next one.
+        """Start the first attempt, or the next one.
 
-        All tries have one session. Starting a transaction ends the previous one of its session,
-        which is still open if its commit failed on the way: with another session, the next try
+        All attempts have one session. Starting a transaction ends the previous one of its session,
+        which is still open if its commit failed in between: with another session, the next attempt
         would conflict with it.
         """
         self.done, self._has_failed = [], False
@@ -116,34 +117,34 @@ class OpenTransaction(Transaction):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing of it has failed."""
+        """Whether no part of it has failed."""
         return not self._has_failed
 
     def end(self) -> None:
-        """Something of it has failed: nothing of it will be stored."""
+        """Mark it as failed: nothing of it will be stored."""
         self._has_failed = True
 
-    def note(
+    def record(
         self, resource: Resource, write: Write, result: WriteResult, exchange: Exchange | None
     ) -> None:
-        """Remember a write, with what its interceptors have noted in the context."""
+        """Record a write, with what its interceptors have stored in the context."""
         self.done.append(Done(resource, write, result, exchange, copy_context()))
 
     async def abort(self) -> None:
-        """Undo what is not committed."""
+        """Roll back what is not committed."""
         if self.session.in_transaction:
-            # The server itself undoes, after a minute, what it is not asked to undo.
+            # Otherwise the server itself rolls it back after a minute.
             with suppress(TimeoutError, *DRIVER_ERRORS), pymongo.timeout(_ABORT_SECONDS):
                 await self.session.abort_transaction()
 
     async def close(self) -> None:
-        """Undo what is not committed, and return the session to the pool."""
+        """Roll back what is not committed, and return the session to the pool."""
         await self.abort()
         await self.session.end_session()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Around a command of it: a failure is the end of the transaction."""
+        """Run one of its commands: a failure ends the transaction."""
         if not self.is_open:
             raise TryAgain("the transaction is over")
         try:
@@ -158,12 +159,12 @@ class OpenTransaction(Transaction):
 
 
 def is_usable(transaction: Transaction | None) -> TypeGuard[OpenTransaction]:
-    """Whether reads are to be made in it."""
+    """Check if reads must run in the transaction."""
     return isinstance(transaction, OpenTransaction) and transaction.is_open
 
 
 def check_transactions(client: Client) -> None:
-    """501 where the database is known to have none."""
+    """Reject with 501 if the database is known to have no transactions."""
     known = client.topology_description.server_descriptions().values()
     if any(one.server_type == SERVER_TYPE.Standalone for one in known):
         raise NotSupported(
@@ -174,7 +175,7 @@ def check_transactions(client: Client) -> None:
 
 @asynccontextmanager
 async def open_transaction(client: Client, kept: dict[Any, Any]) -> AsyncIterator[OpenTransaction]:
-    """A transaction to begin, as often as it has to be; its session is closed at the end."""
+    """Open a transaction that can begin several times; close its session at the end."""
     transaction = OpenTransaction(client, client.start_session(causal_consistency=False), kept)
     try:
         yield transaction
@@ -193,9 +194,9 @@ async def fetch_in(
     deadline: Deadline,
     take: Take | None = None,
 ) -> list[Document]:
-    """The documents of `find` or `aggregate` as the transaction sees them; of one batch only.
+    """Return the documents of `find` or `aggregate` in the transaction; of one batch only.
 
-    With `take`, that gets them, and none are returned.
+    If `take` is given, it receives them, and none are returned.
     """
     seconds = commands.budget(deadline)
     if seconds is not None:
@@ -216,9 +217,10 @@ async def fetch_in(
 
 
 async def commit(transaction: OpenTransaction, commands: Commands) -> None:
-    """Make it count; `OutcomeUnknown` where the database does not tell whether it does.
+    """Commit; raise `OutcomeUnknown` if the database does not report the result.
 
-    Once it may be done, no later failure says that it is not: only the database can.
+    After an attempt that may have succeeded, later errors are not reported as a failure: only the
+    database knows.
     """
     cause: BaseException | None = None
     may_be_done = False
@@ -243,7 +245,7 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
 
 
 def _may_be_done(error: DocgraphError) -> bool:
-    """Whether the transaction may count although its commit failed like this."""
+    """Check if the transaction may be committed although its commit failed like this."""
     match error.__cause__:
         case WriteConcernError() | ConnectionFailure() | OSError():  # also `TimeoutError`
             return True
@@ -252,13 +254,15 @@ def _may_be_done(error: DocgraphError) -> bool:
 
 
 def is_conflict(error: DocgraphError) -> bool:
-    """Whether the transaction met another operation, and will succeed when that is over."""
+    """Check if the transaction conflicted with another operation, and can succeed after it."""
     return isinstance(error.__cause__, OperationFailure) and error.__cause__.code in _CONFLICTS
 
 
 def give_up(last: DocgraphError) -> DocgraphError:
-    """What a caller is told when the last of several tries has failed, too."""
+    """Return the error for the caller after the last attempt has failed, too."""
     match last.__cause__:
+        case WaitQueueTimeoutError():
+            return last  # it was never sent
         case ConnectionFailure():
             return StoreUnavailable(last.message, hint=last.hint, fields=last.fields)
         case OperationFailure(code=code) if code == _SNAPSHOT_UNAVAILABLE:

@@ -1,6 +1,7 @@
 """The cookie as text (decision 30, A13)."""
 
 from http.cookies import SimpleCookie
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,14 @@ from docgraph.exchange import Headers, StartupError
 NOW = 1_767_225_600.0
 
 
-def parse(text):
+def parse(text: str) -> tuple[str, str, dict[str, str]]:
     """Name, value and attributes as a browser reads them."""
     first, *rest = text.split("; ")
     name, _, value = first.partition("=")
     return name, value, {key: given for key, _, given in (part.partition("=") for part in rest)}
 
 
-def test_the_default_cookie_has_exactly_these_attributes():
+def test_the_default_cookie_has_exactly_these_attributes() -> None:
     name, value, attributes = parse(Cookie(AuthCookieSetter()).set("Bearer a.b.c", NOW))
     assert (name, value) == ("dg_auth", "Bearer_a.b.c")
     assert attributes == {
@@ -31,7 +32,7 @@ def test_the_default_cookie_has_exactly_these_attributes():
     }
 
 
-def test_options_change_the_attributes():
+def test_options_change_the_attributes() -> None:
     section = AuthCookieSetter(
         name="x",
         domain="example.org",
@@ -52,11 +53,11 @@ def test_options_change_the_attributes():
     }
 
 
-def test_same_site_can_be_left_out():
+def test_same_site_can_be_left_out() -> None:
     assert "SameSite" not in Cookie(AuthCookieSetter(same_site=False)).set("Basic YTpi", NOW)
 
 
-def test_clearing_mirrors_setting():
+def test_clearing_mirrors_setting() -> None:
     cookie = Cookie(AuthCookieSetter(domain="example.org", path="/api"))
     name, value, attributes = parse(cookie.clear())
     _, _, set_with = parse(cookie.set("Basic YTpi", NOW))
@@ -68,12 +69,12 @@ def test_clearing_mirrors_setting():
     }
 
 
-def test_the_standard_library_reads_the_cookie():
+def test_the_standard_library_reads_the_cookie() -> None:
     jar = SimpleCookie(Cookie(AuthCookieSetter()).set("Basic YTpiYzo=", NOW))
     assert jar["dg_auth"].value == "Basic_YTpiYzo="
 
 
-def test_a_cookie_that_browsers_would_drop_for_its_size_is_not_made():
+def test_a_cookie_that_browsers_would_drop_for_its_size_is_not_made() -> None:
     cookie = Cookie(AuthCookieSetter())
     with pytest.raises(CookieTooLarge):
         cookie.set(f"Bearer {'x' * 4000}", NOW)
@@ -90,7 +91,7 @@ def test_a_cookie_that_browsers_would_drop_for_its_size_is_not_made():
         ({"same_site_mode": "none", "secure": False}, "/authCookieSetter/secure"),
     ],
 )
-def test_what_browsers_do_not_keep_refuses_to_start(options, blamed):
+def test_what_browsers_do_not_keep_refuses_to_start(options: dict[str, Any], blamed: str) -> None:
     with pytest.raises(StartupError, match=blamed):
         Cookie(AuthCookieSetter(**options)).check()
 
@@ -99,7 +100,7 @@ def test_what_browsers_do_not_keep_refuses_to_start(options, blamed):
     "options",
     [{}, {"name": "__Host-dg"}, {"name": "__Secure-dg", "domain": "a.org"}, {"secure": False}],
 )
-def test_what_browsers_keep_starts(options):
+def test_what_browsers_keep_starts(options: dict[str, Any]) -> None:
     Cookie(AuthCookieSetter(**options)).check()
 
 
@@ -121,7 +122,9 @@ def test_what_browsers_keep_starts(options):
         ("a.b.c", None),
     ],
 )
-def test_the_value_with_underscore_or_space_is_understood(value, authorization):
+def test_the_value_with_underscore_or_space_is_understood(
+    value: str, authorization: str | None
+) -> None:
     assert read_authorization(value) == authorization
 
 
@@ -139,5 +142,5 @@ def test_the_value_with_underscore_or_space_is_understood(value, authorization):
         ("", []),
     ],
 )
-def test_only_cookies_of_that_very_name_count(field, values):
+def test_only_cookies_of_that_very_name_count(field: str, values: list[str]) -> None:
     assert find_values(Headers.of(cookie=field), "dg_auth") == values

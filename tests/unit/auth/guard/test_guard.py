@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Iterator
-from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
@@ -45,7 +45,7 @@ def blocked() -> Iterator[list[LoginsBlocked]]:
 class Door:
     """The guard with its companions, as the pipeline walks them."""
 
-    def __init__(self, instance, **options):
+    def __init__(self, instance: Instance, **options: Any) -> None:
         section = BruteForceAttackGuard(**{"window_ms": 60_000, **options})
         self.now = 0.0
         self.registry = PluginRegistry()
@@ -53,7 +53,7 @@ class Door:
         self.failed = FailedLogins(PluginConfig(), self.registry)
         self.succeeded = SuccessfulLogins(PluginConfig(), self.registry)
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         plugins = [self.guard, self.failed, self.succeeded]
         self.registry.fill(plugins)
         for plugin in plugins:
@@ -63,10 +63,10 @@ class Door:
             window._clock = lambda: self.now
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: Any) -> None:
         await self.guard.close()
 
-    async def walk(self, exchange, password="right"):
+    async def walk(self, exchange: Exchange, password: str = "right") -> TooManyRequests | int:
         """200, 401, 403 or 429, and 500 when the database is away."""
         try:
             if self.guard.resolve(exchange):
@@ -81,7 +81,7 @@ class Door:
             await after.handle(exchange)
         return status
 
-    async def check(self, exchange, password):
+    async def check(self, exchange: Exchange, password: str) -> int:
         given = exchange.request.headers.get("authorization") or ""
         await asyncio.sleep(0)  # as long as others need to come in
         if given.endswith(encode("ada", "away")):
@@ -92,28 +92,32 @@ class Door:
                 return 403 if given.endswith(encode(user, "forbidden")) else 200
         return 401
 
-    async def login(self, user, password, client=HERE):
+    async def login(self, user: str, password: str, client: str = HERE) -> TooManyRequests | int:
         return await self.walk(make_exchange(f"Basic {encode(user, password)}", client))
 
 
-def encode(user, password):
+def encode(user: str, password: str) -> str:
     return b64encode(f"{user}:{password}".encode()).decode()
 
 
-def make_exchange(authorization=None, client=HERE, method="GET"):
+def make_exchange(
+    authorization: str | None = None, client: str = HERE, method: str = "GET"
+) -> Exchange:
     headers = Headers.of(authorization=authorization) if authorization else Headers()
     connection = Connection(client=(client, 1) if client else None)
     return Exchange(Request(method, b"/", headers=headers, connection=connection), "1")
 
 
-async def test_the_eleventh_guess_at_a_user_is_refused_before_the_password_is_checked(instance):
+async def test_the_eleventh_guess_at_a_user_is_refused_before_the_password_is_checked(
+    instance: Instance,
+) -> None:
     async with Door(instance) as door:
         assert [await door.login("ada", f"wrong{n}") for n in range(10)] == [401] * 10
         assert await door.login("ada", "wrong") == 429
         assert await door.login("ada", "right") == 429
 
 
-async def test_many_guesses_at_once_are_no_way_around(instance):
+async def test_many_guesses_at_once_are_no_way_around(instance: Instance) -> None:
     """Drill A11, all at the same moment."""
     async with Door(instance) as door:
         outcomes = await asyncio.gather(*(door.login("ada", f"wrong{n}") for n in range(30)))
@@ -121,7 +125,7 @@ async def test_many_guesses_at_once_are_no_way_around(instance):
     assert outcomes.count(429) == 20
 
 
-async def test_nobody_can_lock_somebody_else_out(instance):
+async def test_nobody_can_lock_somebody_else_out(instance: Instance) -> None:
     async with Door(instance) as door:
         for number in range(30):
             await door.login("ada", f"wrong{number}", HERE)
@@ -129,7 +133,9 @@ async def test_nobody_can_lock_somebody_else_out(instance):
         assert await door.login("bob", "right", HERE) == 200
 
 
-async def test_credentials_that_were_right_before_pass_even_from_a_blocked_address(instance):
+async def test_credentials_that_were_right_before_pass_even_from_a_blocked_address(
+    instance: Instance,
+) -> None:
     async with Door(instance) as door:
         assert await door.login("ada", "right") == 200
         for number in range(30):
@@ -138,7 +144,9 @@ async def test_credentials_that_were_right_before_pass_even_from_a_blocked_addre
         assert await door.login("ada", "other") == 429
 
 
-async def test_a_blocked_address_does_not_learn_which_credentials_were_right_elsewhere(instance):
+async def test_a_blocked_address_does_not_learn_which_credentials_were_right_elsewhere(
+    instance: Instance,
+) -> None:
     """Else 429 for wrong ones and 200 for the right one would answer guesses without end."""
     async with Door(instance) as door:
         assert await door.login("ada", "right", THERE) == 200
@@ -148,7 +156,7 @@ async def test_a_blocked_address_does_not_learn_which_credentials_were_right_els
         assert await door.login("ada", "right", THERE) == 200
 
 
-async def test_a_login_forgets_the_failures_before_it(instance):
+async def test_a_login_forgets_the_failures_before_it(instance: Instance) -> None:
     async with Door(instance) as door:
         for _ in range(3):
             assert [await door.login("ada", f"wrong{n}") for n in range(9)] == [401] * 9
@@ -156,19 +164,21 @@ async def test_a_login_forgets_the_failures_before_it(instance):
             assert await door.login("ada", "right") == 200
 
 
-async def test_a_known_caller_who_may_not_do_something_has_not_failed_to_log_in(instance):
+async def test_a_known_caller_who_may_not_do_something_has_not_failed_to_log_in(
+    instance: Instance,
+) -> None:
     async with Door(instance) as door:
         outcomes = [await door.login("ada", "forbidden") for _ in range(30)]
         assert outcomes == [403] * 30
         assert await door.login("ada", "right") == 200
 
 
-async def test_a_right_password_in_many_requests_at_once_is_no_attack(instance):
+async def test_a_right_password_in_many_requests_at_once_is_no_attack(instance: Instance) -> None:
     async with Door(instance) as door:
         assert set(await asyncio.gather(*(door.login("ada", "right") for _ in range(50)))) == {200}
 
 
-async def test_a_password_that_is_not_right_any_more_counts_again(instance):
+async def test_a_password_that_is_not_right_any_more_counts_again(instance: Instance) -> None:
     async with Door(instance, max_failed_attempts=3) as door:
         assert await door.login("ada", "right") == 200
         stale = [make_exchange(f"Basic {encode('ada', 'right')}") for _ in range(6)]
@@ -176,14 +186,16 @@ async def test_a_password_that_is_not_right_any_more_counts_again(instance):
         assert outcomes == [401, 401, 401, 429, 429, 429]
 
 
-async def test_a_password_that_nobody_could_check_was_no_guess(instance):
+async def test_a_password_that_nobody_could_check_was_no_guess(instance: Instance) -> None:
     """A database that is down is 500, as often as one asks; never 429."""
     async with Door(instance) as door:
         assert [await door.login("ada", "away") for _ in range(30)] == [500] * 30
         assert await door.login("ada", "right") == 200
 
 
-async def test_failures_of_an_address_over_many_users_are_bounded_too(instance, blocked):
+async def test_failures_of_an_address_over_many_users_are_bounded_too(
+    instance: Instance, blocked: list[LoginsBlocked]
+) -> None:
     async with Door(instance, max_failed_attempts_per_address=20) as door:
         outcomes = [await door.login(f"user{n}", "x") for n in range(30)]
         assert outcomes == [401] * 20 + [429] * 10
@@ -192,7 +204,9 @@ async def test_failures_of_an_address_over_many_users_are_bounded_too(instance, 
     assert [(one.scope, one.client, one.user) for one in blocked] == [("address", HERE, "")]
 
 
-async def test_being_refused_is_told_once_and_not_for_every_attempt(instance, blocked):
+async def test_being_refused_is_told_once_and_not_for_every_attempt(
+    instance: Instance, blocked: list[Any]
+) -> None:
     async with Door(instance) as door:
         for number in range(40):
             await door.login("ada", f"wrong{number}")
@@ -212,8 +226,8 @@ async def test_being_refused_is_told_once_and_not_for_every_attempt(instance, bl
     ],
 )
 async def test_requests_without_a_password_are_neither_counted_nor_refused(
-    instance, authorization, method
-):
+    instance: Instance, authorization: str | None, method: str
+) -> None:
     async with Door(instance, max_failed_attempts=1, max_failed_attempts_per_address=1) as door:
         for _ in range(20):
             assert await door.walk(make_exchange(authorization, method=method)) == 401
@@ -225,7 +239,7 @@ DIGEST = (
 )
 
 
-async def test_digest_is_counted_when_it_fails_by_the_same_count(instance):
+async def test_digest_is_counted_when_it_fails_by_the_same_count(instance: Instance) -> None:
     async with Door(instance) as door:
         exchanges = [make_exchange(DIGEST.format("ada", n)) for n in range(12)]
         outcomes = [await door.walk(one) for one in exchanges]
@@ -233,7 +247,7 @@ async def test_digest_is_counted_when_it_fails_by_the_same_count(instance):
         assert await door.login("ada", "right") == 429
 
 
-async def test_the_count_is_that_of_all_workers(instance):
+async def test_the_count_is_that_of_all_workers(instance: Instance) -> None:
     async with (
         Door(instance.for_worker(1)) as first,
         Door(instance.for_worker(2)) as second,
@@ -243,7 +257,7 @@ async def test_the_count_is_that_of_all_workers(instance):
     assert outcomes == [401] * 10 + [429] * 10
 
 
-async def test_the_window_slides(instance):
+async def test_the_window_slides(instance: Instance) -> None:
     async with Door(instance) as door:
         for number in range(12):
             last = await door.login("ada", f"wrong{number}")
@@ -265,29 +279,33 @@ async def test_the_window_slides(instance):
         ("unix", "unix"),
     ],
 )
-def test_addresses_that_one_customer_can_choose_from_count_as_one(address, group):
+def test_addresses_that_one_customer_can_choose_from_count_as_one(address: str, group: str) -> None:
     assert group_address(address) == group
 
 
-async def test_the_guard_does_not_start_without_those_who_tell_it_how_logins_went(instance):
+async def test_the_guard_does_not_start_without_those_who_tell_it_how_logins_went(
+    instance: Instance,
+) -> None:
     door = Door(instance)
     door.registry.fill([door.guard, door.failed])
     with pytest.raises(StartupError, match="successfulLoginCounter"):
         door.guard.validate()
 
 
-async def test_the_companions_rest_when_the_guard_is_off(instance):
+async def test_the_companions_rest_when_the_guard_is_off(instance: Instance) -> None:
     registry = PluginRegistry()
     registry.fill([])
     companion = FailedLogins(PluginConfig(), registry)
     await companion.provision()
-    assert await companion.handle(SimpleNamespace(attributes={})) is None
+    assert await companion.handle(make_exchange()) is None
 
 
 # --- the long window ------------------------------------------------------------------------------
 
 
-async def guess_slowly(door, count, client=HERE, scheme="basic"):
+async def guess_slowly(
+    door: Door, count: int, client: str = HERE, scheme: str = "basic"
+) -> list[Any]:
     """One guess a minute, which the short window never sees together; the statuses."""
     outcomes = []
     for number in range(count):
@@ -300,7 +318,9 @@ async def guess_slowly(door, count, client=HERE, scheme="basic"):
 
 
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
-async def test_slow_guesses_are_refused_by_the_long_window(instance, blocked, scheme):
+async def test_slow_guesses_are_refused_by_the_long_window(
+    instance: Instance, blocked: list[LoginsBlocked], scheme: str
+) -> None:
     """Decision 37: the first window alone would let 86 400 of them pass in a day."""
     options = {"max_failed_attempts_long_window": 20, "window_ms": 30_000}
     async with Door(instance, **options) as door:
@@ -308,20 +328,22 @@ async def test_slow_guesses_are_refused_by_the_long_window(instance, blocked, sc
         (refused,) = await guess_slowly(door, 1, scheme=scheme)
         assert dict(refused.headers)["Retry-After"] == "3600"
         assert [(one.user, one.seconds) for one in blocked] == [("ada", 3600.0)]
-        assert (await door.login("ada", "right")).status == 429
+        assert isinstance(await door.login("ada", "right"), TooManyRequests)
         door.now += 2 * 3600
         assert await guess_slowly(door, 20, scheme=scheme) == [401] * 20
 
 
-async def test_the_long_window_locks_nobody_else_out(instance):
+async def test_the_long_window_locks_nobody_else_out(instance: Instance) -> None:
     async with Door(instance, max_failed_attempts_long_window=20) as door:
         await guess_slowly(door, 30)
-        assert (await door.login("ada", "right")).status == 429
+        assert isinstance(await door.login("ada", "right"), TooManyRequests)
         assert await door.login("ada", "right", THERE) == 200
         assert await door.login("bob", "right", HERE) == 200
 
 
-async def test_credentials_that_were_right_pass_the_long_window_and_a_login_empties_it(instance):
+async def test_credentials_that_were_right_pass_the_long_window_and_a_login_empties_it(
+    instance: Instance,
+) -> None:
     async with Door(instance, max_failed_attempts_long_window=20) as door:
         assert await guess_slowly(door, 15) == [401] * 15
         assert await door.login("ada", "right") == 200
@@ -331,13 +353,15 @@ async def test_credentials_that_were_right_pass_the_long_window_and_a_login_empt
         assert await door.login("ada", "away") != 500
 
 
-async def test_what_could_not_be_checked_is_not_counted_in_the_long_window(instance):
+async def test_what_could_not_be_checked_is_not_counted_in_the_long_window(
+    instance: Instance,
+) -> None:
     async with Door(instance, max_failed_attempts_long_window=20) as door:
         for _ in range(30):
             assert await door.login("ada", "away") == 500
         assert await guess_slowly(door, 20) == [401] * 20
 
 
-def test_the_long_window_is_a_hundred_failures_an_hour():
+def test_the_long_window_is_a_hundred_failures_an_hour() -> None:
     section = BruteForceAttackGuard()
     assert (section.max_failed_attempts_long_window, section.long_window_ms) == (100, 3_600_000)

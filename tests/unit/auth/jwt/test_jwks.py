@@ -6,9 +6,12 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from urllib.error import URLError
 
 import pytest
@@ -17,17 +20,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from docgraph.auth.jwt import sources
+from docgraph.auth.jwt import key_sources
 from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
 from docgraph.auth.jwt.jwks import PAUSE, KeySet, parse_keys
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import Overloaded
-from docgraph.observe import subscribe, unsubscribe
+from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
-from docgraph.plugins.kinds import Accepted, Rejected
+from docgraph.plugins.kinds import Accepted, Outcome, Rejected
 from docgraph.runtime import Blocking
+from tests.expect import present
 from tests.unit.auth.forge import RSA_KEY, SECRET, encode, make_jwk, make_token, public_pem
 
 RS256, HS256 = Algorithm.named("RS256"), Algorithm.named("HS256")
@@ -36,25 +40,25 @@ CLAIMS = {"sub": "ada", "exp": 4_000_000_000}
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 1000.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.now
 
 
 class Source:
     """Where a key set comes from, and how often it was asked for."""
 
-    def __init__(self, *entries):
+    def __init__(self, *entries: dict[str, str]) -> None:
         self.fetched = 0
-        self.error = None
+        self.error: Exception | None = None
         self.put(*entries)
 
-    def put(self, *entries):
+    def put(self, *entries: dict[str, str]) -> None:
         self.data = json.dumps({"keys": entries}).encode()
 
-    async def __call__(self):
+    async def __call__(self) -> bytes:
         self.fetched += 1
         await asyncio.sleep(0)
         if self.error:
@@ -63,12 +67,12 @@ class Source:
 
 
 @contextmanager
-def listen(respond):
+def listen(respond: Callable[..., Any]) -> Iterator[tuple[str, list[Any]]]:
     """A server on loopback; `respond(path)` gives status, headers and body. Yields its address."""
     seen = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
+        def do_GET(self) -> None:
             seen.append(self.path)
             status, headers, body = respond(self.path)
             self.send_response(status)
@@ -77,13 +81,13 @@ def listen(respond):
             self.end_headers()
             self._drip(body) if not isinstance(body, bytes) else self.wfile.write(body)
 
-        def _drip(self, pieces):
+        def _drip(self, pieces: Any) -> None:
             with suppress(ConnectionError):
                 for piece in pieces:
                     self.wfile.write(piece)
                     time.sleep(0.01)
 
-        def log_message(self, *_):
+        def log_message(self, *_: str) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -98,10 +102,10 @@ def listen(respond):
 
 
 @pytest.fixture
-def events():
+def events() -> Iterator[list[Any]]:
     seen = []
 
-    def listen(event):
+    def listen(event: Event) -> None:
         if isinstance(event, ConfigWarning | BackgroundFailed):
             seen.append(event)
 
@@ -111,10 +115,10 @@ def events():
 
 
 @pytest.fixture
-async def build(tmp_path):
+async def build(tmp_path: Path) -> AsyncIterator[Any]:
     blocking, built = Blocking(), []
 
-    async def build_mechanism(**options):
+    async def build_mechanism(**options: Any) -> JwtMechanism:
         mechanism = JwtMechanism(
             JwtAuthenticationMechanism(enabled=True, **options),
             blocking,
@@ -130,16 +134,16 @@ async def build(tmp_path):
     await blocking.close()
 
 
-async def send(mechanism, token):
+async def send(mechanism: JwtMechanism, token: str) -> Outcome:
     headers = Headers.of(authorization=f"Bearer {token}")
     return await mechanism.authenticate(Exchange(Request("GET", b"/", headers=headers), "1"))
 
 
-def sign(key=RSA_KEY, **header):
+def sign(key: rsa.RSAPrivateKey = RSA_KEY, **header: Any) -> str:
     return make_token(CLAIMS, key, "RS256", header=header)
 
 
-def private_pem(key=RSA_KEY):
+def private_pem(key: rsa.RSAPrivateKey = RSA_KEY) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -147,7 +151,7 @@ def private_pem(key=RSA_KEY):
     ).decode()
 
 
-def certificate_pem(key=RSA_KEY):
+def certificate_pem(key: rsa.RSAPrivateKey = RSA_KEY) -> str:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")])
     begin = datetime.datetime(2020, 1, 1)
     certificate = (
@@ -168,19 +172,23 @@ def certificate_pem(key=RSA_KEY):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("make", [lambda: public_pem().decode(), certificate_pem])
-async def test_rsa_key_is_pem_text_of_a_public_key_or_a_certificate(build, make):
+async def test_rsa_key_is_pem_text_of_a_public_key_or_a_certificate(
+    build: Callable[..., Any], make: Callable[..., Any]
+) -> None:
     """Decision 31."""
     assert isinstance(await send(await build(algorithm="RS256", key=make()), sign()), Accepted)
 
 
 @pytest.fixture
-def pem_file(tmp_path):
+def pem_file(tmp_path: Path) -> str:
     (tmp_path / "issuer.pem").write_text(certificate_pem())
     return "issuer.pem"
 
 
 @pytest.mark.anyio
-async def test_rsa_key_may_be_a_file_beside_the_configuration(build, pem_file):
+async def test_rsa_key_may_be_a_file_beside_the_configuration(
+    build: Callable[..., Any], pem_file: str
+) -> None:
     """Decision 31."""
     assert isinstance(await send(await build(algorithm="RS256", key=pem_file), sign()), Accepted)
 
@@ -204,28 +212,30 @@ async def test_rsa_key_may_be_a_file_beside_the_configuration(build, pem_file):
         ({"key": SECRET, "jwks": "keys.json"}, "set either 'key' or 'jwks'"),
     ],
 )
-async def test_keys_that_cannot_be_used_stop_the_start(build, options, message):
+async def test_keys_that_cannot_be_used_stop_the_start(
+    build: Callable[..., Any], options: dict[str, Any], message: str
+) -> None:
     """A07, decision 31: the option is named, its value is not."""
     with pytest.raises(StartupError) as error:
         await build(**options)
     assert error.value.message.startswith("/jwtAuthenticationMechanism/key: ")
     assert message in error.value.message
-    assert "secret.pem" not in str(error.value) + error.value.hint
+    assert "secret.pem" not in f"{error.value}{error.value.hint}"
 
 
 @pytest.mark.anyio
-async def test_weak_secret_is_taken_when_that_is_allowed(build):
+async def test_weak_secret_is_taken_when_that_is_allowed(build: Callable[..., Any]) -> None:
     mechanism = await build(key="weak", allow_weak_key=True)
     assert isinstance(await send(mechanism, make_token(CLAIMS, "weak")), Accepted)
 
 
-def test_rsa_keys_below_2048_bits_are_refused_even_so():
-    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+def test_rsa_keys_below_2048_bits_are_refused_even_so() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505
     with pytest.raises(KeyRefused, match="1024 bits"):
         Algorithm.named("RS256", allow_weak_key=True).load_pem(public_pem(key))
 
 
-def test_keys_of_other_families_are_refused():
+def test_keys_of_other_families_are_refused() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     with pytest.raises(KeyRefused, match="needs an RSA key"):
         RS256.load_pem(public_pem(key))
@@ -243,7 +253,7 @@ def test_keys_of_other_families_are_refused():
         make_jwk(d="private", p="parts", q="are not looked at"),
     ],
 )
-def test_fitting_entries_are_taken(entry):
+def test_fitting_entries_are_taken(entry: dict[str, Any]) -> None:
     assert len(parse_keys(json.dumps({"keys": [entry]}).encode(), RS256).all) == 1
 
 
@@ -273,13 +283,13 @@ def test_fitting_entries_are_taken(entry):
         "RSA",
     ],
 )
-def test_other_entries_are_left_out(entry):
+def test_other_entries_are_left_out(entry: dict[str, Any] | list[Any] | str | None) -> None:
     """Only keys that fit the algorithm and are meant for signatures."""
     data = json.dumps({"keys": [entry, make_jwk()]}).encode()
     assert len(parse_keys(data, RS256).all) == 1
 
 
-def test_secrets_of_a_set_are_as_long_as_their_hash():
+def test_secrets_of_a_set_are_as_long_as_their_hash() -> None:
     entries = [{"kty": "oct", "k": encode(b"k" * size)} for size in (31, 32)]
     assert parse_keys(json.dumps({"keys": entries}).encode(), HS256).all == (b"k" * 32,)
 
@@ -297,13 +307,13 @@ def test_secrets_of_a_set_are_as_long_as_their_hash():
         pytest.param(json.dumps({"keys": [{}] * 65}).encode(), id="too many"),
     ],
 )
-def test_what_is_no_key_set_is_refused(data):
+def test_what_is_no_key_set_is_refused(data: bytes) -> None:
     with pytest.raises(KeyRefused):
         parse_keys(data, RS256)
 
 
 @pytest.mark.anyio
-async def test_key_is_found_by_its_name_and_all_without_one():
+async def test_key_is_found_by_its_name_and_all_without_one() -> None:
     keys = KeySet(Source(make_jwk(kid="a"), make_jwk(OTHER_KEY, kid="b")), RS256, max_age=300)
     await keys.load()
     assert len(await keys.find("a")) == 1
@@ -312,7 +322,7 @@ async def test_key_is_found_by_its_name_and_all_without_one():
 
 
 @pytest.mark.anyio
-async def test_unknown_name_fetches_the_set_again():
+async def test_unknown_name_fetches_the_set_again() -> None:
     """Rotation: the issuer signs with a key that we have not seen yet."""
     clock, source = Clock(), Source(make_jwk(kid="old"))
     keys = KeySet(source, RS256, max_age=300, clock=clock)
@@ -324,7 +334,7 @@ async def test_unknown_name_fetches_the_set_again():
 
 
 @pytest.mark.anyio
-async def test_flood_of_unknown_names_fetches_once_per_pause():
+async def test_flood_of_unknown_names_fetches_once_per_pause() -> None:
     clock, source = Clock(), Source(make_jwk(kid="old"))
     keys = KeySet(source, RS256, max_age=300, clock=clock)
     await keys.load()
@@ -337,7 +347,7 @@ async def test_flood_of_unknown_names_fetches_once_per_pause():
 
 
 @pytest.mark.anyio
-async def test_old_set_is_fetched_again_while_it_is_used():
+async def test_old_set_is_fetched_again_while_it_is_used() -> None:
     """A key that the issuer took back ends within the age of a set."""
     clock, source = Clock(), Source(make_jwk(kid="a"))
     keys = KeySet(source, RS256, max_age=300, clock=clock)
@@ -345,12 +355,14 @@ async def test_old_set_is_fetched_again_while_it_is_used():
     source.put(make_jwk(OTHER_KEY, kid="b"))
     clock.now += 301
     assert len(await keys.find("a")) == 1  # nobody waits for the new set
-    await keys._refresh
+    await present(keys._refresh)
     assert not await keys.find("a")
 
 
 @pytest.mark.anyio
-async def test_set_that_cannot_be_fetched_leaves_the_old_one_in_force(events):
+async def test_set_that_cannot_be_fetched_leaves_the_old_one_in_force(
+    events: list[BackgroundFailed],
+) -> None:
     clock, source = Clock(), Source(make_jwk(kid="a"))
     keys = KeySet(source, RS256, max_age=300, clock=clock)
     await keys.load()
@@ -362,7 +374,7 @@ async def test_set_that_cannot_be_fetched_leaves_the_old_one_in_force(events):
 
 
 @pytest.mark.anyio
-async def test_without_any_set_the_answer_is_not_a_refusal(events):
+async def test_without_any_set_the_answer_is_not_a_refusal(events: list[BackgroundFailed]) -> None:
     """Nobody can say whether the token is good: 503, not 401."""
     clock, source = Clock(), Source(make_jwk(kid="a"))
     source.error = OSError("no route to host")
@@ -377,9 +389,10 @@ async def test_without_any_set_the_answer_is_not_a_refusal(events):
 
 
 @pytest.mark.anyio
-async def test_fetch_under_way_ends_with_the_mechanism():
-    async def never():
+async def test_fetch_under_way_ends_with_the_mechanism() -> None:
+    async def never() -> bytes:
         await asyncio.Event().wait()
+        return b""
 
     keys = KeySet(never, RS256, max_age=300)
     keys.keep_fresh()
@@ -391,14 +404,16 @@ async def test_fetch_under_way_ends_with_the_mechanism():
 
 
 @pytest.fixture
-def jwks_file(tmp_path):
+def jwks_file(tmp_path: Path) -> Path:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"keys": [make_jwk(kid="a")]}))
     return path
 
 
 @pytest.mark.anyio
-async def test_set_in_a_file_beside_the_configuration(build, jwks_file):
+async def test_set_in_a_file_beside_the_configuration(
+    build: Callable[..., Any], jwks_file: Path
+) -> None:
     mechanism = await build(algorithm="RS256", jwks="keys.json")
     assert isinstance(await send(mechanism, sign(kid="a")), Accepted)
     assert isinstance(await send(mechanism, sign()), Accepted)
@@ -408,14 +423,18 @@ async def test_set_in_a_file_beside_the_configuration(build, jwks_file):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kid", ["../../dev/null", "' OR 1=1 --", '{"$ne": null}', "", "a\x00"])
-async def test_strange_names_of_keys_are_only_unknown(build, jwks_file, kid):
+async def test_strange_names_of_keys_are_only_unknown(
+    build: Callable[..., Any], jwks_file: Path, kid: str
+) -> None:
     """J31, J32."""
     mechanism = await build(algorithm="RS256", jwks="keys.json")
     assert await send(mechanism, sign(kid=kid)) == Rejected("unknown-key")
 
 
 @pytest.mark.anyio
-async def test_remembered_tokens_end_with_their_key(build, jwks_file):
+async def test_remembered_tokens_end_with_their_key(
+    build: Callable[..., Any], jwks_file: Path
+) -> None:
     mechanism, token = await build(algorithm="RS256", jwks="keys.json"), sign(kid="a")
     assert isinstance(await send(mechanism, token), Accepted)
     await asyncio.to_thread(jwks_file.write_text, json.dumps({"keys": [make_jwk(OTHER_KEY)]}))
@@ -427,13 +446,15 @@ async def test_remembered_tokens_end_with_their_key(build, jwks_file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "No such file"),
+        (None, "no such file"),
         ("{", "not JSON"),
         ('{"keys": []}', "no key fits RS256"),
         ('{"keys": [{"kty": "EC"}]}', "no key fits RS256"),
     ],
 )
-async def test_file_without_usable_keys_stops_the_start(build, tmp_path, content, message):
+async def test_file_without_usable_keys_stops_the_start(
+    build: Callable[..., Any], tmp_path: Path, content: str | None, message: str
+) -> None:
     if content is not None:
         await asyncio.to_thread((tmp_path / "set.json").write_text, content)
     with pytest.raises(StartupError, match=f"/jwtAuthenticationMechanism/jwks: .*{message}"):
@@ -441,11 +462,11 @@ async def test_file_without_usable_keys_stops_the_start(build, tmp_path, content
 
 
 @pytest.fixture
-def issuer():
+def issuer() -> Iterator[tuple[str, list[Any], list[dict[str, Any]]]]:
     """An issuer whose key set is at `/keys`."""
     keys = [make_jwk(kid="a")]
 
-    def respond(path):
+    def respond(path: str) -> tuple[int, dict[str, Any], bytes]:
         if path == "/keys":
             return 200, {}, json.dumps({"keys": keys}).encode()
         return 404, {}, b""
@@ -455,7 +476,9 @@ def issuer():
 
 
 @pytest.mark.anyio
-async def test_set_at_an_address_is_fetched_and_rotates(build, issuer):
+async def test_set_at_an_address_is_fetched_and_rotates(
+    build: Callable[..., Any], issuer: tuple[Any, ...]
+) -> None:
     address, seen, keys = issuer
     mechanism = await build(algorithm="RS256", jwks=f"{address}/keys")
     assert isinstance(await send(mechanism, sign(kid="a")), Accepted)
@@ -469,7 +492,13 @@ async def test_set_at_an_address_is_fetched_and_rotates(build, issuer):
 @pytest.mark.anyio
 @pytest.mark.parametrize("field", ["jku", "x5u"])
 @pytest.mark.parametrize("options", [{"key": SECRET}, {"algorithm": "RS256", "jwks": "keys.json"}])
-async def test_addresses_in_tokens_are_never_visited(build, issuer, jwks_file, field, options):
+async def test_addresses_in_tokens_are_never_visited(
+    build: Callable[..., Any],
+    issuer: tuple[str, list[Any], list[dict[str, Any]]],
+    jwks_file: Path,
+    field: str,
+    options: dict[str, str],
+) -> None:
     """J28, J29: 0 connections."""
     address, seen, _ = issuer
     mechanism = await build(**options)
@@ -480,7 +509,9 @@ async def test_addresses_in_tokens_are_never_visited(build, issuer, jwks_file, f
 
 
 @pytest.mark.anyio
-async def test_issuer_that_is_away_does_not_keep_the_server_from_starting(build, events):
+async def test_issuer_that_is_away_does_not_keep_the_server_from_starting(
+    build: Callable[..., Any], events: list[Any]
+) -> None:
     mechanism = await build(algorithm="RS256", jwks="http://127.0.0.1:9/keys")
     with pytest.raises(Overloaded):
         await send(mechanism, sign(kid="a"))
@@ -488,8 +519,10 @@ async def test_issuer_that_is_away_does_not_keep_the_server_from_starting(build,
 
 
 @pytest.mark.anyio
-async def test_keys_that_travel_unprotected_are_warned_of(build, events, monkeypatch):
-    monkeypatch.setattr(sources, "fetch", lambda address: b'{"keys": []}')
+async def test_keys_that_travel_unprotected_are_warned_of(
+    build: Callable[..., Any], events: list[ConfigWarning], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_sources, "fetch", lambda address: b'{"keys": []}')
     await build(algorithm="RS256", jwks="http://issuer.example/keys")
     await build(algorithm="RS256", jwks="https://issuer.example/keys")
     assert [one.path for one in events] == ["/jwtAuthenticationMechanism/jwks"]
@@ -504,15 +537,15 @@ async def test_keys_that_travel_unprotected_are_warned_of(build, events, monkeyp
         ("http://issuer.example/keys", True),
     ],
 )
-def test_plain_addresses_are_told_from_protected_ones(address, plain):
-    assert sources.is_address(address)
-    assert sources.is_plain_address(address) is plain
+def test_plain_addresses_are_told_from_protected_ones(address: str, plain: bool) -> None:
+    assert key_sources.is_address(address)
+    assert key_sources.is_plain_address(address) is plain
 
 
 @pytest.mark.parametrize("path", ["keys.json", "/etc/keys.json", "file:///etc/passwd", "ftp://x/y"])
-def test_everything_else_is_a_path(path):
+def test_everything_else_is_a_path(path: str) -> None:
     """No other protocol is spoken: `file:` is an odd name of a file, not an address."""
-    assert not sources.is_address(path)
+    assert not key_sources.is_address(path)
 
 
 @pytest.mark.parametrize(
@@ -522,21 +555,21 @@ def test_everything_else_is_a_path(path):
         lambda path: (500, {}, b"{}"),
         lambda path: (302, {"Location": "/other"}, b""),
         lambda path: (301, {"Location": "file:///etc/passwd"}, b""),
-        lambda path: (200, {}, b"x" * (sources.MAX_BYTES + 1)),
+        lambda path: (200, {}, b"x" * (key_sources.MAX_BYTES + 1)),
     ],
     ids=["404", "500", "302", "301", "too large"],
 )
-def test_answers_that_are_no_key_set_are_refused(respond):
+def test_answers_that_are_no_key_set_are_refused(respond: Callable[..., Any]) -> None:
     with listen(respond) as (address, seen):
         with pytest.raises((URLError, ValueError)):
-            sources.fetch(f"{address}/keys")
+            key_sources.fetch(f"{address}/keys")
         assert seen == ["/keys"]
 
 
-def test_dripping_answer_ends_in_time(monkeypatch):
+def test_dripping_answer_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is on the whole answer, not on each piece of it."""
     ticks = itertools.count()
-    monkeypatch.setattr(sources, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr(key_sources, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     pieces = itertools.repeat(b" ")
     with listen(lambda path: (200, {}, pieces)) as (address, _), pytest.raises(TimeoutError):
-        sources.fetch(f"{address}/keys")
+        key_sources.fetch(f"{address}/keys")

@@ -4,11 +4,15 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
+from docgraph.auth.tokens.revocation import Revocations
 from docgraph.exchange import Account, Exchange, Headers, Request
 from docgraph.plugins.kinds import ABSENT, Accepted, Rejected
 from docgraph.runtime import Blocking
@@ -16,6 +20,7 @@ from tests.unit.auth.forge import (
     OMIT,
     RSA_KEY,
     SECRET,
+    Omit,
     decode,
     encode,
     make_jwk,
@@ -31,28 +36,30 @@ C2 = {"algorithm": "RS256", "key": public_pem().decode(), "issuer": "us", "audie
 C3 = {"key": SECRET}
 C4 = {"key": SECRET, "issuer": "us", "audience": ("api", "shop")}
 
+NO_CLAIMS: list[Any] = [[], "text", 1, None, b"", b"{", b"not json", b"{}x"]
+
 
 class Revoked:
     """The provider `token-revocations`."""
 
-    def __init__(self):
-        self.revoked = set()
-        self.asked = []
+    def __init__(self) -> None:
+        self.revoked: set[str | None] = set()
+        self.asked: list[Any] = []
 
-    def is_revoked(self, jti, user, issued_at):
+    def is_revoked(self, jti: str | None, user: str | None, issued_at: int | None) -> bool:
         self.asked.append((jti, user, issued_at))
         return jti in self.revoked or user in self.revoked
 
 
 @pytest.fixture
-async def build():
+async def build() -> AsyncIterator[Any]:
     blocking, built = Blocking(), []
 
-    async def build_mechanism(revocations=None, **options):
+    async def build_mechanism(revocations: Revoked | None = None, **options: Any) -> JwtMechanism:
         mechanism = JwtMechanism(
             JwtAuthenticationMechanism(enabled=True, **options),
             blocking,
-            token_revocations=revocations,
+            token_revocations=cast(Revocations | None, revocations),
         )
         built.append(mechanism)
         await mechanism.provision()
@@ -65,34 +72,34 @@ async def build():
     await blocking.close()
 
 
-def make_exchange(*values):
+def make_exchange(*values: str) -> Exchange:
     headers = Headers([(b"authorization", value.encode("latin-1")) for value in values])
     return Exchange(Request("GET", b"/", headers=headers), "1")
 
 
-async def send(mechanism, token):
+async def send(mechanism: JwtMechanism, token: str) -> Any:
     return await mechanism.authenticate(make_exchange(f"Bearer {token}"))
 
 
-def now():
+def now() -> int:
     return int(time.time())
 
 
-def claims(**changes):
+def claims(**changes: Any) -> dict[str, Any]:
     """Good claims with some changed; OMIT leaves one out."""
     good = {"sub": "ada", "roles": ["user"], "iss": "us", "aud": "api", "exp": now() + 600}
     return {name: value for name, value in (good | changes).items() if value is not OMIT}
 
 
-def hs(header=None, **changes):
+def hs(header: dict[str, Any] | None = None, **changes: Any) -> str:
     return make_token(claims(**changes), header=header)
 
 
-def rs(header=None, algorithm="RS256", **changes):
+def rs(header: dict[str, Any] | None = None, algorithm: str = "RS256", **changes: Any) -> str:
     return make_token(claims(**changes), RSA_KEY, algorithm, header=header)
 
 
-def flip(token, place):
+def flip(token: str, place: int) -> str:
     """One bit of the signature changed."""
     head, _, signature = token.rpartition(".")
     data = bytearray(decode(signature))
@@ -100,28 +107,28 @@ def flip(token, place):
     return f"{head}.{encode(bytes(data))}"
 
 
-def respell(token):
+def respell(token: str) -> str:
     """The last character changed in bits that are not decoded."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     return token[:-1] + alphabet[alphabet.index(token[-1]) ^ 1]
 
 
-def swap(token, segment, value):
+def swap(token: str, segment: int, value: dict[str, Any] | str) -> str:
     """Another header (0), payload (1) or signature (2) under the old signature."""
     parts = token.split(".")
     parts[segment] = value if isinstance(value, str) else encode(value)
     return ".".join(parts)
 
 
-def unsigned(alg):
+def unsigned(alg: str) -> str:
     return f"{encode({'alg': alg, 'typ': 'JWT'})}.{encode(claims())}."
 
 
-def raw(payload):
+def raw(payload: Any) -> str:
     return make_token(payload)
 
 
-def timed(text):
+def timed(text: str) -> str:
     """Claims whose `exp` is spelled as no JSON library would."""
     head = json.dumps(claims(exp=OMIT))[:-1]
     return raw(f'{head}, "exp": {text}}}'.encode())
@@ -251,10 +258,7 @@ REFUSED = [
     ),
     ("J47 rubbish", C1, lambda: "a" * (1 << 20)),
     ("J48 array", C1, lambda: raw([claims()])),
-    *(
-        (f"J48 {payload!r}", C1, lambda payload=payload: raw(payload))
-        for payload in ([], "text", 1, None, b"", b"{", b"not json", b"{}x")
-    ),
+    *((f"J48 {payload!r}", C1, partial(raw, payload)) for payload in NO_CLAIMS),
     ("J49 space", C1, lambda: hs()[:10] + " " + hs()[10:]),
     ("J49 padding", C1, lambda: hs() + "="),
     ("J49 padding inside", C1, lambda: hs().replace(".", "=.")),
@@ -272,7 +276,9 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("options", "make"), [row[1:] for row in ACCEPTED], ids=[r[0] for r in ACCEPTED]
 )
-async def test_good_tokens_are_accepted(build, options, make):
+async def test_good_tokens_are_accepted(
+    build: Callable[..., Any], options: dict[str, Any], make: Callable[..., Any]
+) -> None:
     """Decision 31; the controls of the matrix."""
     outcome = await send(await build(**options), make())
     assert isinstance(outcome, Accepted)
@@ -282,7 +288,9 @@ async def test_good_tokens_are_accepted(build, options, make):
 @pytest.mark.parametrize(
     ("options", "make"), [row[1:] for row in REFUSED], ids=[r[0] for r in REFUSED]
 )
-async def test_bad_tokens_are_refused_at_once(build, options, make):
+async def test_bad_tokens_are_refused_at_once(
+    build: Callable[..., Any], options: dict[str, str], make: Callable[..., Any]
+) -> None:
     """Decision 31; J05 to J51: refused, never an error, within 50 ms."""
     mechanism, token = await build(**options), make()
     started = time.process_time()
@@ -309,18 +317,20 @@ async def test_bad_tokens_are_refused_at_once(build, options, make):
         (lambda token: [f'Bearer "{token}"'], False),
     ],
 )
-async def test_there_is_one_reading_of_the_header(build, values, accepted):
+async def test_there_is_one_reading_of_the_header(
+    build: Callable[..., Any], values: Callable[..., Any], accepted: bool
+) -> None:
     """J52."""
     outcome = await (await build(**C1)).authenticate(make_exchange(*values(hs())))
     assert isinstance(outcome, Accepted) is accepted
 
 
-async def test_no_token_is_absent(build):
+async def test_no_token_is_absent(build: Callable[..., Any]) -> None:
     assert await (await build(**C1)).authenticate(make_exchange()) is ABSENT
     assert await (await build(**C1)).authenticate(make_exchange("Basic YTpi")) is ABSENT
 
 
-async def test_account_carries_the_claims(build):
+async def test_account_carries_the_claims(build: Callable[..., Any]) -> None:
     """`@user` shows the claims of a token (decision 19)."""
     outcome = await send(await build(**C3), hs(team={"name": "blue"}))
     account = outcome.account
@@ -343,51 +353,58 @@ async def test_account_carries_the_claims(build):
         ({"fixed_roles": ()}, {"roles": ["a"]}, ("a",)),
     ],
 )
-async def test_roles_come_from_the_claim_or_are_fixed(build, options, changes, roles):
+async def test_roles_come_from_the_claim_or_are_fixed(
+    build: Callable[..., Any],
+    options: dict[str, Any],
+    changes: dict[str, Any],
+    roles: tuple[str, ...],
+) -> None:
     """Decision 31: `rolesClaim` yields when `fixedRoles` is set; J44."""
     outcome = await send(await build(**C3, **options), hs(**changes))
     assert outcome.account.roles == roles
 
 
-async def test_user_comes_from_the_configured_claim(build):
+async def test_user_comes_from_the_configured_claim(build: Callable[..., Any]) -> None:
     mechanism = await build(**C3, username_claim="email")
     assert (await send(mechanism, hs(email="a@b.c"))).account.name == "a@b.c"
     assert await send(mechanism, hs()) == Rejected("bad-claims")
 
 
-async def test_tokens_without_end_are_accepted_where_that_is_allowed(build):
+async def test_tokens_without_end_are_accepted_where_that_is_allowed(
+    build: Callable[..., Any],
+) -> None:
     """J37: `require-exp`."""
     mechanism = await build(**C3, require_exp=False)
     assert isinstance(await send(mechanism, hs(exp=OMIT)), Accepted)
     assert await send(mechanism, hs(exp="never")) == Rejected("bad-claims")
 
 
-async def test_the_log_names_a_missing_end(build):
+async def test_the_log_names_a_missing_end(build: Callable[..., Any]) -> None:
     assert await send(await build(**C3), hs(exp=OMIT)) == Rejected("missing-exp")
 
 
-async def test_leeway_is_configurable(build):
+async def test_leeway_is_configurable(build: Callable[..., Any]) -> None:
     token = hs(exp=now() - 5)
     assert await send(await build(**C3, leeway=0), token) == Rejected("expired-token")
     assert isinstance(await send(await build(**C3, leeway=60), token), Accepted)
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512", "HMAC256", "HMAC384", "HMAC512"])
-async def test_hmac_has_two_spellings(build, algorithm):
+async def test_hmac_has_two_spellings(build: Callable[..., Any], algorithm: str) -> None:
     name = algorithm.replace("HMAC", "HS")
     mechanism = await build(key=SECRET, algorithm=algorithm)
     assert isinstance(await send(mechanism, make_token(claims(), algorithm=name)), Accepted)
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "RSA256", "RSA384", "RSA512"])
-async def test_rsa_has_two_spellings(build, algorithm):
+async def test_rsa_has_two_spellings(build: Callable[..., Any], algorithm: str) -> None:
     name = algorithm.replace("RSA", "RS")
     mechanism = await build(key=public_pem().decode(), algorithm=algorithm)
     assert isinstance(await send(mechanism, rs(algorithm=name)), Accepted)
 
 
 @pytest.mark.parametrize("padded", [True, False])
-async def test_whole_token_may_be_base64_once_more(build, padded):
+async def test_whole_token_may_be_base64_once_more(build: Callable[..., Any], padded: bool) -> None:
     """Decision 31: `base64Encoded`."""
     mechanism = await build(**C1, base64_encoded=True)
     wrapped = base64.b64encode(hs().encode()).decode()
@@ -397,12 +414,14 @@ async def test_whole_token_may_be_base64_once_more(build, padded):
 @pytest.mark.parametrize(
     "make", [hs, lambda: "x", lambda: "====", lambda: encode(b"\xff\xff"), lambda: "A" * (1 << 20)]
 )
-async def test_what_is_not_base64_of_a_token_is_refused(build, make):
+async def test_what_is_not_base64_of_a_token_is_refused(
+    build: Callable[..., Any], make: Callable[..., Any]
+) -> None:
     """W19: never an error."""
     assert isinstance(await send(await build(**C1, base64_encoded=True), make()), Rejected)
 
 
-async def test_hundred_weak_secrets_do_not_fit(build):
+async def test_hundred_weak_secrets_do_not_fit(build: Callable[..., Any]) -> None:
     """J26, from the other side: none of them is accepted."""
     mechanism = await build(**C1)
     weak = ["secret", "password", "docgraph", "changeme", *(f"{n:032d}" for n in range(96))]
@@ -410,7 +429,9 @@ async def test_hundred_weak_secrets_do_not_fit(build):
         assert await send(mechanism, make_token(claims(), secret)) == Rejected("bad-signature")
 
 
-async def test_challenge_tells_a_refused_token_from_a_missing_one(build):
+async def test_challenge_tells_a_refused_token_from_a_missing_one(
+    build: Callable[..., Any],
+) -> None:
     """RFC 6750 3.1; decision 28."""
     mechanism, exchange = await build(**C1), make_exchange("Bearer x")
     assert mechanism.challenge(make_exchange()) == ('Bearer realm="docgraph"',)
@@ -418,7 +439,9 @@ async def test_challenge_tells_a_refused_token_from_a_missing_one(build):
     assert mechanism.challenge(exchange) == ('Bearer realm="docgraph", error="invalid_token"',)
 
 
-async def test_remembered_token_ends_with_its_time(build, monkeypatch):
+async def test_remembered_token_ends_with_its_time(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mechanism, token = await build(**C3, leeway=0), hs(exp=now() + 60)
     assert isinstance(await send(mechanism, token), Accepted)
     monkeypatch.setattr(mechanism._verifier, "_clock", lambda: now() + 61)
@@ -426,7 +449,7 @@ async def test_remembered_token_ends_with_its_time(build, monkeypatch):
     assert await send(mechanism, token) == Rejected("expired-token")
 
 
-async def test_remembered_token_ends_with_its_revocation(build):
+async def test_remembered_token_ends_with_its_revocation(build: Callable[..., Any]) -> None:
     """Decision 32: asked at each use, in memory."""
     revoked = Revoked()
     mechanism, token = await build(revoked, **C3), hs(jti="7", iat=1000)
@@ -448,7 +471,13 @@ async def test_remembered_token_ends_with_its_revocation(build):
     ],
     ids=["foreign", "shares-users", "own", "no claim of ours"],
 )
-async def test_revocation_by_user_is_for_tokens_of_our_users(build, jti, options, claims, is_ours):
+async def test_revocation_by_user_is_for_tokens_of_our_users(
+    build: Callable[..., Any],
+    jti: Omit | int | list[str] | None,
+    options: dict[str, Any],
+    claims: dict[str, Any],
+    is_ours: bool,
+) -> None:
     """Decision 32: of this service, or of an issuer that is declared to share its users."""
     revoked = Revoked()
     mechanism = await build(revoked, **C3, **options)
@@ -458,12 +487,19 @@ async def test_revocation_by_user_is_for_tokens_of_our_users(build, jti, options
     assert revoked.asked == [(None, "ada" if is_ours else None, None)]
 
 
-async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_every_time(build):
+async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_every_time(
+    build: Callable[..., Any],
+) -> None:
     revoked = Revoked()
     mechanism, token = await build(revoked, **C3), hs(jti="one")
     checks = []
     verify = mechanism._verifier._check
-    mechanism._verifier._check = lambda text: (checks.append(text), verify(text))[1]
+
+    def check(text: str) -> Any:
+        checks.append(text)
+        return verify(text)
+
+    mechanism._verifier._check = check
     revoked.revoked.add("two")  # the end of another one changes nothing
     said = json.loads(decode(token.split(".")[1]))
     accepted = Accepted(Account("ada", ("user",), said, "jwt"))
@@ -473,7 +509,9 @@ async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_ever
     assert len(checks) == 1
 
 
-async def test_memory_of_verified_tokens_is_bounded(build, monkeypatch):
+async def test_memory_of_verified_tokens_is_bounded(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from docgraph.auth.mechanisms import jwt
 
     monkeypatch.setattr(jwt, "REMEMBERED", 3)
@@ -483,7 +521,7 @@ async def test_memory_of_verified_tokens_is_bounded(build, monkeypatch):
     assert len(mechanism._verifier._remembered._entries) == 3
 
 
-async def test_refused_tokens_are_not_remembered(build):
+async def test_refused_tokens_are_not_remembered(build: Callable[..., Any]) -> None:
     mechanism = await build(**C3)
     await send(mechanism, make_token(claims(), "x" * 64))
     assert len(mechanism._verifier._remembered._entries) == 0
@@ -492,25 +530,27 @@ async def test_refused_tokens_are_not_remembered(build):
 class RotatingKeys:
     """Keys that are rotated while a token is verified with those of before."""
 
-    def __init__(self, key, next_key):
+    def __init__(self, key: bytes, next_key: bytes) -> None:
         self.version, self.key, self.next_key = 1, key, next_key
         self.found, self.rotated = asyncio.Event(), asyncio.Event()
 
-    def keep_fresh(self):
+    def keep_fresh(self) -> None:
         """Nothing to read again."""
 
-    def rotate(self):
+    def rotate(self) -> None:
         self.version, self.key = 2, self.next_key
         self.rotated.set()
 
-    async def find(self, kid):
+    async def find(self, kid: Any) -> tuple[bytes, ...]:
         key = self.key
         self.found.set()
         await self.rotated.wait()
         return (key,)
 
 
-async def test_a_token_verified_with_rotated_keys_is_not_remembered(build):
+async def test_a_token_verified_with_rotated_keys_is_not_remembered(
+    build: Callable[..., Any],
+) -> None:
     mechanism, token = await build(**C3), hs()
     verifier = mechanism._verifier
     new_secret = "n" * 64
@@ -537,7 +577,9 @@ async def test_a_token_verified_with_rotated_keys_is_not_remembered(build):
         b'{"sub":"ada",%s,"exp":99999999999}',
     ],
 )
-async def test_a_member_that_stands_twice_is_refused(build, payload):
+async def test_a_member_that_stands_twice_is_refused(
+    build: Callable[..., Any], payload: bytes
+) -> None:
     """Others may read the other one (RFC 7519 4)."""
     mechanism = await build(**C3)
     rest = json.dumps({name: claims()[name] for name in ("iss", "aud", "exp")})[1:-1].encode()
@@ -556,7 +598,9 @@ async def test_a_member_that_stands_twice_is_refused(build, payload):
         b'{"alg":"HS256","x":{"a":1,"a":1}}',
     ],
 )
-async def test_a_member_that_stands_twice_in_the_header_is_refused(build, header):
+async def test_a_member_that_stands_twice_in_the_header_is_refused(
+    build: Callable[..., Any], header: bytes
+) -> None:
     mechanism = await build(**C3)
     token = make_token(claims(), raw_header=header)
     assert await send(mechanism, token) == Rejected("malformed")

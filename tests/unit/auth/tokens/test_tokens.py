@@ -2,21 +2,25 @@
 
 import sqlite3
 import threading
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from docgraph.auth.jwt.claims import Claims
-from docgraph.auth.tokens.claims import PropertyNames, build_claims, is_own, restore
-from docgraph.auth.tokens.headers import render_instant
+from docgraph.auth.jwt.verified_claims import Claims, Verified
+from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, is_own, restore
 from docgraph.auth.tokens.snapshot import decode_account, encode_account
-from docgraph.auth.tokens.table import Row, TokenTable
+from docgraph.auth.tokens.table import TokenRow, TokenTable
 from docgraph.auth.tokens.token import AccountMemo, LoginNames, TokenAccount
-from docgraph.codec.types import Binary, Decimal128, Int64, ObjectId
+from docgraph.auth.tokens.token_headers import render_instant
+from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange import Account
+from tests.expect import present
 
 RICH = {
     "_id": "ada",
@@ -43,7 +47,7 @@ CLAIMS = {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
 IDS = {"database": ("_id",), "file": ("userid",), "identity": ("userid",)}  # that a realm gives
 
 
-def sign(account, listed=(), **more):
+def sign(account: Account, listed: Iterable[str] = (), **more: Any) -> dict[str, Any]:
     """The claims of a token of the account, as they would be signed."""
     login = TokenAccount(
         account.name, account.roles, account.properties, account.kind, token_made_at=7.5, **more
@@ -52,14 +56,14 @@ def sign(account, listed=(), **more):
     return {**own, "iss": "docgraph", "exp": 9, "iat": 0.5, "jti": "x"}
 
 
-def read(claims, text="the text"):
+def read(claims: dict[str, Any], text: str = "the text") -> Verified:
     """What a token with these claims is taken for."""
     rules = Claims("sub", "roles", (), None, None, require_exp=True, leeway=0)
     return restore(rules.read(orjson.loads(orjson.dumps(claims)), 1.0), text)
 
 
 @pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
-def test_an_account_keeps_everything_in_snapshots(account):
+def test_an_account_keeps_everything_in_snapshots(account: Account) -> None:
     """Decision 19: random tokens have all of the login that made them."""
     assert decode_account(encode_account(account)) == account
 
@@ -67,7 +71,9 @@ def test_an_account_keeps_everything_in_snapshots(account):
 @pytest.mark.parametrize(
     "unreadable", [Binary(b"\0", 4), {"$oid": 1}, [{"a": {"$numberLong": "x"}}]], ids=str
 )
-def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(unreadable):
+def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(
+    unreadable: Binary | dict[str, int] | list[dict[str, dict[str, Any]]],
+) -> None:
     """Other drivers store what docgraph refuses."""
     account = Account("ada", ("a",), {"_id": "ada", "v": unreadable, "n": Int64(7)}, "database")
     kept = {"_id": "ada", "n": Int64(7)}
@@ -79,7 +85,9 @@ def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(unreadable)
 
 
 @pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
-def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(account):
+def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(
+    account: Account,
+) -> None:
     """Decision 19."""
     claims = sign(account)
     assert claims.keys() == CLAIMS
@@ -95,14 +103,14 @@ def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(acco
 
 
 @pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
-def test_listed_properties_come_back_as_they_were(account):
+def test_listed_properties_come_back_as_they_were(account: Account) -> None:
     restored = read(sign(account, account.properties)).account
     for name, value in account.properties.items():
         assert restored.properties[name] == value
         assert type(restored.properties[name]) is type(value)
 
 
-def test_an_id_that_is_not_the_name_is_always_carried():
+def test_an_id_that_is_not_the_name_is_always_carried() -> None:
     """`@user._id` means the same by password and by token, however much is listed."""
     id = ObjectId("64b7f0a1c2d3e4f5a6b7c8d9")
     many = {f"p{number}": "x" for number in range(300)}  # each one smaller than the id
@@ -117,7 +125,9 @@ def test_an_id_that_is_not_the_name_is_always_carried():
 
 @pytest.mark.parametrize("kind", ["database", "file", "identity", "jwt", "of a plugin"])
 @pytest.mark.parametrize("claimed", ["root", 7, {"a": 1}, ["root"], ""])
-def test_another_name_of_the_user_id_is_never_a_property_that_is_not_listed(kind, claimed):
+def test_another_name_of_the_user_id_is_never_a_property_that_is_not_listed(
+    kind: str, claimed: Any
+) -> None:
     account = Account("ada", (), {"_id": "ada", "userid": claimed, "sub": claimed}, kind)
     claims = sign(account)
     assert claims.keys() - {"_id"} == CLAIMS
@@ -128,14 +138,16 @@ def test_another_name_of_the_user_id_is_never_a_property_that_is_not_listed(kind
 
 @pytest.mark.parametrize("kind", ["database", "file", "identity", "jwt", "of a plugin"])
 @pytest.mark.parametrize("ids", [(), ("_id",), ("userid",), ("_id", "userid")])
-def test_an_own_token_names_the_user_as_the_login_does_and_in_no_other_way(kind, ids):
+def test_an_own_token_names_the_user_as_the_login_does_and_in_no_other_way(
+    kind: str, ids: tuple[str, ...]
+) -> None:
     """Decision 19: nothing is invented."""
     account = Account("ada", (), dict.fromkeys(ids, "ada"), kind)
     restored = read(sign(account)).account.properties
     assert restored.keys() == {"sub", "roles", *ids, *IDS.get(kind, ())}
 
 
-def test_a_part_of_a_property_can_be_listed_by_its_path():
+def test_a_part_of_a_property_can_be_listed_by_its_path() -> None:
     properties = {"address": {"city": "Ulm", "zip": {"code": 5, "x": 1}}, "team": {"a": 1}}
     account = Account("ada", (), properties, "database")
     for listed, expected in (
@@ -149,7 +161,7 @@ def test_a_part_of_a_property_can_be_listed_by_its_path():
         assert names.select(account.properties) == expected, listed
 
 
-def test_what_tokens_carry_is_known_by_path():
+def test_what_tokens_carry_is_known_by_path() -> None:
     names = PropertyNames(["team", "/address/city"])
     carried = ["team", "team.x", "address", "address.city", "address.city.x"]
     carried += ["sub", "_id", "_id.x", "userid", "roles"]
@@ -159,35 +171,41 @@ def test_what_tokens_carry_is_known_by_path():
         assert not names.carry(tuple(path.split("."))), path
 
 
-def test_a_restored_account_knows_its_token_and_the_time_that_stamps_are_compared_with():
+def test_a_restored_account_knows_its_token_and_the_time_that_stamps_are_compared_with() -> None:
     verified = read(sign(ACCOUNTS["database"]))
     account = verified.account
+    assert isinstance(account, TokenAccount)
     assert (account.token_id, account.token_text) == ("x", "the text")
     assert (account.token_issued_at, account.token_expires_at) == (0.5, 9.0)
     assert (verified.issued, account.token_made_at) == (7.5, 7.5)
     assert "the text" not in repr(account)
 
 
-def test_a_session_begins_when_the_password_was_shown():
-    assert read(sign(ACCOUNTS["database"], session_since=0.25)).account.session_since == 0.25
-    assert read(sign(ACCOUNTS["database"])).account.session_since == 0.5  # as old as the token
+def test_a_session_begins_when_the_password_was_shown() -> None:
+    def read_since(**more: Any) -> float | None:
+        account = read(sign(ACCOUNTS["database"], **more)).account
+        assert isinstance(account, TokenAccount)
+        return account.session_since
+
+    assert read_since(session_since=0.25) == 0.25
+    assert read_since() == 0.5  # as old as the token
 
 
-def test_claims_show_listed_properties_to_other_programs():
+def test_claims_show_listed_properties_to_other_programs() -> None:
     claims = sign(ACCOUNTS["database"], ["team", "since"])
     assert (claims["sub"], claims["roles"]) == ("ada", ["user"])
     assert claims["team"] == {"$oid": "64b7f0a1c2d3e4f5a6b7c8d9"}
     assert "count" not in claims
 
 
-def test_properties_that_would_not_fit_into_a_cookie_are_left_out_the_largest_first():
+def test_properties_that_would_not_fit_into_a_cookie_are_left_out_the_largest_first() -> None:
     properties = {"_id": "ada", "note": "x" * 5000, "email": "ada@example.org"}
     restored = read(sign(Account("ada", (), properties, "database"), properties)).account
     assert restored.properties["email"] == "ada@example.org"
     assert "note" not in restored.properties
 
 
-def test_an_account_of_a_foreign_token_has_the_claims_of_the_token_and_no_others():
+def test_an_account_of_a_foreign_token_has_the_claims_of_the_token_and_no_others() -> None:
     """Decision 19."""
     rules = Claims("email", "roles", (), None, None, require_exp=False, leeway=0)
     for claims in ({}, {"sub": "1", "userid": None}, {"_id": {"$oid": "x"}}):
@@ -196,31 +214,31 @@ def test_an_account_of_a_foreign_token_has_the_claims_of_the_token_and_no_others
         assert account.properties == {"email": "a@b", **claims}
 
 
-def test_a_foreign_token_is_not_taken_for_ours():
+def test_a_foreign_token_is_not_taken_for_ours() -> None:
     assert not is_own(Account("ada", (), {"sub": "ada"}, "jwt"))
     assert not is_own(Account("ada", (), {"docgraph": {"kind": "database"}}, "database"))
 
 
-def test_two_realms_do_not_share_a_token():
+def test_two_realms_do_not_share_a_token() -> None:
     names = LoginNames()
     kinds = ("database", "file", "identity")
     assert len({names.get(Account("ada", (), {}, kind)) for kind in kinds}) == 3
 
 
-def test_an_account_of_a_realm_keeps_its_login_whatever_its_properties():
+def test_an_account_of_a_realm_keeps_its_login_whatever_its_properties() -> None:
     names = LoginNames()
     old, new = Account("ada", ("a",), {"_id": "ada"}, "database"), Account("ada", kind="database")
     assert names.get(old) == names.get(new)
 
 
-def test_foreign_tokens_of_one_name_and_different_claims_do_not_share_a_token():
+def test_foreign_tokens_of_one_name_and_different_claims_do_not_share_a_token() -> None:
     names = LoginNames()
     assert names.get(Account("ada", ("admin",), {"n": 1}, "jwt")) != names.get(
         Account("ada", (), {"n": 1}, "jwt")
     )
 
 
-def test_what_is_derived_from_an_account_is_derived_once_and_bounded():
+def test_what_is_derived_from_an_account_is_derived_once_and_bounded() -> None:
     calls = []
     memo = AccountMemo(lambda account: calls.append(account.name), size=2)
     first = Account("ada")
@@ -230,32 +248,34 @@ def test_what_is_derived_from_an_account_is_derived_once_and_bounded():
     assert len(memo._pairs) <= 2
 
 
-def test_an_instant_ends_in_z():
+def test_an_instant_ends_in_z() -> None:
     assert render_instant(1_767_225_600) == "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(tmp_path: Path) -> Iterator[TokenTable]:
     opened = TokenTable(tmp_path / "tokens", most_rows=100)
     yield opened
     opened.close()
 
 
-def make_row(id, login="ada", at=100.0, account=b"[]"):
-    return Row(id, login, account, at, at + 60)
+def make_row(id: bytes, login: str = "ada", at: float = 100.0, account: bytes = b"[]") -> TokenRow:
+    return TokenRow(id, login, account, at, at + 60)
 
 
-def test_whoever_issues_second_gets_the_token_of_the_first(table, tmp_path):
+def test_whoever_issues_second_gets_the_token_of_the_first(
+    table: TokenTable, tmp_path: Path
+) -> None:
     other = TokenTable(tmp_path / "tokens")
     assert table.put(make_row(b"1"), usable_until=106).id == b"1"
     assert other.put(make_row(b"2", at=101.0), usable_until=107).id == b"1"
     other.close()
 
 
-def test_workers_that_open_the_table_at_once_share_a_whole_one(tmp_path):
+def test_workers_that_open_the_table_at_once_share_a_whole_one(tmp_path: Path) -> None:
     path, together = tmp_path / "tokens", threading.Barrier(8)
 
-    def open_table(number):
+    def open_table(number: int) -> TokenTable:
         together.wait()
         opened = TokenTable(path)
         opened.put(make_row(bytes([number])), usable_until=106)
@@ -269,12 +289,14 @@ def test_workers_that_open_the_table_at_once_share_a_whole_one(tmp_path):
         one.close()
 
 
-def test_no_disk_is_waited_for_while_the_table_is_made(tmp_path, monkeypatch):
+def test_no_disk_is_waited_for_while_the_table_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker that holds the file for the time of a busy disk keeps the others from starting."""
-    seen = []
+    seen: list[str] = []
     connect = sqlite3.connect
 
-    def watched(path, **options):
+    def watched(path: Path, **options: Any) -> Any:
         connection = connect(path, **options)
         connection.set_trace_callback(seen.append)
         return connection
@@ -285,20 +307,20 @@ def test_no_disk_is_waited_for_while_the_table_is_made(tmp_path, monkeypatch):
     assert first == ["PRAGMA synchronous = OFF", "PRAGMA journal_mode = WAL", *first[:1]]
 
 
-def test_a_token_that_is_nearly_over_is_followed_by_another_and_stays(table):
+def test_a_token_that_is_nearly_over_is_followed_by_another_and_stays(table: TokenTable) -> None:
     table.put(make_row(b"1"), usable_until=106)
     assert table.put(make_row(b"2", at=155.0), usable_until=161).id == b"2"
-    assert table.find_latest("ada").id == b"2"
+    assert present(table.find_latest("ada")).id == b"2"
     assert table.find(b"1") is not None
 
 
-def test_the_account_behind_a_live_token_can_change(table):
+def test_the_account_behind_a_live_token_can_change(table: TokenTable) -> None:
     table.put(make_row(b"1", account=b"old"), usable_until=106)
     put = table.put(make_row(b"2", account=b"new"), usable_until=106)
-    assert (put.id, put.account, table.find(b"1").account) == (b"1", b"new", b"new")
+    assert (put.id, put.account, present(table.find(b"1")).account) == (b"1", b"new", b"new")
 
 
-def test_a_replaced_and_an_ended_token_are_gone(table):
+def test_a_replaced_and_an_ended_token_are_gone(table: TokenTable) -> None:
     table.put(make_row(b"1"), usable_until=106)
     table.put(make_row(b"b", login="bob"), usable_until=106)
     table.replace(make_row(b"2"))
@@ -308,7 +330,7 @@ def test_a_replaced_and_an_ended_token_are_gone(table):
     assert table.find(b"b") is not None
 
 
-def test_the_table_stays_bounded(table):
+def test_the_table_stays_bounded(table: TokenTable) -> None:
     for number in range(640):
         id, at = number.to_bytes(2, "big"), 100.0 + number / 1000
         table.put(make_row(id, login=str(number), at=at), usable_until=0)
@@ -317,7 +339,7 @@ def test_the_table_stays_bounded(table):
     assert table.find_latest("639") is not None
 
 
-def test_tokens_that_are_over_are_swept_away(table):
+def test_tokens_that_are_over_are_swept_away(table: TokenTable) -> None:
     for number in range(64):
         table.put(make_row(bytes([number]), login=str(number), at=0.0), usable_until=0)
     for number in range(64, 128):

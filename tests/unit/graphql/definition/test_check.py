@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.types import Int64, ObjectId
+from docgraph.codec.bson_types import Int64, ObjectId
 from docgraph.graphql.definition.check import Report, check_definition, inspect_definition
 from docgraph.graphql.sections import Graphql
 
@@ -301,7 +301,7 @@ def test_of_very_many_misspelt_names_only_the_first_get_a_suggestion() -> None:
 
 
 def test_an_operator_of_docgraph_is_suggested_beside_those_of_mongodb() -> None:
-    found = field(query(find={"a": {"$argg": "status"}, "b": {"$eqq": 1}})).settle_alone()
+    found = field(query(find={"a": {"$argg": "status"}, "b": {"$eqq": 1}})).resolve_offline()
 
     assert {one.hint for one in found.errors} == {"did you mean $arg?", "did you mean $eq?"}
 
@@ -521,7 +521,7 @@ def test_what_the_database_knows_is_only_a_warning() -> None:
         definition({"User": {"posts": query(find={"a": {"$newer": 1}})}}), settings=Graphql()
     )
 
-    settled = found.settle([])
+    settled = found.resolve([])
 
     assert settled.errors == ()
     assert (
@@ -535,12 +535,12 @@ def test_a_missing_collection_is_a_warning_where_the_database_is_asked() -> None
     found = inspect_definition(definition({"Query": {"posts": query()}}), settings=Graphql())
     missing = [one for one in found.questions if one.where == "mappings.Query.posts.collection"]
 
-    settled = found.settle(missing)
+    settled = found.resolve(missing)
 
     assert "mappings.Query.posts.collection: there is no collection blog.posts" in texts(
         settled.warnings
     )
-    assert not any("no collection" in text for text in texts(found.settle_alone().warnings))
+    assert not any("no collection" in text for text in texts(found.resolve_offline().warnings))
 
 
 @pytest.mark.parametrize("mappings", [{}, {"Query": {}}, {"Query": {"a": "x", "other": {}}}])

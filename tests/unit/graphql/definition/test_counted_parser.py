@@ -7,9 +7,9 @@ from graphql import FieldNode, build_schema
 from graphql.language.parser import Parser
 
 from docgraph.graphql.definition.counted_parser import MAX_COMPARISONS
-from docgraph.graphql.definition.limits import parse_query
+from docgraph.graphql.definition.query_limits import parse_query
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.plan.merging import measure_merging
+from docgraph.graphql.plan.field_merging import measure_merging
 from docgraph.graphql.sections import GraphqlLimits
 
 SCHEMA = build_schema("type Query { a: A } type A { a: A n: Int }")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.escape import escape_keys
-from docgraph.codec.types import ObjectId
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 
 SCHEMA = "type Query { a: Int }"
@@ -141,10 +141,13 @@ def test_a_misspelt_part_is_pointed_out_and_notes_of_the_author_are_not() -> Non
 
 
 def test_the_version_changes_with_the_document() -> None:
-    versions = {
-        decode_definition(document(**parts)).version
-        for parts in ({}, {"_etag": ObjectId()}, {"schema": SCHEMA + " "}, {"mappings": {}})
-    }
+    variants: list[dict[str, Any]] = [
+        {},
+        {"_etag": ObjectId()},
+        {"schema": SCHEMA + " "},
+        {"mappings": {}},
+    ]
+    versions = {decode_definition(document(**parts)).version for parts in variants}
 
     assert len(versions) == 4
     assert decode_definition(document()).version == decode_definition(document()).version

@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
 from docgraph.codec.equality import unordered_key
-from docgraph.codec.types import Decimal128, Int64, ObjectId
-from docgraph.graphql.definition.mapping import EnumMapping, FieldMapping, TypeResolver
-from docgraph.graphql.definition.mapping.predicates import build_vocabulary
+from docgraph.graphql.definition.mapping import (
+    EnumMapping,
+    FieldMapping,
+    TypeResolver,
+    build_vocabulary,
+)
 from docgraph.predicates import PredicateError, compile_predicate
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
 
 
 def holds(text: str, value: Any) -> bool:
-    return compile_predicate(text, build_vocabulary(set()))(value)
+    return bool(compile_predicate(text, build_vocabulary(set()))(value))
 
 
 def test_a_field_mapping_reads_its_path() -> None:

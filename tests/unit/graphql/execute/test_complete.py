@@ -21,21 +21,23 @@ from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import Damaged, FieldPosition
 from docgraph.graphql.execute.complete import complete_block
 from docgraph.graphql.execute.result import encode_data
-from docgraph.graphql.plan.leaves import Constant, Leaf
-from docgraph.graphql.plan.tree import Block
+from docgraph.graphql.plan.leaves import LeafField, TypenameField
+from docgraph.graphql.plan.plan_tree import Block
 from docgraph.variables import compile_field
 
 UNCHANGED: dict[str, type] = {"String": str, "Int": int, "Float": float}
 
 
-def leaf(key: str, type_: GraphQLOutputType, path: str | None = None) -> Leaf:
+def leaf(key: str, type_: GraphQLOutputType, path: str | None = None) -> LeafField:
     named: Any = type_
     while hasattr(named, "of_type"):
         named = named.of_type
     steps = tuple((path or key).split("."))
     show: Callable[[Any], Any] = serializer(named.name, JsonMode.GRAPHQL)
     position = FieldPosition(f"T.{key}")
-    return Leaf(key, type_, position, steps, compile_field(steps), show, UNCHANGED.get(named.name))
+    return LeafField(
+        key, type_, position, steps, compile_field(steps), show, UNCHANGED.get(named.name)
+    )
 
 
 def complete(fields: list[Any], *documents: dict[str, Any]) -> list[Any]:
@@ -43,7 +45,7 @@ def complete(fields: list[Any], *documents: dict[str, Any]) -> list[Any]:
 
 
 def test_fields_come_in_the_order_of_the_selection() -> None:
-    fields = [leaf("b", GraphQLInt), Constant("kind", "T"), leaf("a", GraphQLString, "x.a")]
+    fields = [leaf("b", GraphQLInt), TypenameField("kind", "T"), leaf("a", GraphQLString, "x.a")]
 
     (found,) = complete(fields, {"x": {"a": "one"}, "b": 1})
 

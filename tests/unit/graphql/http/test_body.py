@@ -14,7 +14,9 @@ from docgraph.graphql.http.body import GraphqlRequest, parse_body
 
 def parse(variables: Any) -> GraphqlRequest:
     body = json.dumps({"query": "{ a }", "variables": variables}).encode()
-    return parse_body(body, "application/json")
+    request = parse_body(body, "application/json")
+    assert isinstance(request, GraphqlRequest)
+    return request
 
 
 def nest(depth: int) -> Any:
@@ -41,7 +43,7 @@ def test_variables_within_the_bounds_are_read(variables: Any) -> None:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        (nest(65), "'variables' is nested more than 64 levels deep"),
+        (nest(65), "'variables' is nested deeper than 64 levels"),
         ({"l": [1] * 1_001}, "a list in 'variables' has more than 1000 elements"),
         ({"a": [[1] * 900] * 23}, "'variables' has more than 20000 values"),
         ({"a": {f"v{n}": n for n in range(20_001)}}, "'variables' has more than 20000 values"),

@@ -14,7 +14,7 @@ FK = {"$fk": "ref"}
 
 
 def relation(find: dict[str, Any], **parts: Any) -> Relation:
-    templates = {
+    templates: dict[str, Any] = {
         name: compile_template(value, context="sort" if name == "sort" else "plain")
         for name, value in parts.items()
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec import as_written
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.rest.bodies.properties import check_properties, to_stored

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.codec.types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
+from docgraph.codec.bson_types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.parameters.keyset import (
     EMPTY,
-    Place,
+    PageStart,
     behind,
     parse_token,
     render_token,
@@ -45,7 +45,7 @@ ORDER = (("a", 1), ("_id", 1))
     ],
 )
 def test_a_token_keeps_values_and_their_types(value: Any) -> None:
-    key, skip = parse_token(ORDER, render_token(ORDER, Place([value, 7])))
+    key, skip = parse_token(ORDER, render_token(ORDER, PageStart([value, 7])))
 
     assert key is not None
     assert skip == 0
@@ -81,13 +81,13 @@ def test_behind_the_greatest_value_there_is_nothing() -> None:
 def test_the_short_way_to_a_token_leads_to_the_same_place() -> None:
     id = ObjectId("1" * 24)
 
-    token = render_token((("_id", -1),), Place([id]))
+    token = render_token((("_id", -1),), PageStart([id]))
 
-    assert parse_token((("_id", -1),), token) == Place([id])
+    assert parse_token((("_id", -1),), token) == PageStart([id])
 
 
-@pytest.mark.parametrize("place", [Place(["x", 7], 3), Place(None, 3), Place()])
-def test_a_token_keeps_how_many_documents_are_done_behind_its_key(place: Place) -> None:
+@pytest.mark.parametrize("place", [PageStart(["x", 7], 3), PageStart(None, 3), PageStart()])
+def test_a_token_keeps_how_many_documents_are_done_behind_its_key(place: PageStart) -> None:
     assert parse_token(ORDER, render_token(ORDER, place)) == place
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from docgraph.codec import JsonMode
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Consistency, WriteConcern, WriteMode
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.request import QueryParameters

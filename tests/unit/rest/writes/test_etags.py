@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.headers import Headers
 from docgraph.rest.writes.etags import (
     Condition,
@@ -54,7 +54,7 @@ def test_the_condition_of_a_tag_finds_no_document_without_one() -> None:
     """Decision 47."""
     condition = Condition(Tags(frozenset({str(ONE)})))
 
-    assert condition.stored == {"$in": [ONE, str(ONE)]}
+    assert condition.stored == {"$in": [ONE, str(ONE)], "$not": {"$type": "array"}}
     assert condition.admits(ONE)
     assert not condition.admits(None)
     assert not condition.admits(TWO)
@@ -63,7 +63,7 @@ def test_the_condition_of_a_tag_finds_no_document_without_one() -> None:
 def test_a_demanded_etag_that_is_not_given_admits_only_documents_without_one() -> None:
     condition = Condition(is_lacking=True)
 
-    assert condition.stored is None
+    assert condition.stored == {"$eq": None, "$not": {"$type": "array"}}
     assert condition.admits(None)
     assert not condition.admits(ONE)
 

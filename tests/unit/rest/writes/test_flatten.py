@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from docgraph.codec.types import ObjectId, Timestamp
+from docgraph.codec.bson_types import ObjectId, Timestamp
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.rest.writes.flatten import Expansion, prepare_document, set_path
 from docgraph.rest.writes.patch import apply_update, build_update
@@ -137,9 +138,29 @@ def test_a_position_of_thousands_of_digits_is_none_of_an_array(operator: str) ->
 
 
 def test_an_update_has_a_bounded_number_of_paths() -> None:
-    build_update({f"a{n}": 1 for n in range(19_000)}, ObjectId())
-    with pytest.raises(BodyTooLarge, match="more than 20000 paths"):
-        build_update({f"a{n}": 1 for n in range(20_001)}, ObjectId())
+    """The etag is one of them."""
+    build_update({f"a{n}": 1 for n in range(499)}, ObjectId())
+    with pytest.raises(BodyTooLarge, match="more than 500 paths"):
+        build_update({f"a{n}": 1 for n in range(500)}, ObjectId())
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda values: {"$addToSet": {"a": {"$each": values}}},
+        lambda values: {"$pullAll": {"a": values}},
+        lambda values: {"$pullAll": {"a": values[1:]}, "$addToSet": {"b": {"$each": values[:1]}}},
+    ],
+)
+def test_values_that_are_compared_with_each_element_count_as_paths(
+    build: Callable[[list[int]], dict[str, Any]],
+) -> None:
+    build_update(build(list(range(490))), ObjectId())
+    with pytest.raises(BodyTooLarge, match="each value of"):
+        build_update(build(list(range(500))), ObjectId())
+    many = list(range(9_000))
+    build_update({"$push": {"a": {"$each": many}}, "$pull": {"b": {"$in": many}}}, ObjectId())
+    build_update({"$addToSet": {"a": many}, "$set": {"b": many}}, ObjectId())
 
 
 @pytest.mark.parametrize("operator", ["$set", "$inc", "$push", "$nonsense", "$"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.types import ObjectId
+from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.writes.patch import apply_update, build_pipeline, build_update
 

@@ -30,14 +30,20 @@ class App:
     """An application that is one function."""
 
     def __init__(self, handler: Handler, probes: tuple[str, ...] = ()) -> None:
-        self.answer = handler
+        self._handler = handler
         self._probes = probes
 
     async def startup(self) -> None:
         raise NotImplementedError
 
+    async def contact_database(self) -> str:
+        raise NotImplementedError
+
     async def shutdown(self) -> None:
         raise NotImplementedError
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        return await self._handler(exchange)
 
     def is_probe(self, exchange: Exchange) -> bool:
         return exchange.request.path in self._probes

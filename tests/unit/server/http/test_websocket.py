@@ -20,7 +20,7 @@ from wsproto.events import (
     TextMessage,
 )
 
-from docgraph.exchange import Answer, Body, Exchange, Prepared, Socket, Takeover, Upgrade
+from docgraph.exchange import Answer, Body, Exchange, SharedMessages, Socket, Takeover, Upgrade
 from docgraph.observe.events import RequestFinished
 from docgraph.runtime.sections import Core
 from docgraph.server.http.state import build_state
@@ -91,7 +91,7 @@ async def _echo(socket: Socket) -> None:
         await socket.send(str(message))
 
 
-async def _refuse(exchange: Exchange) -> Answer:
+async def _reject(exchange: Exchange) -> Answer:
     return Body(401, headers=[("WWW-Authenticate", "Basic")])
 
 
@@ -107,7 +107,7 @@ async def test_a_websocket_behind_a_proxy_is_one_whatever_the_proxy_calls_it(
         seen.append(exchange.request.connection.scheme)
         return Upgrade(_echo)
 
-    trusting = ServerSettings(core=Core(trusted_proxies=["127.0.0.1"]))
+    trusting = ServerSettings(core=Core(trusted_proxies=("127.0.0.1",)))
     await Client(answer, trusting).open((b"X-Forwarded-Proto", claimed))
 
     assert seen == [scheme]
@@ -242,6 +242,61 @@ async def test_a_message_above_its_bound_is_closed_with_1009() -> None:
     event = await client.read()
     assert isinstance(event, CloseConnection)
     assert event.code == 1009
+
+
+def _announce(size: int, first: int = 0x81) -> bytes:
+    """The header of a masked frame."""
+    if size < 126:
+        return bytes((first, 0x80 | size)) + bytes(4)
+    if size < 1 << 16:
+        return bytes((first, 0x80 | 126)) + size.to_bytes(2, "big") + bytes(4)
+    return bytes((first, 0x80 | 127)) + size.to_bytes(8, "big") + bytes(4)
+
+
+TOO_LONG = {
+    "text": [_announce(MAX_MESSAGE + 1)],
+    "bytes": [_announce(1 << 62, 0x82)],
+    "byte by byte": [bytes((one,)) for one in _announce(MAX_MESSAGE + 1)],
+    "fragments": [_announce(40_000, 0x01) + bytes(40_000), _announce(30_000, 0x80)],
+    "behind a message": [_announce(2) + b"ab" + _announce(MAX_MESSAGE + 1)],
+    "behind a ping": [_announce(0, 0x89) + _announce(MAX_MESSAGE + 1)],
+    "inside fragments, behind a ping": [
+        _announce(40_000, 0x01) + bytes(40_000) + _announce(0, 0x89) + _announce(30_000, 0x80)
+    ],
+}
+
+
+@pytest.mark.parametrize("case", TOO_LONG)
+async def test_a_message_that_is_announced_too_long_is_closed_without_its_payload(
+    case: str,
+) -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    for data in TOO_LONG[case]:
+        client.peer.send(data)
+
+    while not isinstance(event := await client.read(), CloseConnection):
+        assert isinstance(event, Pong | TextMessage)
+    assert event.code == 1009
+
+
+async def test_messages_of_the_longest_length_are_taken_one_after_the_other() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+    for size in (MAX_MESSAGE, 126, 125, 0, MAX_MESSAGE):
+        frame = _announce(size, 0x01) + b"a" * size + _announce(0, 0x89) + _announce(0, 0x80)
+        client.peer.send(frame[: size // 2])
+        client.peer.send(frame[size // 2 :])
+        received = 0
+        while True:
+            event = await client.read()
+            assert isinstance(event, Pong | TextMessage)
+            if isinstance(event, TextMessage):
+                received += len(event.data)
+                if event.message_finished:
+                    break
+        assert received == size
 
 
 async def test_what_is_no_frame_is_closed_with_1002() -> None:
@@ -383,7 +438,7 @@ async def test_sending_waits_for_a_peer_that_is_slow() -> None:
 
 
 async def test_what_waits_for_a_slow_peer_is_not_lost_when_that_stops_again_at_once() -> None:
-    message = Prepared((b"one", b"two"))
+    message = SharedMessages((b"one", b"two"))
 
     async def handler(socket: Socket) -> None:
         await socket.receive()
@@ -474,7 +529,7 @@ async def test_the_end_of_the_server_is_1012() -> None:
 
 
 async def test_a_refused_websocket_gets_an_ordinary_response() -> None:
-    client = Client(_refuse)
+    client = Client(_reject)
     client.shake_hands(b"early")
 
     response = await client.peer.read()
@@ -486,7 +541,7 @@ async def test_a_refused_websocket_gets_an_ordinary_response() -> None:
 
 
 async def test_a_refusal_is_understood_by_a_client_of_websockets() -> None:
-    client = Client(_refuse)
+    client = Client(_reject)
     client.shake_hands()
 
     rejected = await client.read()

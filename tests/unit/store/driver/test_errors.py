@@ -27,11 +27,31 @@ from docgraph.store.driver.errors import explain, translate, translated
 
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
 
-REJECTED = [2, 28, 34, 40, 53, 54, 56, 61, 73, 121, 168, 224, 225, 241, 251, 256, 291, 15974, 15975]
+REJECTED: list[int | None] = [
+    2,
+    28,
+    34,
+    40,
+    53,
+    54,
+    56,
+    61,
+    73,
+    121,
+    168,
+    224,
+    225,
+    241,
+    251,
+    256,
+    291,
+    15974,
+    15975,
+]
 REJECTED += [4, 12, 16, 21, 22, 29, 30, 55, 68, 81, 97, 111, 116, 159, 165, 167, 171, 181, 182, 187]
 REJECTED += [201, 207, 232, 242, 323, 357, 370, 10003, 15958, 15998, 16410, 17276]
 REJECTED += [17287, 17312, 31138, 31249, 31253, 31254, 40323, 40352, 40353, 51091, 51108]
-BY_CODE = {
+BY_CODE: dict[int, list[int | None]] = {
     400: REJECTED,
     403: [66, 371],
     404: [27, 361],
@@ -89,11 +109,11 @@ def test_code_of_the_database_gives_the_status_of_the_table(status: int, code: i
     ids=lambda error: f"{type(error).__name__} {getattr(error, 'code', None) or ''}",
 )
 def test_everything_about_connections_is_unavailable(error: Exception) -> None:
-    """Decision 25: a database that cannot be reached is 500."""
+    """Decisions 25 and 51: a database that cannot be reached is 500, a busy pool of ours 503."""
     translation = translate(error)
 
     assert isinstance(translation, StoreUnavailable)
-    assert translation.status == 500
+    assert translation.status == (503 if isinstance(error, WaitQueueTimeoutError) else 500)
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,10 @@ async def test_waiting_for_a_server_ends_with_the_patience() -> None:
     command = await begin(waits)
 
     for seconds in (0.0, 5.0, 14.9):
-        waits.look(base + seconds, is_away=False)
+        waits.expire(base + seconds, is_away=False)
         assert not await command.is_ended()
 
-    waits.look(base + 15.0, is_away=False)
+    waits.expire(base + 15.0, is_away=False)
     assert await command.is_ended()
     assert waits.count == 0
 
@@ -61,14 +61,14 @@ async def test_a_command_that_a_living_server_executes_is_not_bounded() -> None:
     command.has_server = True
 
     for seconds in (0.0, 500.0):
-        waits.look(base + seconds, is_away=False)
+        waits.expire(base + seconds, is_away=False)
         assert not await command.is_ended()
 
     command.has_server = False  # given up by the driver: from now on it waits
-    waits.look(base + 500.0, is_away=False)
-    waits.look(base + 514.0, is_away=False)
+    waits.expire(base + 500.0, is_away=False)
+    waits.expire(base + 514.0, is_away=False)
     assert not await command.is_ended()
-    waits.look(base + 515.0, is_away=False)
+    waits.expire(base + 515.0, is_away=False)
     assert await command.is_ended()
 
 
@@ -76,15 +76,15 @@ async def test_what_one_command_waited_the_next_one_of_the_request_cannot() -> N
     waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
     patience = Patience(10.0)
     first = await begin(waits, patience)
-    waits.look(base, is_away=False)
+    waits.expire(base, is_away=False)
     first.has_server = True
-    waits.look(base + 6.0, is_away=False)
+    waits.expire(base + 6.0, is_away=False)
     await first.leave()
 
     assert patience.left == pytest.approx(4.0)
     second = await begin(waits, patience)
-    waits.look(base + 100.0, is_away=False)
-    waits.look(base + 104.0, is_away=False)
+    waits.expire(base + 100.0, is_away=False)
+    waits.expire(base + 104.0, is_away=False)
     assert await second.is_ended()
 
 
@@ -92,7 +92,7 @@ async def test_all_who_wait_are_ended_when_the_database_is_known_to_be_away() ->
     waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
     commands = [await begin(waits), await begin(waits, Patience(0.1))]
 
-    waits.look(base, is_away=True)
+    waits.expire(base, is_away=True)
 
     assert [await command.is_ended() for command in commands] == [True, True]
     assert waits.is_away
@@ -102,8 +102,8 @@ async def test_without_a_limit_the_patience_has_no_end() -> None:
     waits, base = Waits(None), asyncio.get_running_loop().time() - 1000
     command = await begin(waits)
 
-    waits.look(base, is_away=False)
-    waits.look(base + 900.0, is_away=False)
+    waits.expire(base, is_away=False)
+    waits.expire(base + 900.0, is_away=False)
 
     assert not await command.is_ended()
     await command.leave()

@@ -36,7 +36,7 @@ def test_stages_that_could_tell_the_id_are_refused(stage: dict[str, Any]) -> Non
 
 
 def test_stages_that_leave_the_id_where_it_is_are_not() -> None:
-    stages = [
+    stages: list[dict[str, Any]] = [
         {"$match": {"fullDocument._id": 1, "documentKey._id": {"$gt": 2}}},
         {"$project": {"_id": 1, "fullDocument": 1, "copy": "$documentKey._id"}},
         {"$set": {"fullDocument.x": "$fullDocument.name"}},

@@ -19,7 +19,7 @@ from docgraph.store.guard.fence import (
     split,
 )
 from docgraph.store.guard.rewrite import guard_pipeline
-from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.shield import Shield
 
 EXPR = {"$expr": {"$gt": ["$a", "$b"]}}
 PATTERN = {"t": {"$regex": "x"}}

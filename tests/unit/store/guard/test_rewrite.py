@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
-from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.shield import Shield
 
 ROW = {"tenant": 1}
 MINE: dict[str, Any] = {"$match": ROW}

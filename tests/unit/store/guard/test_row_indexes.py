@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.store.facts import Index
+from docgraph.store.collection_stats import Index
 from docgraph.store.guard.row_indexes import find_unindexed
 
 BY_OWNER = Index((("owner", 1), ("at", -1)))

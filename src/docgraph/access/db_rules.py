@@ -1,0 +1,258 @@
+"""`dbAclAuthorizer`: permission rules stored in the database, and the root role.
+
+The rules are read in one query and cached for `cache-ttl`. A write of this instance applies
+immediately on all its workers (a generation counter). A write of another instance applies when the
+change stream reports it, within two seconds by its version number, or when the cache expires. An
+invalid rule grants nothing and is reported once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from docgraph.access.parse_rule import describe_flaws, read_rule
+from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
+from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
+from docgraph.codec import name_id
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import DefinitionError, StoreError, StoreUnavailable
+from docgraph.observe import emit
+from docgraph.observe.events import PluginFailed
+from docgraph.plugins.kinds import Authorizer, Decision, Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import (
+    Blocking,
+    Generations,
+    Instance,
+    LoadingCache,
+    Tasks,
+    run_blocking,
+)
+from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
+from docgraph.store import Store
+from docgraph.store.change_stream import ChangeEvents
+from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.versions import VersionFollower, Versions
+
+__all__ = ["AUTHORIZER", "AclCollection", "AclWatcher", "DbAclAuthorizer"]
+
+AUTHORIZER: Final = "dbAclAuthorizer"
+
+_MAX_RULES: Final = 10_000
+_READ_MS: Final = 10_000
+_ONLY_KEYS: Final = ({"$project": {"documentKey": 1, "operationType": 1}},)
+_ALL: Final = "all"
+
+
+class DbAclAuthorizer(Authorizer):
+    """Approves by the rules of a collection; users with the root role may do everything."""
+
+    name: ClassVar[str] = AUTHORIZER
+    description: ClassVar[str] = "approves by permission rules in the database"
+    priority: ClassVar[int] = 20
+    Config = DbAclAuthorizerConfig
+
+    def __init__(
+        self,
+        config: DbAclAuthorizerConfig,
+        store: Store,
+        generations: Generations,
+        acl_rules: RuleBook,
+        blocking: Blocking,
+    ) -> None:
+        self.config: DbAclAuthorizerConfig = config
+        self._store = store
+        self._lane = blocking.lane("rules", concurrency=1)
+        self._generations = generations
+        self._book = acl_rules
+        policy = AFTER_READ if config.cache_expire_policy == "AFTER_READ" else AFTER_WRITE
+        size = 1 if config.cache_enabled else 0
+        self._cache: LoadingCache[str, RuleSet] = LoadingCache(
+            size, config.cache_ttl / 1000, policy
+        )
+        self._seen = -1  # the generation that the cache reflects
+        self._latest: tuple[list[Document], RuleSet] | None = None
+        self._reported: dict[Any, str] = {}
+        acl_rules.lists.size = config.cache_size
+
+    async def provision(self) -> None:
+        """Add the rules of the database to the rule book."""
+        self._book.add(self)
+
+    async def close(self) -> None:
+        """Stop reading the rules."""
+        await self._cache.close()
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Approve for the root role, or when the deciding rule is one of the database."""
+        account, root = exchange.account, self.config.root_role
+        if account is not None and root is not None and root in account.roles:
+            return Decision(True, f"the role {root} may do everything", self.name)
+        return await self._book.decide(exchange, RuleOrigin.DATABASE, self.name)
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """Return False: rules for every caller state that themselves."""
+        return False
+
+    def find(self) -> RuleSet | None:
+        """Return the cached rules of the collection; None when they must be read again."""
+        generation = self._generations.read("rules")
+        if generation != self._seen:
+            self.forget()
+            self._seen = generation
+        return self._cache.find(_ALL)
+
+    async def load(self) -> RuleSet:
+        """Return the rules, reading them if necessary; raises `StoreError` when that fails."""
+        return self.find() or await self._cache.get(_ALL, self._read)
+
+    def forget(self) -> None:
+        """Discard the cache: the next request reads the rules again."""
+        self._cache.clear()
+
+    async def _read(self, _: str) -> RuleSet:
+        documents = await self._store.reads.find(
+            self.config.acl_db,
+            self.config.acl_collection,
+            {},
+            sort=[("priority", -1), ("_id", -1)],
+            limit=_MAX_RULES + 1,
+            deadline=Deadline.after_ms(_READ_MS),
+        )
+        if len(documents) > _MAX_RULES:
+            # Drop the lowest: the remaining rules can permit less than all of them, never more.
+            self._report(None, f"more than {_MAX_RULES} permissions; the lowest are ignored")
+            documents = documents[:_MAX_RULES]
+        if self._latest is None or self._latest[0] != documents:
+            compiled = await run_blocking(self._lane, self._compile, documents)
+            self._report_all(compiled)
+            self._latest = (documents, compiled)
+        return self._latest[1]
+
+    def _compile(self, documents: list[Document]) -> RuleSet:
+        knowledge = self._book.knowledge
+        rules: list[Rule] = []
+        ignored: list[Ignored] = []
+        for document in documents:
+            read = read_rule(document, RuleOrigin.DATABASE, knowledge)
+            if isinstance(read, Rule):
+                rules.append(read)
+            else:
+                ignored.append(Ignored(document, read))
+        return RuleSet(rules, ignored)
+
+    def _report_all(self, compiled: RuleSet) -> None:
+        """Report each invalid rule once, until it is valid again."""
+        for rule in compiled.rules:
+            self._reported.pop(name_id(rule.id), None)
+        for one in compiled.ignored:
+            self._report(name_id(one.document.get("_id")), describe_flaws(one.flaws))
+
+    def _report(self, id: str | None, problem: str) -> None:
+        if self._reported.get(id) != problem:
+            self._reported[id] = problem
+            stage = "read the rules" if id is None else f"read the rule {id}"
+            emit(PluginFailed(self.name, stage, DefinitionError(problem)))
+
+
+class AclCollection(Initializer):
+    """Creates the collection of the rules, so that the first rule can be posted to it."""
+
+    name: ClassVar[str] = "createAclCollection"
+    description: ClassVar[str] = "creates the collection of the permission rules"
+    priority: ClassVar[int] = 5
+
+    def __init__(self, config: PluginConfig, store: Store, acl: DbAclAuthorizerConfig) -> None:
+        self._store = store
+        self._settings = acl
+
+    async def initialize(self) -> None:
+        """Create it if it is missing; without the privilege, another database user must do it."""
+        db, collection = self._settings.acl_db, self._settings.acl_collection
+        if not self._settings.enabled or await self._store.facts.exists(db, collection):
+            return
+        resource = Resource(ResourceType.COLLECTION, db, collection)
+        try:
+            await self._store.writes.write(
+                resource, Write(WriteKind.CREATE), deadline=Deadline.after_ms(_READ_MS)
+            )
+        except StoreUnavailable:
+            raise  # it is retried
+        except StoreError as error:
+            emit(PluginFailed(self.name, "create the collection of the rules", error))
+
+
+class AclWatcher(Initializer):
+    """Notices changes to the rules by other instances or directly in the database."""
+
+    name: ClassVar[str] = "dbAclUpdater"
+    description: ClassVar[str] = "keeps the permission rules up to date"
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        tasks: Tasks,
+        instance: Instance,
+        generations: Generations,
+        registry: PluginRegistry,
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._instance = instance
+        self._generations = generations
+        self._registry = registry
+        self.follower: Follower | None = None  # None when rules are not stored
+        self.versions: VersionFollower | None = None
+
+    async def provision(self) -> None:
+        """Find the authorizer that caches rules, if there is one."""
+        authorizer = self._registry.find(AUTHORIZER)
+        if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
+            self.follower = self._build_follower(authorizer)
+            self.versions = self._build_version_follower(authorizer)
+
+    async def initialize(self) -> None:
+        """Start the watch if there are rules to update."""
+        if self.follower is not None and self.versions is not None:
+            self._tasks.start(self.name, self.follower.run)
+            self._tasks.start(f"{self.name}-version", self.versions.run)
+
+    async def close(self) -> None:
+        """Stop the watch."""
+        if self.versions is not None:
+            await self.versions.close()
+
+    def _build_version_follower(self, authorizer: DbAclAuthorizer) -> VersionFollower:
+        config = authorizer.config
+
+        async def forget_everywhere() -> None:
+            self._generations.bump("rules")
+
+        versions = Versions(self._store, config.acl_db, config.acl_collection)
+        return VersionFollower(
+            self.name, self._store, versions, self._instance, take=forget_everywhere
+        )
+
+    def _build_follower(self, authorizer: DbAclAuthorizer) -> Follower:
+        config = authorizer.config
+
+        def open_stream(_: ResumeToken) -> ChangeEvents:
+            return self._store.streams.watch(
+                config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
+            )
+
+        async def forget(_: Document | None = None) -> None:
+            authorizer.forget()
+
+        return Follower(open_stream, catch_up=forget, take=forget)

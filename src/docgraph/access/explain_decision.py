@@ -1,0 +1,297 @@
+"""Explain an authorization decision: the answer of every authorizer, and the deciding rule.
+
+Calls the same authorizers as the pipeline, in the same way, and calls all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Protocol, runtime_checkable
+
+from docgraph.access.authorize import decide
+from docgraph.access.dry_run import RequestDryRun
+from docgraph.access.index import RuleIndex
+from docgraph.access.language.explain_predicate import Failure
+from docgraph.access.mongo_conditions import find_flag
+from docgraph.access.rule import Rule, roles_of
+from docgraph.access.rulebook import RuleBook
+from docgraph.access.unfiltered_apps import Comparison
+from docgraph.codec import decode
+from docgraph.exchange import Account, Exchange, Headers, Permission, Request
+from docgraph.exchange.errors import NotFound
+from docgraph.plugins.kinds import Authorizer, Decision, Kind
+
+__all__ = ["Answer", "Bindings", "Consideration", "ExplainedRequest", "Explainer", "Explanation"]
+
+_MAX_RULES: Final = 200
+_MAX_IGNORED: Final = 20
+_REFUSED: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRequest:
+    """A hypothetical request; `user` None means no particular user."""
+
+    method: str
+    path: str
+    query: str = ""
+    user: str | None = None
+    roles: tuple[str, ...] = ()
+    body: str = ""  # JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of one authorizer."""
+
+    authorizer: str
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consideration:
+    """A rule for the caller and its result."""
+
+    rule: str
+    priority: float | None
+    roles: tuple[str, ...]
+    predicate: str
+    outcome: str
+    failed: tuple[Failure, ...] = ()  # the conditions that prevent a match
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that led to the decision."""
+
+    question: ExplainedRequest
+    caller: Account | None
+    service: str
+    status: int  # 200 means "may proceed"
+    reason: str
+    vetoers: tuple[Answer, ...] = ()
+    allowers: tuple[Answer, ...] = ()
+    rules: tuple[Consideration, ...] = ()
+    permission: Permission | None = None
+    notes: tuple[str, ...] = field(default=())
+    bindings: tuple[tuple[str, list[str]], ...] = ()  # names of @user by login method
+    others: tuple[Consideration, ...] = ()  # of a denied request: matching rules for other roles
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request may proceed."""
+        return self.status == HTTPStatus.OK
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the explanation as a document, for JSON."""
+        return {
+            "user": self.caller.name if self.caller else None,
+            "roles": list(roles_of(self.caller)),
+            "method": self.question.method,
+            "path": self.question.path,
+            "service": self.service,
+            "allowed": self.status < _REFUSED,
+            "status": self.status,
+            "reason": self.reason,
+            "vetoers": [_to_document(one) for one in self.vetoers],
+            "allowers": [_to_document(one) for one in self.allowers],
+            "rules": [_to_document(one) for one in self.rules],
+            "others": [_to_document(one) for one in self.others],
+            "conditions": _conditions(self.permission),
+            "notes": list(self.notes),
+            "bindings": [{"account": way, "bound": names} for way, names in self.bindings],
+        }
+
+
+def _to_document(value: Answer | Consideration) -> dict[str, Any]:
+    return asdict(value)
+
+
+def _conditions(permission: Permission | None) -> dict[str, Any]:
+    if permission is None:
+        return {}
+    found = {
+        "rule": permission.rule,
+        "readFilters": dict(permission.read_filters),
+        "writeFilter": permission.write_filter,
+        "mergeRequest": permission.merge_request,
+        "projectResponse": permission.project_response,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+@runtime_checkable
+class FindsAccounts(Protocol):
+    """An authenticator that can find a user without a password."""
+
+    async def find(self, user: str) -> Account | None:
+        """Return the account of that user."""
+        ...
+
+
+class Bindings(Protocol):
+    """The provider `account-bindings`: which names of `@user` are bound."""
+
+    def find(self, account: Account) -> list[tuple[str, list[str]]]:
+        """Return each enabled login method, with the names that are bound."""
+        ...
+
+
+class Explainer:
+    """Explains decisions with the plugins and rules of this instance."""
+
+    def __init__(
+        self,
+        imagination: RequestDryRun,
+        acl_rules: RuleBook,
+        comparison: Comparison,
+        bindings: Bindings | None = None,
+    ) -> None:
+        self._imagination = imagination
+        self._registry = imagination.registry
+        self._book = acl_rules
+        self._comparison = comparison
+        self._bindings = bindings
+
+    async def explain(self, question: ExplainedRequest) -> Explanation:
+        """Explain the decision on such a request."""
+        caller = await self.find_caller(question)
+        exchange = self._imagination.enter(Exchange(_build_request(question), "explain"), caller)
+        authorization = self._imagination.authorization
+        veto, decision = await self._imagination.decide(exchange)
+        exchange.permission = decision.permission
+        status = _status(decision, veto, caller)
+        return Explanation(
+            question=question,
+            caller=caller,
+            service=exchange.service,
+            status=status,
+            reason=decision.reason,
+            vetoers=await self._query_all(authorization.vetoers, exchange),
+            allowers=await self._query_all(authorization.allowers, exchange),
+            rules=await self._consider(exchange),
+            permission=decision.permission,
+            notes=tuple(await self._find_notes(exchange)),
+            bindings=self._find_bindings(caller),
+            others=() if status < _REFUSED or veto else await self._find_others(exchange),
+        )
+
+    def _find_bindings(self, caller: Account | None) -> tuple[tuple[str, list[str]], ...]:
+        """Return the bindings of a user of a realm; other users exist only in the question."""
+        if self._bindings is None or caller is None or not caller.properties:
+            return ()
+        return tuple(self._bindings.find(caller))
+
+    async def _find_notes(self, exchange: Exchange) -> list[str]:
+        ignored = await self._book.find_ignored()
+        more = len(ignored) - _MAX_IGNORED
+        rest = [f"{more} more rules cannot be read"] if more > 0 else []
+        return [
+            *await self._comparison.find_notes(exchange),
+            *map(str, ignored[:_MAX_IGNORED]),
+            *rest,
+        ]
+
+    async def find_caller(self, question: ExplainedRequest) -> Account | None:
+        """Return the account of the user, or one with just these roles; raises `NotFound`."""
+        if question.user is None:
+            return Account("somebody", question.roles) if question.roles else None
+        for realm in self._registry.of_kind(Kind.AUTHENTICATOR):
+            account = await realm.find(question.user) if isinstance(realm, FindsAccounts) else None
+            if account is not None:
+                roles = tuple(dict.fromkeys((*account.roles, *question.roles)))
+                return Account(account.name, roles, account.properties, account.kind)
+        if question.roles:
+            return Account(question.user, question.roles)
+        raise NotFound(
+            f"no authenticator knows the user {question.user!r}",
+            hint="name roles instead, or `docgraph users list` for those there are",
+        )
+
+    async def _query_all(
+        self, authorizers: Sequence[Authorizer], exchange: Exchange
+    ) -> tuple[Answer, ...]:
+        answers = []
+        for one in authorizers:
+            if exchange.account is None and one in self._requiring(exchange):
+                answers.append(Answer(one.name, False, "only known callers"))
+                continue
+            decision = await decide(one, exchange)
+            answers.append(Answer(one.name, decision.allowed, decision.reason))
+        return tuple(answers)
+
+    def _requiring(self, exchange: Exchange) -> list[Authorizer]:
+        return [
+            one
+            for one in self._registry.of_kind(Kind.AUTHORIZER)
+            if one.role == "allower" and one.requires_authentication(exchange)
+        ]
+
+    async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
+        index = await self._book.find_rules(roles_of(exchange.account))
+        view = self._book.view(exchange)
+        flag = find_flag(view)
+        considered: list[Consideration] = []
+        decided = False
+        for rule in index.rules[:_MAX_RULES]:
+            failed: tuple[Failure, ...] = ()
+            if flag is not None and flag not in rule.conditions.flags:
+                outcome = f"does not match: the request needs mongo.{flag}"
+            elif not await self._book.is_met(rule, view):
+                outcome = "does not match"
+                failed = await self._book.find_failures(rule, view)
+            elif decided:
+                outcome = "would match, and comes later"
+            else:
+                outcome, decided = "decides", True
+            considered.append(_consideration(rule, outcome, failed))
+        return tuple(considered)
+
+    async def _find_others(self, exchange: Exchange) -> tuple[Consideration, ...]:
+        """Return the rules that would permit the request for callers with their roles."""
+        own = set(roles_of(exchange.account))
+        all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank, reverse=True)
+        index = RuleIndex(tuple(rule for rule in all_rules if own.isdisjoint(rule.roles)))
+        view = self._book.view(exchange)
+        flag = find_flag(view)
+        return tuple(
+            [
+                _consideration(rule, "would match, and is for other roles")
+                for _, rule in index.select(view.request.method, view.segments)[:_MAX_RULES]
+                if (flag is None or flag in rule.conditions.flags)
+                and await self._book.is_met(rule, view)
+            ]
+        )
+
+
+def _build_request(question: ExplainedRequest) -> Request:
+    body = question.body.encode()
+
+    async def read(limit: int) -> bytes:
+        return body
+
+    fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    request = Request(
+        question.method,
+        question.path.encode(),
+        query_string=question.query.encode(),
+        headers=Headers(fields if body else []),
+        body=read,
+    )
+    request.body_limit = len(body) + 1  # it is already in memory
+    request.parser = lambda content, _: decode(content)
+    return request
+
+
+def _consideration(rule: Rule, outcome: str, failed: tuple[Failure, ...] = ()) -> Consideration:
+    roles = tuple(sorted(rule.roles))
+    return Consideration(str(rule), rule.priority, roles, rule.predicate.text, outcome, failed)
+
+
+def _status(decision: Decision, veto: Decision | None, caller: Account | None) -> int:
+    if decision.allowed:
+        return 200
+    return 401 if caller is None and veto is None else 403

@@ -1,0 +1,251 @@
+"""Role escalation: writes to users that could give a role, change the caller's own, or hide a user.
+
+Where it is not known what a write would store, it counts as escalation.
+
+Two users of one name cannot log in (`dbRealmAuthenticator`): a caller who could give the name of an
+administrator to another user would lock the administrator out.
+
+Where the path of the roles is plain (`$.roles`, `$.profile.roles`), a condition of the database
+excludes users who hold a role from a write. No condition can express other paths
+(`$.grants[*].role`, `$..role`, `$.roles[0]`, filters): there the users that the write would find
+are read first, and their roles are evaluated as at login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+from docgraph.access.enforcing.enforce import restrict
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.codec.roles_path import RolesPath
+from docgraph.exchange import Account, Document, Write, WriteKind
+from docgraph.exchange.errors import RequestError
+from docgraph.store.guard.steps import walk
+from docgraph.store.guard.write_effects import REMOVING, ChangeOrigin, WrittenChange, effects_of
+
+__all__ = [
+    "MAX_USERS",
+    "FindUsers",
+    "OwnRoles",
+    "RolePlace",
+    "Untold",
+    "holds_text",
+    "keep_own_roles",
+    "may_give",
+    "spare_holders",
+    "written_names",
+]
+
+
+# --- where roles are stored -----------------------------------------------------------------------
+
+_ETAG: Final = "_etag"  # every write sets it, to nothing that could be a role
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlace:
+    """The path of the roles, and the properties that a login reads no roles from."""
+
+    path: RolesPath
+    secrets: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, users: DbRealmAuthenticator) -> RolePlace:
+        """Return the place that the section of the users configures."""
+        names = (users.prop_password, users.prop_ha1)
+        return cls(RolesPath(users.json_path_roles), frozenset(name for name in names if name))
+
+    def concerns(self, path: str) -> bool:
+        """Return whether roles could depend on the value at a path in dot notation."""
+        first = path.split(".", 1)[0]
+        if self.path.property is None:
+            return first not in self.secrets and first != _ETAG
+        return first == self.path.property
+
+    def is_held(self, document: Document, role: str) -> bool:
+        """Return whether a stored user has the role; an unreadable user has it if it could."""
+        shown = {key: value for key, value in document.items() if key not in self.secrets}
+        roles = self.path.read(shown)
+        return holds_text(shown, role) if roles is None else role in roles
+
+
+def holds_text(value: Any, text: str) -> bool:
+    """Return whether the text occurs anywhere in a value, as a value or as a name."""
+    return any(one == text for one in walk(value, keys=True))
+
+
+# --- names of users that a write could store ------------------------------------------------------
+
+_NAMELESS: Final = REMOVING | {"$rename", "$currentDate", "$inc"}
+_CALCULATING: Final = frozenset({"$mul", "$bit"})
+
+
+class Untold(Exception):
+    """Only the database could determine which names would be stored."""
+
+
+def written_names(write: Write, property: str) -> frozenset[str]:
+    """Return every text that the write could store there, perhaps more; raises `Untold`."""
+    first = property.split(".", 1)[0]
+    if first == "_id":
+        return frozenset()  # the database itself keeps them distinct
+    found: list[Any] = []
+    for change in chain.from_iterable(effects_of(write).parts):
+        if change.path is not None and change.path.split(".", 1)[0] != first:
+            continue
+        if change.is_computed or change.operator in _CALCULATING:
+            raise Untold
+        if change.operator not in _NAMELESS:
+            found += walk(change.operand)  # a name in an array matches the user, too
+    if write.upsert:
+        found += walk(write.filter)  # its equalities are stored
+    return frozenset(one for one in found if isinstance(one, str))
+
+
+# --- writes that could give a role ----------------------------------------------------------------
+
+_DETERMINED: Final = frozenset({"$set", "$setOnInsert", "$unset"})
+
+
+class OwnRoles(Exception):
+    """A write of several users would change the caller's own roles."""
+
+
+def may_give(write: Write, role: str, place: RolePlace) -> bool:
+    """Return whether the write could give that role to a user who does not have it."""
+    return any(_gives(change, role, place) for change in effects_of(write).changes)
+
+
+def keep_own_roles(
+    write: Write, account: Account, users: DbRealmAuthenticator, place: RolePlace
+) -> Write:
+    """Exclude the caller's own user from a write that changes roles; or raise `OwnRoles`."""
+    others = {users.prop_id: {"$ne": account.name}}
+    if write.kind is WriteKind.UPDATE:
+        changes = chain.from_iterable(effects_of(write).parts)
+        return restrict(write, others) if any(_concerns(one, place) for one in changes) else write
+    if write.kind is not WriteKind.REPLACE:
+        return write
+    if len(write.documents) > 1:
+        if any(_is_own(one, account, users) and _has(one, place) for one in write.documents):
+            raise OwnRoles
+        return write
+    (document,) = write.documents
+    if not _has(document, place):
+        return write
+    property = place.path.property
+    if property is None or property not in document:
+        return restrict(write, others)
+    return restrict(write, {"$or": [others, {property: {"$eq": document[property]}}]})
+
+
+def _is_own(document: Document, account: Account, users: DbRealmAuthenticator) -> bool:
+    name: Any = document
+    for step in users.prop_id.split("."):
+        name = name.get(step) if isinstance(name, Mapping) else None
+    same_id = "_id" in document and document["_id"] == account.properties.get("_id")
+    return same_id or bool(name == account.name)
+
+
+def _has(document: Document, place: RolePlace) -> bool:
+    """Return whether a document has roles; writing no roles needs no protection."""
+    if place.path.property is None:
+        return True
+    return any(bool(value) and place.concerns(key) for key, value in document.items())
+
+
+def _concerns(change: WrittenChange, place: RolePlace) -> bool:
+    return change.path is None or place.concerns(change.path)
+
+
+def _gives(change: WrittenChange, role: str, place: RolePlace) -> bool:
+    if not _concerns(change, place):
+        return False
+    if change.is_computed or (not place.path.is_monotone and _rearranges(change, place)):
+        return True
+    return change.operator not in REMOVING and holds_text(change.operand, role)
+
+
+def _rearranges(change: WrittenChange, place: RolePlace) -> bool:
+    """Return whether a stored value could become a role because of a change around it.
+
+    `$.grants[?@.on].role` or `$.roles[0]` are such paths: `{"$set": {"grants.0.on": true}}` and
+    `{"$pop": {"roles": -1}}` give a role without naming it. Only values written as a whole are
+    certain.
+    """
+    if change.origin in (ChangeOrigin.DOCUMENT, ChangeOrigin.FILTER):
+        return False
+    return change.operator not in _DETERMINED or change.path != place.path.property
+
+
+# --- writes that leave out users with a role ------------------------------------------------------
+
+MAX_USERS: Final = 1000  # that one write may find, where they have to be read
+_AT_A_TIME: Final = 50  # checked before other requests get their turn
+_NO_USER: Final[Mapping[str, Any]] = {"$nor": [{}]}
+
+FindUsers = Callable[[Mapping[str, Any], int], Awaitable[list[Document]]]
+
+
+async def spare_holders(write: Write, role: str, place: RolePlace, find: FindUsers) -> Write:
+    """Exclude the users who have that role from the write; `find` reads users."""
+    if write.kind in (WriteKind.INSERT, WriteKind.CREATE):
+        return write
+    if place.path.exact is not None:
+        return restrict(write, {place.path.exact: {"$ne": role}})
+    if write.kind is WriteKind.DROP:
+        return restrict(write, _NO_USER)  # only a part of the users could be removed
+    found = await find(_reach(write), MAX_USERS + 1)
+    if len(found) > MAX_USERS:
+        raise RequestError(
+            f"the write would find more than {MAX_USERS} users",
+            hint="the path of the roles can only be looked at user by user: narrow the filter",
+        )
+    free = await _without(found, role, place)
+    return restrict(write, _limit_to([_unchanged(one, place) for one in free], write.upsert))
+
+
+async def _without(users: Sequence[Document], role: str, place: RolePlace) -> list[Document]:
+    free: list[Document] = []
+    for index, user in enumerate(users):
+        if index and index % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
+        if not place.is_held(user, role):
+            free.append(user)
+    return free
+
+
+def _reach(write: Write) -> Mapping[str, Any]:
+    """Return a filter that finds every user whom the write could find."""
+    if write.kind is not WriteKind.REPLACE or (write.filter and len(write.documents) == 1):
+        return write.filter
+    own = {"_id": {"$in": [document.get("_id") for document in write.documents]}}
+    return {"$and": [own, write.filter]} if write.filter else own
+
+
+def _limit_to(users: list[Document], upsert: bool) -> Mapping[str, Any]:
+    if not users:
+        return _NO_USER
+    # An upsert stores the equalities of `$or`, and fails where the filter has the same ones.
+    return {"$nor": [{"$nor": users}]} if upsert else {"$or": users}
+
+
+def _unchanged(user: Document, place: RolePlace) -> Document:
+    """Return a filter that matches this user while its roles cannot have changed."""
+    property = place.path.property
+    names = [name for name in user if _is_plain(name)] if property is None else [property]
+    condition = {name: _same(user, name) for name in names if name not in place.secrets}
+    return {**condition, "_id": {"$eq": user["_id"]}}
+
+
+def _same(user: Document, name: str) -> Document:
+    return {"$eq": user[name]} if name in user else {"$exists": False}
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a condition can address that property and nothing else."""
+    return bool(name) and name[0] != "$" and "." not in name

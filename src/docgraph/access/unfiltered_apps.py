@@ -1,0 +1,159 @@
+"""Find row filters that apply in REST but not in GraphQL (decision 40).
+
+`mongo.readFilter` of a rule protects the collection that a REST request addresses; GraphQL needs
+`mongo.readFilters`. `access explain` reports a rule that has the one without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import cached_property
+from typing import Any, Final
+
+from docgraph.access.rulebook import RuleBook
+from docgraph.codec import as_meant
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Permission,
+    Request,
+    Resource,
+    ResourceType,
+)
+from docgraph.exchange.data import ESCAPING
+from docgraph.exchange.path import encode_path, parse_path
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.store import RevealKey, Store
+from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.references import find_reference
+from docgraph.store.mounts import find_paths
+from docgraph.store.names import namespace_of
+
+__all__ = ["Comparison"]
+
+_READ_MS: Final = 10_000
+_MAX_APPS: Final = 1000
+
+
+class Comparison:
+    """Compares the visible rows of a collection in REST and in GraphQL."""
+
+    def __init__(
+        self,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        acl_rules: RuleBook,
+        registry: PluginRegistry,
+    ) -> None:
+        self._registry = registry
+        self._graphql = graphql
+        self._mongo = mongo
+        self._store = store
+        self._book = acl_rules
+
+    async def find_notes(self, exchange: Exchange) -> list[str]:
+        """Return what is filtered in REST and open in GraphQL, for the caller of this request."""
+        if exchange.permission is None:
+            return []
+        if exchange.service == "mongo":
+            return [note async for note in self._compare_collection(exchange)]
+        if exchange.service == "graphql":
+            return [note async for note in self._compare_app(exchange)]
+        return []
+
+    async def _compare_collection(self, exchange: Exchange) -> AsyncIterator[str]:
+        permission = exchange.permission
+        if permission is None or permission.namespace not in permission.read_filters:
+            return
+        for uri, document in await self._read_apps():
+            if permission.namespace in set(find_namespaces(document)):
+                other = await self._permit(exchange, "graphql", "POST", self._app_path(uri))
+                if other is not None and permission.namespace not in other.read_filters:
+                    yield _record(permission.namespace, permission, uri, other)
+
+    async def _compare_app(self, exchange: Exchange) -> AsyncIterator[str]:
+        own = exchange.permission
+        base = len(parse_path(self._graphql.uri.encode()))
+        asked = "/".join(exchange.request.segments[base:])
+        for uri, document in await self._read_apps():
+            if uri != asked or own is None:
+                continue
+            for namespace in sorted(set(find_namespaces(document)) - own.read_filters.keys()):
+                other = await self._permit(exchange, "mongo", "GET", self._find_path(namespace))
+                if other is not None and namespace in other.read_filters:
+                    yield _record(namespace, other, uri, own)
+
+    async def _permit(
+        self, exchange: Exchange, service: str, method: str, path: str | None
+    ) -> Permission | None:
+        """Return the permission of the same caller for another request."""
+        if path is None:
+            return None
+        request = Request(method, path.encode())
+        other = Exchange(request, exchange.id, account=exchange.account)
+        server = self._registry.find(service)
+        if server is None:
+            return None
+        other.service, other.parsed = service, server.parse(other)
+        match = await self._book.match(other)
+        return match.permission if match is not None else None
+
+    def _app_path(self, uri: str) -> str:
+        return f"{self._graphql.uri.rstrip('/')}/{uri}"
+
+    def _find_path(self, namespace: str) -> str | None:
+        """Return a path of the REST API that leads to the collection."""
+        resource = Resource(ResourceType.COLLECTION, *namespace.split(".", 1))
+        paths = find_paths(resource, self._mongo.mongo_mounts, self._mongo.uri)
+        return next(map(encode_path, paths), None)
+
+    @cached_property
+    def _key(self) -> RevealKey:
+        return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
+
+    async def _read_apps(self) -> list[tuple[str, Document]]:
+        documents = await self._store.reads.find(
+            self._graphql.db,
+            self._graphql.collection,
+            {"descriptor.enabled": {"$ne": False}},
+            projection={"descriptor": 1, "mappings": 1, ESCAPING: 1},
+            limit=_MAX_APPS,
+            deadline=Deadline.after_ms(_READ_MS),
+            reveal=(self._key,),
+        )
+        return [(_find_uri(one), as_meant(one)) for one in documents]
+
+
+def _find_uri(document: Document) -> str:
+    descriptor = document.get("descriptor")
+    uri = descriptor.get("uri") if isinstance(descriptor, dict) else None
+    return str(uri or document.get("_id")).strip("/")
+
+
+def find_namespaces(value: Any, db: str | None = None) -> Iterator[str]:
+    """Yield every collection that the mappings of a definition read."""
+    if isinstance(value, list):
+        for item in value:
+            yield from find_namespaces(item, db)
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("db"), str) and isinstance(value.get("collection"), str):
+        db = value["db"]
+        yield namespace_of(value["db"], value["collection"])
+    for key, inner in value.items():
+        joined = find_reference(key, inner, db) if db is not None else None
+        if joined is not None:
+            yield namespace_of(joined.db, joined.collection)
+        yield from find_namespaces(inner, db)
+
+
+def _record(namespace: str, rest: Permission, uri: str, graphql: Permission) -> str:
+    return (
+        f"the rows of {namespace} are filtered in REST by the rule {rest.rule}, and not in the "
+        f"GraphQL app {uri}, which the rule {graphql.rule} opens: give that rule "
+        f'mongo.readFilters {{"{namespace}": …}}'
+    )

@@ -1,0 +1,240 @@
+"""`dbRealmAuthenticator`: users in a collection of the database.
+
+Finds users and checks passwords. Other plugins write users (`auth/users/user_writes.py`) and create
+the first one (`auth/users/first.py`); they use the section, the passwords and the keys of this one.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from docgraph.auth.authenticators.record import User, UserReader
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.passwords import (
+    BcryptPasswords,
+    Passwords,
+    PlainPasswords,
+    build_ha1,
+    encode_text,
+    open_lane,
+)
+from docgraph.auth.users.rehash import Announcer, Rehashing
+from docgraph.auth.users.strength import Strength
+from docgraph.config.locate import CONFIGURATION
+from docgraph.exchange import (
+    Account,
+    ConfigError,
+    Deadline,
+    DocgraphError,
+    Document,
+    Problem,
+    StartupError,
+)
+from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
+from docgraph.plugins.kinds import Authenticator
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import AFTER_READ, AFTER_WRITE, Blocking, Generations, Instance, LoadingCache
+from docgraph.runtime.tasks import Tasks
+from docgraph.store import ChangeEvents, RevealKey, Store
+from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.versions import VersionFollower, Versions
+
+__all__ = ["REALM", "DatabaseRealm"]
+
+REALM: Final = "dbRealmAuthenticator"
+# Without these, passwords would be stored in plain text, or stay valid after a change.
+_COMPANIONS: Final = ("userPasswordHasher", "userChangeTeller")
+_LOOK_MS: Final = 15_000
+_WATCH: Final = "users"
+
+
+class DatabaseRealm(Authenticator):
+    """Looks up users in one collection and checks their passwords."""
+
+    name: ClassVar[str] = REALM
+    description: ClassVar[str] = "users in a collection of the database"
+    Config = DbRealmAuthenticator
+
+    def __init__(  # noqa: PLR0913 - the providers it needs
+        self,
+        config: DbRealmAuthenticator,
+        *,
+        store: Store,
+        blocking: Blocking,
+        instance: Instance,
+        generations: Generations,
+        tasks: Tasks,
+        registry: PluginRegistry,
+        token_revocations: Announcer | None = None,
+    ) -> None:
+        self.config: DbRealmAuthenticator = config
+        self.passwords = _build_passwords(config, blocking, instance, generations)
+        self._rehashing = Rehashing(config, store, self.passwords, token_revocations)
+        self.strength = (
+            Strength(blocking, config.minimum_password_strength)
+            if config.enforce_minimum_password_strength
+            else None
+        )
+        self.keys: tuple[RevealKey, ...] = ()
+        self._store = store
+        self._generations = generations
+        self._tasks = tasks
+        self._registry = registry
+        self.reader = UserReader(config)
+        policy = AFTER_READ if config.cache_expire_policy == "AFTER_READ" else AFTER_WRITE
+        self._users: LoadingCache[str, User] = LoadingCache(
+            config.cache_size, config.cache_ttl / 1000, policy
+        )
+        self._generation = 0
+        self.follower = Follower(self._open_stream, catch_up=self._forget, take=self._forget)
+        versions = Versions(store, config.users_db, config.users_collection)
+        self.versions = VersionFollower(
+            REALM, store, versions, instance, take=self._forget_everywhere
+        )
+
+    async def provision(self) -> None:
+        """Hide the secrets from all reads; follow changes that others make."""
+        self.keys = tuple(self._hide(name) for name in self.secret_properties)
+        self._rehashing.start(self._tasks)
+        if self.config.cache_enabled:
+            self._generation = self._generations.read("users")
+            self._tasks.start(_WATCH, self._watch)
+            self._tasks.start(f"{_WATCH}-version", self._follow_version)
+
+    async def close(self) -> None:
+        """Stop looking up users and checking passwords."""
+        await self.versions.close()
+        await self._users.close()
+        await self.passwords.close()
+
+    def validate(self) -> None:
+        """Check that the plugins which protect passwords are enabled."""
+        for name in _COMPANIONS:
+            if self._registry.find(name) is None:
+                raise StartupError(
+                    f"{REALM} needs the plugin {name!r}, which is disabled",
+                    hint=f"remove /{name}/enabled, or turn off {REALM}",
+                )
+
+    @property
+    def secret_properties(self) -> tuple[str, ...]:
+        """The properties of a user that no request reads: the password, and HA1 if it is stored."""
+        ha1 = self.config.prop_ha1
+        return (self.config.prop_password, *([ha1] if ha1 else []))
+
+    async def verify(self, user: str, password: str) -> Account | None:
+        """Return the account, or None; an unknown user and a wrong password take the same time."""
+        found = await self._find(user)
+        stored = found.password if found is not None else None
+        is_right = await self.passwords.verify(user, password, stored)
+        if not is_right or found is None:
+            return None
+        self._rehashing.offer(found, password)
+        return found.account
+
+    async def find(self, user: str) -> Account | None:
+        """Return the current account without checking a password, for renewing a token."""
+        found = await self._find(user)
+        return found.account if found is not None else None
+
+    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
+        """Return HA1 in hex, if it is stored or can be computed from a plaintext password."""
+        found = await self._find(user)
+        if found is None:
+            return None
+        if found.ha1 is not None:
+            return found.find_ha1(algorithm)
+        if self.config.bcrypt_hashed_password or not found.password:
+            return None
+        return build_ha1(algorithm, user, realm, found.password)
+
+    async def _find(self, name: str) -> User | None:
+        if encode_text(name) is None:
+            return None
+        if not self.config.cache_enabled:
+            return await self._find_user(name)
+        generation = self._generations.read("users")
+        if generation != self._generation:
+            self._generation = generation
+            self._users.clear()
+        try:
+            return await self._users.get(name, self._load)
+        except _UnknownUserError:
+            return None
+
+    async def _load(self, name: str) -> User:
+        # Raised, not returned, so that it is not cached: invented names must not evict users.
+        found = await self._find_user(name)
+        if found is None:
+            raise _UnknownUserError
+        return found
+
+    async def _find_user(self, name: str) -> User | None:
+        """Return the one user of that name; two users of one name count as none (ambiguous)."""
+        try:
+            documents = await self._store.reads.find(
+                self.config.users_db,
+                self.config.users_collection,
+                {self.config.prop_id: {"$eq": name}},
+                limit=2,
+                deadline=Deadline.after_ms(_LOOK_MS),
+                reveal=self.keys,
+            )
+        except TimeLimitExceeded as error:
+            # It is not the caller's query that took too long.
+            raise StoreUnavailable("the users could not be read in time") from error
+        found = self.reader.read(name, documents[0]) if len(documents) == 1 else None
+        self.passwords.record(found.password if found is not None else None)
+        return found
+
+    async def _watch(self) -> None:
+        """Evict users from the cache when other instances or programs write to the collection."""
+        await self._store.available()
+        await self.follower.run()  # returns for a server without change streams
+
+    async def _follow_version(self) -> None:
+        """Evict users within two seconds where there is no change stream."""
+        await self._store.available()
+        await self.versions.run()
+
+    async def _forget_everywhere(self) -> None:
+        self._generations.bump("users")
+
+    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+        return self._store.streams.watch(
+            self.config.users_db, self.config.users_collection, full_document=None
+        )
+
+    async def _forget(self, _: Document | None = None) -> None:
+        self._users.clear()
+
+    def _hide(self, name: str) -> RevealKey:
+        try:
+            return self._store.guard.hide(self.config.users_db, self.config.users_collection, name)
+        except (ValueError, DocgraphError) as error:
+            problem = Problem(
+                CONFIGURATION, f"/{REALM}", f"users cannot be kept there: {error}".rstrip(".")
+            )
+            raise ConfigError([problem]) from error
+
+
+class _UnknownUserError(Exception):
+    """Keeps an unknown user out of the cache; not a fault."""
+
+
+def _build_passwords(
+    config: DbRealmAuthenticator,
+    blocking: Blocking,
+    instance: Instance,
+    generations: Generations,
+) -> Passwords:
+    if not config.bcrypt_hashed_password:
+        return PlainPasswords()
+    return BcryptPasswords(
+        open_lane(blocking),
+        instance.secret("passwords"),
+        generations,
+        cost=config.bcrypt_complexity,
+        size=config.cache_size,
+        ttl=config.cache_ttl / 1000,
+    )

@@ -1,0 +1,165 @@
+"""`fileRealmAuthenticator`: users in the configuration or in a separate YAML file.
+
+Passwords are plain text here, so that digest authentication works with them; restrict read access
+to the file. It is read once, at start; every mistake is reported with its location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from docgraph.auth.authenticators.sections import FileRealmAuthenticator
+from docgraph.auth.passwords import are_equal, build_ha1
+from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
+from docgraph.config.files import load_file
+from docgraph.config.locate import CONFIGURATION
+from docgraph.exchange import Account, ConfigError, Problem
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning
+from docgraph.plugins.kinds import Authenticator
+from docgraph.runtime import Blocking, run_blocking
+
+__all__ = ["FileRealm", "FileUser", "load_users", "read_users"]
+
+_SECTION: Final = "/fileRealmAuthenticator"
+
+
+@dataclass(frozen=True, slots=True)
+class FileUser:
+    """A user and the password; None: this user cannot log in."""
+
+    account: Account
+    password: str | None = field(repr=False)
+    origin: str = ""
+
+
+class FileRealm(Authenticator):
+    """Looks up the users of a list."""
+
+    name: ClassVar[str] = "fileRealmAuthenticator"
+    description: ClassVar[str] = "users in the configuration or in a file"
+    enabled_by_default: ClassVar[bool] = False
+    Config = FileRealmAuthenticator
+
+    def __init__(self, config: FileRealmAuthenticator, blocking: Blocking) -> None:
+        self.config: FileRealmAuthenticator = config
+        self._lane = blocking.lane("files", 1)
+        self._users: Mapping[str, FileUser] = {}
+
+    async def provision(self) -> None:
+        """Read the users; raises one `ConfigError` with all mistakes."""
+        self._users = await run_blocking(self._lane, load_users, self.config)
+        for user in self._users.values():
+            if user.password is None:
+                emit(
+                    ConfigWarning(
+                        user.origin,
+                        f"{_SECTION}/users",
+                        f"the user {user.account.name!r} has no password and cannot log in",
+                        "give the user a password, or remove the entry",
+                    )
+                )
+
+    async def verify(self, user: str, password: str) -> Account | None:
+        """Return the account, or None; an unknown user and a wrong password take the same time."""
+        found = self._users.get(user)
+        is_right = are_equal(password, found.password if found is not None else None)
+        return found.account if is_right and found is not None else None
+
+    async def find(self, user: str) -> Account | None:
+        """Return the account without checking a password, for renewing a token."""
+        found = self._users.get(user)
+        return found.account if found is not None else None
+
+    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
+        """Return HA1 in hex."""
+        found = self._users.get(user)
+        if found is None or not found.password:
+            return None
+        return build_ha1(algorithm, user, realm, found.password)
+
+
+def load_users(config: FileRealmAuthenticator) -> dict[str, FileUser]:
+    """Return the users of the section or its file; raises one `ConfigError` with all mistakes."""
+    if config.conf_file is not None:
+        file = Path(config.conf_file)
+        return read_users(_find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/users")
+    node = from_plain(list(config.users), Origin(CONFIGURATION))
+    return read_users(node, f"{_SECTION}/users")
+
+
+def read_users(node: ConfigNode, path: str) -> dict[str, FileUser]:
+    """Parse the users of a list by their ids; raises one `ConfigError` with all mistakes."""
+    if not isinstance(node.value, tuple):
+        raise ConfigError([Problem(str(node.origin), path, "expected a list of users")])
+    users: dict[str, FileUser] = {}
+    problems: list[Problem] = []
+    for number, entry in enumerate(node.value, 1):
+        place = f"{path}[{number}]"
+        found = list(_find_mistakes(entry, place))
+        if found:
+            problems += found
+            continue
+        user = _build_user(entry)
+        first = users.setdefault(user.account.name, user)
+        if first is not user:
+            message = f"a second user with the id {user.account.name!r}"
+            hint = f"the first one is at {first.origin}" if first.origin != user.origin else None
+            problems.append(Problem(user.origin, f"{place}/userid", message, hint))
+    if problems:
+        raise ConfigError(problems)
+    return users
+
+
+def _find_list(root: ConfigNode, file: Path) -> ConfigNode:
+    """Return the value of `users`, the only key of such a file."""
+    keys = root.value if isinstance(root.value, Mapping) else {}
+    problems = [
+        Problem(str(child.place), f"/{name}", "unknown key", "the file has one key, 'users'")
+        for name, child in keys.items()
+        if name != "users"
+    ]
+    if "users" not in keys:
+        hint = "write 'users:' and a list of users below it"
+        problems.append(Problem(str(file), "/users", "there is no list 'users'", hint))
+    if problems:
+        raise ConfigError(problems)
+    return keys["users"]
+
+
+def _find_mistakes(entry: ConfigNode, path: str) -> Iterator[Problem]:
+    """Yield the mistakes in one entry; a password is never shown."""
+    if not isinstance(entry.value, Mapping):
+        yield Problem(str(entry.origin), path, "expected a user with 'userid' and 'password'")
+        return
+    name = entry.value.get("userid")
+    if name is None or not isinstance(name.value, str) or not name.value:
+        place = entry if name is None else name
+        hint = "write it in quotes" if name is not None and name.value else None
+        yield Problem(str(place.place), f"{path}/userid", "expected the user's id as text", hint)
+    password = entry.value.get("password")
+    if password is None:
+        hint = "write 'password: null' for a user who cannot log in"
+        yield Problem(str(entry.origin), path, "the user has no password", hint)
+    elif password.value is not None and (not isinstance(password.value, str) or not password.value):
+        hint = "write it in quotes"
+        yield Problem(str(password.place), f"{path}/password", "expected text", hint)
+    roles = entry.value.get("roles")
+    if roles is not None and not _are_texts(roles):
+        hint = "write them like [admin, user]"
+        yield Problem(str(roles.place), f"{path}/roles", "expected a list of texts", hint)
+
+
+def _are_texts(node: ConfigNode) -> bool:
+    return isinstance(node.value, tuple) and all(isinstance(one.value, str) for one in node.value)
+
+
+def _build_user(entry: ConfigNode) -> FileUser:
+    plain: dict[str, Any] = to_plain(entry)
+    password = plain.pop("password")
+    roles: Sequence[str] = plain.setdefault("roles", [])
+    account = Account(plain["userid"], tuple(dict.fromkeys(roles)), plain, "file")
+    return FileUser(account, password, str(entry.origin))

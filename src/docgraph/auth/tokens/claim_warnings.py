@@ -1,0 +1,189 @@
+"""Warn at start about `@user` properties that signed tokens do not contain.
+
+Rules, mappings and stored aggregations may use them. `@user.team` is bound after a login by
+password, and unbound for the same user by token, unless `account-properties-claims` lists it. That
+is easy to overlook, since nothing fails: a rule does not match, a field is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from docgraph.auth.tokens.account_claims import PropertyNames
+from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.codec import decode
+from docgraph.config.config_node import to_plain
+from docgraph.config.files import load_file
+from docgraph.config.locate import CONFIGURATION
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import ConfigError, Deadline, DocgraphError
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning
+from docgraph.plugins.kinds import Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.predicates import PredicateError
+from docgraph.predicates.tokens import REFERENCES, TokenKind, tokenize
+from docgraph.rest.sections import Mongo
+from docgraph.runtime import Blocking, Instance, run_blocking
+from docgraph.store import Store
+from docgraph.store.mounts import METADATA_STORE, split_mount
+from docgraph.variables import parse_path
+
+__all__ = ["ClaimsAdvisor", "find_user_paths"]
+
+_OPTION: Final = "/jwtTokenManager/account-properties-claims"
+_FILE_RULES: Final = "fileAclAuthorizer"
+# Plugins that store documents in the database, their kind, and the options for the location.
+_KEPT: Final = (
+    ("dbAclAuthorizer", "rule", "acl_db", "acl_collection"),
+    ("graphql", "app", "db", "collection"),
+)
+_MAX_DOCUMENTS: Final = 10_000
+_MAX_PLACES: Final = 3
+_READ_MS: Final = 10_000
+_PREDICATE: Final = "predicate"  # of a rule
+_NO_MAPPING: Final = "schema"  # the text of an app that is for people
+
+
+class ClaimsAdvisor(Initializer):
+    """Checks every rule and mapping once; inactive without `jwtTokenManager`."""
+
+    name: ClassVar[str] = "tokenClaimsAdvisor"
+    description: ClassVar[str] = "tells at start what rules and mappings miss in signed tokens"
+
+    def __init__(  # noqa: PLR0913 - the providers and sections
+        self,
+        config: PluginConfig,
+        *,
+        manager: JwtTokenManager,
+        rest: Mongo,
+        registry: PluginRegistry,
+        store: Store,
+        blocking: Blocking,
+        instance: Instance,
+    ) -> None:
+        self.config = config
+        self._names = PropertyNames(manager.account_properties_claims)
+        self._rest = rest
+        self._registry = registry
+        self._store = store
+        self._lane = blocking.lane("files", 1)
+        self._is_wanted = bool(manager.enabled) and instance.worker <= 1
+
+    async def provision(self) -> None:
+        """Check the rules of the file."""
+        rules = self._registry.find(_FILE_RULES) if self._is_wanted else None
+        if rules is not None:
+            found = await run_blocking(self._lane, _load_rules, rules.config)
+            self._warn((f"the rule {number} of the file", one) for number, one in found)
+
+    async def initialize(self) -> None:
+        """Check the rules, the apps and the aggregations of the database."""
+        documents: list[tuple[str, Any]] = []
+        for name, what, db, collection in _KEPT if self._is_wanted else ():
+            keeper = self._registry.find(name)
+            if keeper is not None:
+                found = await self._store.reads.find(
+                    getattr(keeper.config, db),
+                    getattr(keeper.config, collection),
+                    {},
+                    limit=_MAX_DOCUMENTS,
+                    deadline=Deadline.after_ms(_READ_MS),
+                )
+                documents += ((f"the {what} {one.get('_id')}", one) for one in found)
+        self._warn([*documents, *await self._find_aggregations()])
+
+    async def _find_aggregations(self) -> list[tuple[str, Any]]:
+        """Return the stored aggregations of the databases that are mounted by name."""
+        is_served = self._is_wanted and self._rest.enabled
+        mounts = map(split_mount, self._rest.mongo_mounts if is_served else ())
+        named = {mount.what[0] for mount in mounts if mount.what and not mount.is_template}
+        documents: list[tuple[str, Any]] = []
+        for db in sorted(named):
+            found = await self._store.reads.find(
+                db,
+                METADATA_STORE,
+                {"aggrs": {"$exists": True}},
+                limit=_MAX_DOCUMENTS,
+                deadline=Deadline.after_ms(_READ_MS),
+            )
+            documents += ((f"the aggrs of {one.get('_id')}", one["aggrs"]) for one in found)
+        return documents
+
+    def _warn(self, documents: Iterable[tuple[str, Any]]) -> None:
+        """Emit one warning for each property, with the first places that use it."""
+        places: dict[str, dict[str, None]] = {}
+        for place, document in documents:
+            for path in find_user_paths(document):
+                if not self._names.carry(path):
+                    # Tokens contain an array completely or not at all.
+                    listable = takewhile(lambda step: not step.isdigit(), path)
+                    places.setdefault(".".join(listable), {})[place] = None
+        for missing, users in places.items():
+            hint = f"list {missing!r} there if tokens should carry it"
+            emit(ConfigWarning(CONFIGURATION, _OPTION, _describe(missing, list(users)), hint))
+
+
+def find_user_paths(value: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the paths after `@user` in a rule or an app, whose filters may be JSON text."""
+    if isinstance(value, str):
+        yield from find_user_paths(_decode(value)) if value.lstrip()[:1] == "{" else _read(value)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            if key == _PREDICATE and isinstance(one, str):
+                yield from _find_in_predicate(one)
+            elif key != _NO_MAPPING:
+                yield from find_user_paths(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from find_user_paths(one)
+
+
+def _find_in_predicate(text: str) -> Iterator[tuple[str, ...]]:
+    try:
+        tokens = tokenize(text, REFERENCES)
+    except PredicateError:
+        return  # the authorizer reports it
+    for token in tokens:
+        if token.kind is TokenKind.WORD:  # quoted text is never a variable
+            yield from _read(token.value)
+
+
+def _read(text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the path of `@user.a.b`; nothing for other texts."""
+    if not text.startswith("@user"):
+        return
+    try:
+        head, *path = parse_path(text[1:])
+    except ValueError:
+        return  # the reader of the rule or the app reports it
+    if head == "user" and path:
+        yield tuple(path)
+
+
+def _decode(text: str) -> Any:
+    try:
+        return decode(text)
+    except DocgraphError:
+        return None  # the reader of the rule reports it
+
+
+def _load_rules(config: Any) -> list[tuple[int, Any]]:
+    """Return the rules of the section or of its file."""
+    rules = config.permissions
+    if config.conf_file is not None:
+        try:
+            content = to_plain(load_file(Path(config.conf_file), f"/{_FILE_RULES}/conf-file"))
+        except ConfigError:
+            return []  # the authorizer reports it, and prevents the start
+        rules = content.get("permissions") if isinstance(content, dict) else None
+    return list(enumerate(rules, 1)) if isinstance(rules, list | tuple) else []
+
+
+def _describe(path: str, places: list[str]) -> str:
+    more = len(places) - _MAX_PLACES
+    named = ", ".join(places[:_MAX_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return f"@user.{path} is not bound for callers who come with a token, and is used by {named}"

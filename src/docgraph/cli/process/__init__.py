@@ -1,1 +1,0 @@
-"""The process of a command: its streams, the signals that come to it, its end."""

@@ -1,0 +1,291 @@
+"""Process control of one `mongod` in one directory: port, start, readiness, stop.
+
+The replica set that it belongs to is the task of `replication.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from docgraph.embedded.binary import (
+    MongodOptions,
+    build_command,
+    find_binary,
+    tie_to_owner,
+)
+from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
+from docgraph.embedded.errors import (
+    ADDRESS_TAKEN,
+    CANNOT_EXECUTE,
+    ExitReport,
+    explain_delay,
+    explain_exit,
+    find_missing_library,
+)
+from docgraph.embedded.libraries import LENT, build_environment
+from docgraph.embedded.process import await_end, end_process, is_ending, is_mongod_of
+from docgraph.embedded.replication import serves_directory
+from docgraph.exchange.errors import StartupError
+
+__all__ = ["LOOPBACK", "Mongod", "Progress"]
+
+LOOPBACK = "127.0.0.1"
+# Below the ephemeral ports: the system does not assign these to other processes by itself.
+PORTS = range(20_000, 32_000)
+ATTEMPTS = 5
+POLL_SECONDS = 0.02
+LOG_TAIL_BYTES = 256 * 1024
+
+Progress = Callable[[str], None]
+
+
+class Mongod:
+    """A `mongod` that this process owns, from `launch` to `stop`."""
+
+    def __init__(self, directory: Path | str, options: MongodOptions, progress: Progress) -> None:
+        self.directory = DataDirectory(directory)
+        self.port = 0
+        self._options = options
+        self._progress = progress
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+        self._binary = Path()
+        self._environment: dict[str, str] | None = None
+        self._log_start = 0
+
+    @property
+    def host(self) -> str:
+        """The name of this member in the replica set."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self.is_running else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self, deadline: float) -> None:
+        """Lock the directory, end a leftover process, start, and wait until it listens."""
+        self._binary = find_binary()
+        self.directory.claim()
+        self._owner = os.getpid()
+        self._forget_process()
+        self._end_leftover()
+        self.port = self._choose_port()
+        for _ in range(ATTEMPTS):
+            self._spawn()
+            if self._listens(deadline):
+                return
+        raise _no_port()
+
+    def check_alive(self) -> None:
+        """Raise the cause if the process ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise explain_exit(self._report_exit(self._process.returncode))
+
+    def check_time(self, deadline: float) -> None:
+        """Raise if the time for starting is used up."""
+        if time.monotonic() > deadline:
+            raise explain_delay(self._options.start_timeout, self.directory.log)
+
+    def request_stop(self) -> None:
+        """Request a clean end without waiting for it."""
+        if self._process is not None and self._owner == os.getpid() and self.is_running:
+            self._process.terminate()
+            # A suspended process receives the signal only after SIGCONT.
+            self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill the process immediately; the journal makes this safe."""
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """End the process cleanly and release the directory; do nothing in a forked copy."""
+        if self._owner != os.getpid():
+            return
+        if self._process is not None:
+            self.request_stop()
+            self._await_end(self._process, timeout)
+            self._forget_process()
+            # A full disk must not prevent stopping; the next start verifies the process id.
+            with contextlib.suppress(StartupError):
+                self.directory.remember(Remembered(self.port, None))
+        self.directory.lock.release()
+
+    def _spawn(self) -> None:
+        directory = self.directory
+        try:
+            directory.rotate_log()
+            self._log_start = directory.log.stat().st_size if directory.log.exists() else 0
+            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115 - `stop` closes it
+        except OSError as error:
+            raise describe_os_error(error, directory.path) from error
+        command = build_command(
+            self._binary, directory.data, directory.log, self.port, self._options
+        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                tie_to_owner(command),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for docgraph, which then stops mongod
+            )
+        except OSError as error:
+            said = f"{CANNOT_EXECUTE} {error.errno}"
+            raise explain_exit(replace(self._report_exit(126), output=said)) from error
+        directory.remember(Remembered(self.port, self._process.pid))
+
+    def _listens(self, deadline: float) -> bool:
+        """Wait until the port answers; return False if another attempt may succeed.
+
+        Another process may have taken the port in between, or the missing libraries are available
+        now.
+        """
+        process = self._process
+        while process is not None:
+            if process.poll() == ADDRESS_TAKEN:
+                self._forget_process()
+                self.port = self._choose_port(avoid=self.port)
+                return False
+            if process.poll() is not None and self._lend_libraries():
+                self._forget_process()
+                return False
+            self.check_alive()
+            self.check_time(deadline)
+            if _is_listening(self.port) and self._answers():
+                return True
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _answers(self) -> bool:
+        """Return whether our `mongod` has the port; with a login, it cannot be verified."""
+        if self._options.key_file:
+            return True
+        return serves_directory(self.port, self.directory.data)
+
+    def _lend_libraries(self) -> bool:
+        """Return whether libraries were missing that the next process will have."""
+        if self._environment is not None or find_missing_library(self._read_output()) not in LENT:
+            return False
+        try:
+            self._environment = build_environment(self.directory.libraries)
+        except OSError as error:
+            raise describe_os_error(error, self.directory.path) from error
+        return self._environment is not None
+
+    def _choose_port(self, avoid: int | None = None) -> int:
+        kept = self.directory.recall().port
+        if kept and kept != avoid:
+            if _is_free(kept):
+                return kept
+            self._progress(f"port {kept} is taken, choosing another for MongoDB")
+        for port in random.sample(PORTS, 100):
+            if port != avoid and _is_free(port):
+                return port
+        raise _no_port()
+
+    def _end_leftover(self) -> None:
+        directory = self.directory
+        for pid in {directory.recall().pid, directory.read_mongod_pid()}:
+            if pid is None:
+                continue
+            if is_mongod_of(pid, directory.data, directory.log):
+                self._progress(f"stopping a MongoDB left over as process {pid}")
+                if not end_process(pid, self._options.stop_timeout):
+                    raise _cannot_stop(pid, directory.path)
+            elif is_ending(pid):
+                await_end(pid, self._options.stop_timeout)
+
+    def _await_end(self, process: subprocess.Popen[bytes], timeout: float | None) -> None:
+        try:
+            process.wait(self._options.stop_timeout if timeout is None else timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()  # the journal makes this safe
+            process.wait()
+
+    def _forget_process(self) -> None:
+        if self._output is not None:
+            self._output.close()
+        self._process = self._output = None
+
+    def _report_exit(self, code: int) -> ExitReport:
+        directory = self.directory
+        return ExitReport(
+            code=code,
+            output=self._read_output(),
+            log=_read_from(directory.log, self._log_start),
+            binary=self._binary,
+            directory=directory.path,
+            log_path=directory.log,
+            pid_in_lock=directory.read_mongod_pid(),
+            free_bytes=shutil.disk_usage(directory.path).free,
+        )
+
+    def _read_output(self) -> str:
+        if self._output is None:
+            return ""
+        self._output.seek(0)
+        return self._output.read(LOG_TAIL_BYTES).decode(errors="replace")
+
+
+def _cannot_stop(pid: int, directory: Path) -> StartupError:
+    return StartupError(
+        f"data directory {directory} in use by process {pid}, a mongod left over that cannot be "
+        "stopped",
+        hint=f"stop it (kill {pid}) and start again",
+    )
+
+
+def _no_port() -> StartupError:
+    return StartupError(
+        f"no free port found for the embedded MongoDB on {LOOPBACK}",
+        hint="start again, or set mclient.connection-string to a running MongoDB",
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As mongod does: lingering connections of the last run do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _read_from(path: Path, start: int) -> str:
+    """Return the end of a file, at most what was written since `start`."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start, size - LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace")
+    except OSError:  # it ended before it had a log
+        return ""

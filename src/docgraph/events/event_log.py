@@ -1,0 +1,269 @@
+"""Event log of a cursor: the latest events, bounded in number and bytes, and their readers.
+
+Events have consecutive numbers; the position of a reader is the number of its next event. A reader
+is ended when it is so slow that its position drops out of the log. Events are appended first and
+published together: readers that wait at the same position get the same bytes, all events in one
+message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
+from typing import Final, NamedTuple
+
+from docgraph.events.close_reason import MOVED, TOO_SLOW, CloseReason, StreamClosed
+from docgraph.events.encoded_event import EncodedEvent
+from docgraph.exchange import NotifyWhen, SharedMessages
+
+__all__ = ["EventLog", "LogReader"]
+
+_FEW: Final = 32
+
+
+class _News(NamedTuple):
+    """The events from a number on, for all readers at that position."""
+
+    notices: list[EncodedEvent]
+    message: SharedMessages  # with all of these events
+    first: str  # the tokens of the first event …
+    last: str  # … and of the last
+
+
+class EventLog:
+    """The latest published events. The log has everything after the token `floor`."""
+
+    def __init__(self, floor: str, *, most: int, most_bytes: int) -> None:
+        self.floor = floor
+        self.position = floor  # the cursor has published everything up to here
+        self.readers: set[LogReader] = set()
+        self.ending: CloseReason | None = None
+        self._most = most
+        self._most_bytes = most_bytes
+        self._notices: deque[EncodedEvent] = deque()
+        self._untold: list[EncodedEvent] = []
+        self._position_then = floor  # the position after the next `publish`
+        self._news: dict[int, _News] = {}  # by the number of their first event
+        self._first = 0  # the number of the oldest event
+        self.next = 0  # the number of the next event
+        self._size = 0
+
+    def append(self, notice: EncodedEvent) -> None:
+        """Append an event; readers are notified by `publish`."""
+        self._untold.append(notice)
+
+    def publish(self) -> list[EncodedEvent]:
+        """Publish the appended events to all readers; drop the oldest ones beyond the bounds."""
+        told, self._untold = self._untold, []
+        if told:
+            self._append(told)
+        self.advance(self._position_then)
+        return told
+
+    def _append(self, notices: Sequence[EncodedEvent]) -> None:
+        self._notices.extend(notices)
+        self.next += len(notices)
+        self._size += sum(notice.size for notice in notices)
+        self._news.clear()
+        while len(self._notices) > self._most or (
+            self._size > self._most_bytes and len(self._notices) > 1
+        ):
+            forgotten = self._notices.popleft()
+            self._first += 1
+            self._size -= forgotten.size
+            self.floor = forgotten.token
+        first = self._first
+        for reader in list(self.readers):
+            if reader.position < first:
+                reader.lag()
+            else:
+                reader.wake()
+
+    def advance(self, position: str) -> None:
+        """Move the position of the cursor, with or without events for its readers."""
+        self._position_then = position
+        if self._untold or position == self.position:
+            return
+        self.position = position
+        for reader in self.readers:
+            if reader.limit is not None:
+                reader.wake()
+
+    def is_pressed_by(self, notice: EncodedEvent) -> bool:
+        """Return whether this event would push out one that a reader has not read."""
+        untold = self._untold
+        size = self._size + sum(one.size for one in untold) + notice.size
+        count, kept = len(self._notices) + len(untold) + 1, self._first
+        for oldest in chain(self._notices, untold):
+            if count <= self._most and size <= self._most_bytes:
+                break
+            size, count, kept = size - oldest.size, count - 1, kept + 1
+        return kept > self._first and any(reader.position < kept for reader in self.readers)
+
+    def end(self, ending: CloseReason) -> None:
+        """End the log; readers get the close reason after the events not read yet."""
+        self.ending = self.ending or ending
+        for reader in list(self.readers):
+            reader.wake()
+
+    def add_reader(
+        self,
+        condition: NotifyWhen | None = None,
+        *,
+        after: str | None = None,
+        on_lag: Callable[[CloseReason], None] | None = None,
+    ) -> LogReader:
+        """Add a reader of new events; with `after`, also of the logged events after that token.
+
+        `on_lag` is called when the reader has been too slow.
+        """
+        if after is None:
+            after = self._notices[-1].token if self._notices else self.floor
+        position = self.next - sum(notice.token > after for notice in self._notices)
+        reader = LogReader(self, position, after, condition, on_lag)
+        self.readers.add(reader)
+        return reader
+
+    def find_place(self) -> bytes:
+        """Return the id of the latest event, or of the position where the log begins."""
+        return self._notices[-1].id if self._notices else b'{"_data":"%s"}' % self.floor.encode()
+
+    def read(self, position: int) -> list[EncodedEvent]:
+        """Return the events from that number on."""
+        count = self.next - position
+        if count <= _FEW:  # read from the end; the other branch skips all events before them
+            return [self._notices[place] for place in range(-count, 0)]
+        return list(islice(self._notices, position - self._first, None))
+
+    def find_news(self, position: int) -> _News:
+        """Return the message for a position with events; it is built once for all readers."""
+        news = self._news.get(position)
+        if news is None:
+            notices = self.read(position)
+            message = _prepare(notices)
+            news = _News(notices, message, notices[0].token, notices[-1].token)
+            self._news[position] = news
+        return news
+
+
+def _prepare(notices: Sequence[EncodedEvent]) -> SharedMessages:
+    if len(notices) == 1:
+        return notices[0].message
+    return SharedMessages([notice.message.contents[0] for notice in notices])
+
+
+class LogReader:
+    """The position of one client in the log."""
+
+    __slots__ = (
+        "_condition",
+        "_ending",
+        "_log",
+        "_on_lag",
+        "_waiter",
+        "known",
+        "limit",
+        "offer",
+        "position",
+    )
+
+    def __init__(
+        self,
+        log: EventLog,
+        position: int,
+        after: str,
+        condition: NotifyWhen | None,
+        on_lag: Callable[[CloseReason], None] | None,
+    ) -> None:
+        self._log = log
+        self._on_lag = on_lag
+        # Receives events directly while the client waits, without waking it, unless it returns
+        # False.
+        self.offer: Callable[[SharedMessages], bool] | None = None
+        self.position = position
+        self.known = after  # events up to this token have been delivered
+        self.limit: str | None = None  # events after this token are for another reader
+        self._condition = condition
+        self._ending: CloseReason | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def read(self) -> list[EncodedEvent]:
+        """Return the next events, at least one; raise `StreamClosed` when there are no more."""
+        while True:
+            if self._ending is not None:
+                raise StreamClosed(self._ending)
+            found = self._drain()
+            if found:
+                return found
+            if self.limit is not None and self._log.position >= self.limit:
+                raise StreamClosed(MOVED)
+            if self._log.ending is not None:
+                raise StreamClosed(self._log.ending)
+            await self._wait()
+
+    def end(self, ending: CloseReason) -> None:
+        """End the reader, even with unread events."""
+        if self._ending is None:
+            self._ending = ending
+        self.wake()
+
+    def lag(self) -> None:
+        """End the reader because events that it has not read were dropped."""
+        self.leave()
+        self.end(TOO_SLOW)
+        if self._on_lag is not None:
+            self._on_lag(TOO_SLOW)
+
+    def wake(self) -> None:
+        """Wake the reader for new events."""
+        waiter = self._waiter
+        if waiter is None or waiter.done() or self._pass_on():
+            return
+        waiter.set_result(None)
+
+    def leave(self) -> None:
+        """Remove the reader after its client disconnected."""
+        self._log.readers.discard(self)
+
+    def _pass_on(self) -> bool:
+        """Return whether all new events were passed on, so that the reader keeps waiting."""
+        log, offer = self._log, self.offer
+        if offer is None or self.limit is not None:
+            return False
+        if self._ending is not None or log.ending is not None:
+            return False
+        if self.position == log.next:
+            return True
+        news = log.find_news(self.position)
+        if self._condition is None and self.known < news.first:
+            is_passed = offer(news.message)
+        else:
+            wanted = [notice for notice in news.notices if self._wants(notice)]
+            is_passed = not wanted or offer(_prepare(wanted))
+        if is_passed:
+            self.position = log.next
+            self.known = max(self.known, news.last)
+        return is_passed
+
+    def _drain(self) -> list[EncodedEvent]:
+        notices = self._log.read(self.position) if self.position < self._log.next else []
+        if self.limit is not None:
+            notices = [one for one in notices if one.token <= self.limit]
+        if not notices:
+            return []
+        self.position += len(notices)
+        wanted = [notice for notice in notices if self._wants(notice)]
+        self.known = max(self.known, notices[-1].token)
+        return wanted
+
+    def _wants(self, notice: EncodedEvent) -> bool:
+        return notice.token > self.known and notice.concerns(self._condition)
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None

@@ -1,0 +1,183 @@
+"""Reauthorization of open change streams: checks again whether clients may still read them.
+
+Every session is authorized again at least once a minute, as if its request came now. All sessions
+are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
+metadata. A session is closed, with the reason, when its current permissions would give it other
+events or none. The exception is the current time in a row filter: such a client continues with the
+updated filter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
+from typing import Final
+
+from docgraph.events.close_reason import (
+    CHANGED,
+    FAILED,
+    GONE,
+    NOT_ALLOWED,
+    NOT_KNOWN,
+    OTHER_RIGHTS,
+    CloseReason,
+)
+from docgraph.events.stream_client import Client
+from docgraph.events.subscription_key import identify
+from docgraph.exchange import DocgraphError, Renew, Subscription, WatchedIsGone
+from docgraph.exchange.errors import (
+    Forbidden,
+    NotFound,
+    Overloaded,
+    SecurityViolation,
+    StoreError,
+    StoreForbidden,
+    StoreRejected,
+    Unauthenticated,
+)
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime import Generations
+from docgraph.runtime.generations import Generation
+
+__all__ = ["Reauthorizer", "Session"]
+
+_TICK: Final = 1.0  # seconds between two checks for announcements
+_AT_ONCE: Final = 10  # sessions that are authorized at the same time
+_REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # errors that end the session
+_CONCERNING: Final[tuple[Generation, ...]] = (
+    "collections",
+    "logins",
+    "rules",
+    "tokens",
+    "users",
+)
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A client, its subscription, and how to authorize it again."""
+
+    client: Client
+    subscription: Subscription
+    renew: Renew
+    judged_at: float = field(default_factory=monotonic)
+    gone_since: float | None = None  # when its collection was first missing
+
+
+Move = Callable[[Client, Subscription], Awaitable[bool]]
+Announced = tuple[int, ...]
+
+
+class Reauthorizer:
+    """The sessions of this process."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        interval: float,
+        move: Move,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.sessions: set[Session] = set()
+        self._generations = generations
+        self._interval = interval
+        self._move = move
+        self._clock = clock
+        self._announced = self.read_announced()
+
+    def add(self, session: Session, since: Announced) -> None:
+        """Add a session; check it soon if something was announced since its admission."""
+        if since != self.read_announced():
+            session.judged_at = -inf
+        self.sessions.add(session)
+
+    async def patrol(self) -> None:
+        """Authorize due sessions in an endless loop."""
+        while True:
+            await asyncio.sleep(_TICK)
+            await self.reauthorize_due()
+
+    async def reauthorize_due(self) -> None:
+        """Authorize the sessions that are due; all of them after an announcement."""
+        announced = self.read_announced()
+        due = [
+            one
+            for one in self.sessions
+            if announced != self._announced or self._clock() - one.judged_at >= self._interval
+        ]
+        self._announced = announced
+        for start in range(0, len(due), _AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for session in due[start : start + _AT_ONCE]:
+                    group.create_task(self._reauthorize(session))
+
+    async def _reauthorize(self, session: Session) -> None:
+        session.judged_at = self._clock()
+        try:
+            ending = await self._find_ending(session)
+        except Exception as error:  # a session that cannot be authorized gets no more events
+            emit(UnattendedFailed("the renewal of a change stream", error))
+            ending = FAILED
+        if ending is not None:
+            session.client.end(ending)
+
+    def read_announced(self) -> Announced:
+        """Return a value that differs after each announcement."""
+        return tuple(map(self._generations.read, _CONCERNING))
+
+    async def _find_ending(self, session: Session) -> CloseReason | None:
+        """Return why the session must end; None if nothing changed or it cannot be decided now."""
+        before = session.subscription
+        try:
+            now = await session.renew()
+        except Unauthenticated:
+            return NOT_KNOWN
+        except (Forbidden, SecurityViolation):
+            return NOT_ALLOWED
+        except WatchedIsGone:
+            return self._await_end(session)
+        except NotFound:
+            return GONE
+        except _REFUSING:
+            return FAILED
+        except (StoreError, Overloaded):
+            return None  # the database is unavailable or overloaded; the next check tries again
+        except DocgraphError:
+            return CHANGED  # the stored stream cannot be opened any more
+        session.gone_since = None
+        if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
+            return await self._go_on(session, now)
+        return _compare(before, now)
+
+    def _await_end(self, session: Session) -> CloseReason | None:
+        """Let the stream report its own end, unless it was opened after that end."""
+        if session.gone_since is None:
+            session.gone_since = self._clock()
+        return GONE if self._clock() - session.gone_since >= self._interval else None
+
+    async def _go_on(self, session: Session, now: Subscription) -> CloseReason | None:
+        """Continue the session with the current time in its row filter."""
+        try:
+            has_moved = await self._move(session.client, now)
+        except Overloaded:
+            return OTHER_RIGHTS  # no other cursor is available for the current permissions
+        except _REFUSING:
+            return FAILED
+        except StoreError:
+            has_moved = False
+        if has_moved:
+            session.subscription = now
+        else:
+            session.judged_at = -inf  # check it again soon
+        return None
+
+
+def _compare(before: Subscription, now: Subscription) -> CloseReason | None:
+    if identify(now) == identify(before):
+        return None
+    return CHANGED if (now.row, now.shown) == (before.row, before.shown) else OTHER_RIGHTS

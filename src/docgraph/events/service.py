@@ -1,0 +1,179 @@
+"""Provider `events`: answers change stream requests over WebSocket or server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+from typing import ClassVar, Final
+
+from docgraph.events.hub import Hub
+from docgraph.events.reauthorize import Reauthorizer, Session
+from docgraph.events.sections import Events
+from docgraph.events.stream_client import Client
+from docgraph.events.subscription_key import find_resume_token
+from docgraph.events.transports import EventChunks, serve_socket
+from docgraph.exchange import (
+    Answer,
+    Exchange,
+    Renew,
+    Stream,
+    Subscription,
+    Upgrade,
+)
+from docgraph.exchange.errors import Forbidden, RequestError, TooManyRequests
+from docgraph.exchange.origin import RequestOrigin
+from docgraph.observe import emit
+from docgraph.observe.stream_events import StreamClient
+from docgraph.plugins.kinds import Provider
+from docgraph.runtime import Generations, Tasks
+from docgraph.runtime.sections import Core
+from docgraph.store import Store
+from docgraph.store.guard.event_ids import hides_ids
+
+__all__ = ["EventStreamsProvider", "Streams"]
+
+_EVENTS: Final = "text/event-stream"
+_SOCKET_SCHEMES: Final = frozenset({"ws", "wss"})
+# Proxies must forward each event immediately.
+_HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+
+
+class Streams:
+    """The open streams of this process."""
+
+    def __init__(
+        self, hub: Hub, places: StreamLimits, renewals: Reauthorizer, heartbeat: float
+    ) -> None:
+        self._hub = hub
+        self._places = places
+        self._renewals = renewals
+        self._heartbeat = heartbeat
+
+    async def answer(self, exchange: Exchange, subscription: Subscription, renew: Renew) -> Answer:
+        """Open a WebSocket or server-sent events; raise the error that rejects the request."""
+        is_socket = exchange.request.connection.scheme in _SOCKET_SCHEMES
+        _check_transport(exchange, is_socket=is_socket)
+        client = await self._open(exchange, subscription, renew, is_socket=is_socket)
+        if is_socket:
+            return Upgrade(partial(serve_socket, client))
+        # The position may be the token of an event that this caller cannot see.
+        is_secret = subscription.row is not None or hides_ids(subscription.shown)
+        chunks = EventChunks(client, self._heartbeat, b"" if is_secret else client.find_place())
+        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS))
+
+    async def _open(
+        self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool
+    ) -> Client:
+        """Return a client that lives until the task of its request ends, in whatever way."""
+        token = find_resume_token(exchange.request, subscription)
+        since = self._renewals.read_announced()
+        give_back = self._places.acquire(exchange)
+        try:
+            client = await self._hub.join(subscription, token)
+        except BaseException:
+            give_back()
+            raise
+        session = Session(client, subscription, renew)
+        self._renewals.add(session, since)
+        transport = "websocket" if is_socket else "sse"
+        emit(StreamClient(transport))
+
+        def close(_: object) -> None:
+            self._renewals.sessions.discard(session)
+            client.leave()
+            give_back()
+            emit(StreamClient(transport, client.ending.word if client.ending else "left"))
+
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - requests are answered in tasks
+        task.add_done_callback(close)
+        return client
+
+
+def _check_transport(exchange: Exchange, *, is_socket: bool) -> None:
+    request = exchange.request
+    if is_socket:
+        if (
+            request.page is RequestOrigin.FOREIGN
+        ):  # browsers send no CORS preflight before they open a WebSocket
+            raise Forbidden("a page of another origin may not open a WebSocket")
+    elif _EVENTS not in (request.headers.get("accept") or "").lower():
+        raise RequestError(
+            "Change Stream requires WebSocket or SSE — send either 'Upgrade: websocket' "
+            "or 'Accept: text/event-stream'"
+        )
+
+
+class EventStreamsProvider(Provider):
+    """Provides the streams that the REST API answers with."""
+
+    name: ClassVar[str] = "events"
+    description: ClassVar[str] = "change streams over WebSocket and server-sent events"
+    provides: ClassVar[str] = "event-streams"
+    Config = Events
+
+    def __init__(
+        self, config: Events, *, store: Store, generations: Generations, core: Core
+    ) -> None:
+        self._tasks = Tasks()
+        self._hub = Hub(store, config, most_cursors=ceil(config.max_cursors / core.workers))
+        self._renewals = Reauthorizer(
+            generations, config.renewal_interval_ms / 1000, self._hub.move
+        )
+        self._streams = Streams(
+            self._hub,
+            StreamLimits(config, core.workers),
+            self._renewals,
+            config.heartbeat_interval_ms / 1000,
+        )
+
+    def get(self) -> Streams:
+        """Return the instance that all plugins share."""
+        return self._streams
+
+    async def provision(self) -> None:
+        """Start the reauthorization of connected clients."""
+        self._tasks.start("stream-renewals", self._renewals.patrol)
+
+    async def close(self) -> None:
+        """Close the cursors."""
+        await self._tasks.close()
+        await self._hub.close()
+
+
+class StreamLimits:
+    """Limits on open streams per user and per address, for this worker's share of them.
+
+    A slot is acquired when a stream opens and released when it ends.
+    """
+
+    def __init__(self, options: Events, workers: int) -> None:
+        self._per_user = ceil(options.max_connections_per_user / workers)
+        self._per_address = ceil(options.max_connections_per_address / workers)
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def acquire(self, exchange: Exchange) -> Callable[[], None]:
+        """Acquire a slot; call the result to release it. Raise `TooManyRequests` if none."""
+        keys = []
+        if exchange.account is not None:
+            keys.append((("user", exchange.account.name), self._per_user))
+        client = exchange.request.connection.client
+        if client is not None:
+            keys.append((("address", client[0]), self._per_address))
+        for (kind, name), most in keys:
+            if self._taken[kind, name] >= most:
+                raise TooManyRequests(
+                    f"this {kind} has too many change streams open, {most} of them",
+                    hint="close one of them first",
+                )
+        self._taken.update(key for key, _ in keys)
+        return lambda: self._give_back([key for key, _ in keys])
+
+    def _give_back(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
+            self._taken[key] -= 1
+            if not self._taken[key]:
+                del self._taken[key]

@@ -1,0 +1,65 @@
+"""Identity of subscriptions and parsing of resume tokens (`Last-Event-ID`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Final
+
+from docgraph.codec import decode
+from docgraph.events.cursor import ResumeToken
+from docgraph.exchange import Request, Subscription
+from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.store.exact import to_bytes
+from docgraph.store.guard.event_ids import hides_ids
+
+__all__ = ["find_resume_token", "identify"]
+
+_HEADER: Final = "last-event-id"
+_PARAMETER: Final = "resume-after"
+_TYPES: Final = "_typeBits"
+_TOKEN: Final = re.compile(r"[0-9A-Fa-f]{2,4096}")
+_EXAMPLE: Final = 'such as {"_data": "82…"}, the id of an event'
+
+
+def identify(subscription: Subscription) -> bytes:
+    """Return the same key for subscriptions with the same events; types of values matter."""
+    return to_bytes(asdict(subscription))
+
+
+def find_resume_token(request: Request, subscription: Subscription) -> ResumeToken | None:
+    """Return the event to resume after; the header takes precedence over the parameter.
+
+    A browser that reconnects sends its last event in the header, to the same URL: the parameter is
+    older. A caller that receives no event ids cannot resume: it could probe for ids by the events
+    that follow an invented one.
+    """
+    for name, text in (
+        ("Last-Event-ID", request.headers.get(_HEADER)),
+        (_PARAMETER, request.query.get(_PARAMETER)),
+    ):
+        if text and hides_ids(subscription.shown):
+            raise RequestError(
+                f"{name}: who is not shown the _id of documents cannot go on after an event",
+                hint="connect without it, and read everything anew",
+            )
+        if text:
+            return _parse(name, text.strip())
+    return None
+
+
+def _parse(name: str, text: str) -> ResumeToken:
+    if _TOKEN.fullmatch(text):
+        return {"_data": text.upper()}
+    try:
+        value = decode(text)
+    except BodyError:
+        value = None
+    match value:
+        case {"_data": str(data), **rest} if _TOKEN.fullmatch(data):
+            if not rest:
+                return {"_data": data.upper()}
+            types = rest.pop(_TYPES, None)  # of the numbers in it
+            if isinstance(types, bytes) and not rest:
+                return {"_data": data.upper(), _TYPES: types}
+    raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)

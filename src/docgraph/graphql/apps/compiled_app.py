@@ -1,0 +1,187 @@
+"""Compiled app: the schema, the compiled mappings, and the visible schema of each role."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
+
+from docgraph.codec import JsonMode
+from docgraph.graphql.definition.check import Examination, examine
+from docgraph.graphql.definition.check_fields import CheckContext
+from docgraph.graphql.definition.declared_operations import DeclaredOperation
+from docgraph.graphql.definition.definition import AppDefinition
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.query_limits import replace_limits
+from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
+from docgraph.graphql.sections import Graphql, GraphqlLimits
+from docgraph.runtime import LruDict
+from docgraph.store.guard.stage_checks import Policy
+from docgraph.variables import BUILT_IN
+
+__all__ = ["App", "VisibleApp", "assemble_app", "build_app"]
+
+MAX_VIEWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class App:
+    """A compiled definition.
+
+    `mappings` are by type and field; every field of an object type except Query has one.
+    """
+
+    definition: AppDefinition
+    document: DocumentNode = field(repr=False)
+    schema: GraphQLSchema
+    mappings: Mapping[str, Mapping[str, AnyMapping]]
+    enums: Mapping[str, EnumMapping]
+    type_resolvers: Mapping[str, TypeResolver]
+    visibility: Visibility
+    limits: GraphqlLimits
+    mode: JsonMode
+    _views: LruDict[frozenset[str], VisibleApp] = field(
+        default_factory=lambda: LruDict(MAX_VIEWS), repr=False
+    )
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @property
+    def version(self) -> str:
+        """A digest that changes whenever the definition does."""
+        return self.definition.version
+
+    @cached_property
+    def operations_by_name(self) -> Mapping[str, DeclaredOperation]:
+        """The operations that are stored with the app (persisted queries), by name."""
+        return {one.name: one for one in self.definition.operations}
+
+    @cached_property
+    def operations_by_digest(self) -> Mapping[str, DeclaredOperation]:
+        """The stored operations by the SHA-256 of their texts; of equal texts the first one."""
+        operations = reversed(self.definition.operations)
+        return {digest: one for one in operations for digest in one.find_digests()}
+
+    def visible_to(self, roles: Iterable[str]) -> VisibleApp:
+        """Return the app as a caller with these roles sees it; built once per set of roles."""
+        key = self.visibility.all_roles.intersection(roles)
+        view = self._views.get(key)
+        return self._build_view(key) if view is None else view
+
+    def kept_view(self, roles: Iterable[str]) -> VisibleApp | None:
+        """Return the cached view, or None: building one takes long for a large schema."""
+        if not self.visibility.all_roles:
+            return self.visible_to(roles)
+        return self._views.get(self.visibility.all_roles.intersection(roles))
+
+    def _build_view(self, key: frozenset[str]) -> VisibleApp:
+        with self._lock:  # all threads must share one view: plans are cached with it
+            view = self._views.get(key)
+            if view is None:
+                view = VisibleApp(self, self._schema_for(key), key)
+                self._views.put(key, view)
+        return view
+
+    def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:
+        hidden = self.visibility.hidden_from(roles)
+        if not hidden:
+            return self.schema
+        schema = build_visible_schema(self.document, self.schema, hidden, self.mode)
+        _store_enums(schema, self.enums)
+        return schema
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleApp:
+    """An app with the schema that some callers see; `key` is the set of their relevant roles.
+
+    `plans` are those of operations on this schema. They live as long as the schema does, so they
+    are stored here. Only `Plans`, which bounds their number, reads them and knows their type.
+    """
+
+    app: App
+    schema: GraphQLSchema
+    key: frozenset[str] = field(default_factory=frozenset)
+    plans: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def breadth(self) -> int:
+        """The number of types in the widest interface or union: a plan may have a block each."""
+        types = filter(is_abstract_type, self.schema.type_map.values())
+        return max((len(self.schema.get_possible_types(type_)) for type_ in types), default=1)
+
+    @property
+    def definition(self) -> AppDefinition:
+        """The definition of the app."""
+        return self.app.definition
+
+    @property
+    def version(self) -> str:
+        """The version of the app."""
+        return self.app.version
+
+    @property
+    def mappings(self) -> Mapping[str, Mapping[str, AnyMapping]]:
+        """The mappings of the app: a hidden field is not in the schema, so no query selects it."""
+        return self.app.mappings
+
+    @property
+    def enums(self) -> Mapping[str, EnumMapping]:
+        """The enum mappings of the app."""
+        return self.app.enums
+
+    @property
+    def type_resolvers(self) -> Mapping[str, TypeResolver]:
+        """The type resolvers of the app."""
+        return self.app.type_resolvers
+
+    @property
+    def limits(self) -> GraphqlLimits:
+        """The query limits of the app."""
+        return self.app.limits
+
+    @property
+    def mode(self) -> JsonMode:
+        """The JSON mode of the app."""
+        return self.app.mode
+
+
+def build_app(
+    definition: AppDefinition,
+    settings: Graphql,
+    *,
+    policy: Policy | None = None,
+    variables: Collection[str] = BUILT_IN,
+) -> App:
+    """Compile a definition; raise `DefinitionError` with every error and its position."""
+    rules = CheckContext(settings.max_limit, policy or Policy(), variables, settings.json_mode)
+    return assemble_app(definition, examine(definition, rules), settings)
+
+
+def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphql) -> App:
+    """Build the app of an examined definition; raise `DefinitionError` for its errors."""
+    if parts.report.errors or parts.schema is None or parts.document is None:
+        raise parts.report.as_error()
+    _store_enums(parts.schema, parts.enums)
+    return App(
+        definition=definition,
+        document=parts.document,
+        schema=parts.schema,
+        mappings=parts.mappings,
+        enums=parts.enums,
+        type_resolvers=parts.type_resolvers,
+        visibility=parts.visibility,
+        limits=replace_limits(settings.limits, definition.limits),
+        mode=definition.json_mode_or(settings.json_mode),
+    )
+
+
+def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> None:
+    """Configure enum types so that arguments are coerced to the stored values."""
+    for name, mapping in enums.items():
+        type_ = schema.type_map.get(name)
+        for value_name, value in type_.values.items() if isinstance(type_, GraphQLEnumType) else ():
+            value.value = mapping.stored[value_name]

@@ -1,0 +1,68 @@
+"""What only the database knows of a definition: operators, collections, indexes (decision 7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.findings import Namespace, Ordering, Question, Report
+from docgraph.graphql.sections import Graphql
+from docgraph.store import Store
+from docgraph.store.order import advise_index
+from docgraph.variables import StagePart, UnknownOperator
+
+__all__ = ["MAX_ASKED", "resolve_report"]
+
+MAX_ASKED: Final = 1_000
+
+
+async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
+    """The report with its questions answered; what the database does not say counts as fine.
+
+    The same at another place is not asked again, and no more than `MAX_ASKED` things are.
+    """
+    refused: list[Question] = []
+    asked: dict[Question, Question | None] = {}
+    parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
+    if not report.errors:
+        place, stages = (settings.db, settings.collection), [one.stage for one in parts]
+        found = await store.facts.find_refused(stages[:MAX_ASKED], place)
+        refused += [parts[number] for number in found]
+    for question in report.questions:
+        if isinstance(question, StagePart):
+            continue
+        thing = replace(question, where="")
+        if thing not in asked:
+            if len(asked) == MAX_ASKED:
+                continue
+            asked[thing] = await _check_question(thing, store, settings)
+        answer = asked[thing]
+        if answer is not None:
+            refused.append(replace(answer, where=question.where))
+    return report.resolve(refused)
+
+
+async def _check_question(question: Question, store: Store, settings: Graphql) -> Question | None:
+    """The question, with what there is to say, when the database does not agree."""
+    match question:
+        case Namespace(db=db, collection=collection):
+            return question if await store.facts.exists(db, collection) is False else None
+        case Ordering(db=db, collection=collection):
+            return await _check_order_index(question, (db, collection), store)
+        case UnknownOperator():
+            place = (settings.db, settings.collection)
+            is_refused = await store.facts.refuses_operator(question.name, question.kind, place)
+            return question if is_refused else None
+    return None
+
+
+async def _check_order_index(
+    question: Ordering, place: tuple[str, str], store: Store
+) -> Question | None:
+    try:
+        sort = dict(question.sort)
+        advice = await advise_index(store.facts, place, sort, question.pinned)
+    except DocgraphError:
+        return None  # a name that cannot be is an error of its own
+    return replace(question, advice=advice) if advice else None

@@ -1,0 +1,219 @@
+"""JSON Schema of definitions, for completion and validation in editors.
+
+It describes the keys and their values. Only `check` decides whether a definition works; the schema
+accepts everything that works. It is Draft 7, because that is what editors support.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from docgraph.graphql.definition.scalars import JSON_MODES
+from docgraph.graphql.sections import GraphqlLimits
+
+__all__ = ["Part", "build_json_schema"]
+
+Part = Literal["definition", "mappings", "app"]
+Schema = dict[str, Any]
+
+_DIALECT = "http://json-schema.org/draft-07/schema#"
+
+
+def build_json_schema(part: Part = "definition") -> Schema:
+    """Return the schema of a whole definition, or of `mappings.yml` or `app.yml`."""
+    parts = {"definition": _DEFINITION, "mappings": _refer("mappings"), "app": _APP}
+    return {"$schema": _DIALECT, **parts[part], "definitions": _DEFINITIONS}
+
+
+def _refer(name: str) -> Schema:
+    return {"allOf": [{"$ref": f"#/definitions/{name}"}]}
+
+
+def _object(description: str, properties: Schema, *required: str) -> Schema:
+    return {
+        "description": description,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        **({"required": list(required)} if required else {}),
+    }
+
+
+def _operator(name: str, description: str, *shapes: Schema) -> Schema:
+    return _object(description, {name: {"anyOf": list(shapes)}}, name)
+
+
+def _with_operator(*shapes: Schema) -> Schema:
+    return {"anyOf": [*shapes, {"$ref": "#/definitions/operator"}]}
+
+
+def _limits() -> Schema:
+    names = GraphqlLimits.__struct_encode_fields__
+    count = {"type": "integer", "minimum": 1}
+    return _object("What one query of this app may cost.", dict.fromkeys(names, count))
+
+
+_TEXT: Schema = {"type": "string"}
+_NAME: Schema = {"type": "string", "minLength": 1}
+_ANY: Schema = {}
+_NAMESPACE: Schema = {
+    "db": {**_NAME, "description": "The database."},
+    "collection": {**_NAME, "description": "The collection."},
+}
+_DATA_LOADER = _object(
+    "How the field is fetched for many parents.",
+    {
+        "batching": {"type": "boolean"},
+        "caching": {"type": "boolean"},
+        "maxBatchSize": {"type": "integer"},
+    },
+)
+_ID: Schema = {
+    "description": "The name of the app, and its address without descriptor.uri.",
+    "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
+}
+_COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
+
+_DEFINITIONS: Schema = {
+    "descriptor": _object(
+        "The header of the app.",
+        {
+            "uri": {**_NAME, "description": "Where the app is served, in place of its _id."},
+            "description": _TEXT,
+            "enabled": {"type": "boolean", "default": True},
+            "json-mode": {
+                "description": "How values of results are written.",
+                "enum": list(JSON_MODES),
+            },
+            "limits": _limits(),
+            "operations": {
+                "description": "Stored queries: by name over HTTP, and each a tool for agents.",
+                "type": "array",
+                "items": _object(
+                    "A query with a name.",
+                    {"name": _NAME, "description": _TEXT, "query": _NAME},
+                    "name",
+                    "query",
+                ),
+            },
+        },
+    ),
+    "mappings": {
+        "description": "How types and fields meet the database.",
+        "type": "object",
+        "additionalProperties": {"$ref": "#/definitions/type"},
+    },
+    "type": {
+        "description": "The fields of an object type, the values of an enum, or $typeResolver.",
+        "type": "object",
+        "properties": {
+            "$typeResolver": {
+                "description": "The predicate of each possible type; the first that holds wins.",
+                "type": "object",
+                "additionalProperties": _TEXT,
+            }
+        },
+        "additionalProperties": {"$ref": "#/definitions/field"},
+    },
+    "field": {
+        "description": "The path of a property, a query, an aggregation, or the value of an enum.",
+        "if": {"type": "object", "required": ["collection"]},
+        "then": {
+            "if": {"required": ["stages"]},
+            "then": {"$ref": "#/definitions/aggregation"},
+            "else": {"$ref": "#/definitions/query"},
+        },
+    },
+    "query": _object(
+        "Documents of a collection.",
+        {
+            **_NAMESPACE,
+            "find": {"$ref": "#/definitions/filter"},
+            "sort": {
+                "description": "Properties with 1 or -1.",
+                "type": "object",
+                "additionalProperties": _with_operator(
+                    {"enum": [1, -1]}, {"type": ["object", "null"]}
+                ),
+            },
+            "skip": _COUNT,
+            "limit": _COUNT,
+            "dataLoader": _DATA_LOADER,
+        },
+        "db",
+        "collection",
+    ),
+    "aggregation": _object(
+        "The results of a pipeline.",
+        {
+            **_NAMESPACE,
+            "stages": {"type": "array", "items": {"$ref": "#/definitions/stage"}},
+            "allowDiskUse": {"type": "boolean"},
+            "dataLoader": _DATA_LOADER,
+        },
+        "db",
+        "collection",
+        "stages",
+    ),
+    "filter": {
+        "description": "A filter of MongoDB, with $arg, $fk and $ifarg.",
+        "type": "object",
+        "properties": {
+            "$arg": {"$ref": "#/definitions/argument"},
+            "$ifarg": {"$ref": "#/definitions/optional"},
+            **dict.fromkeys(
+                ("$and", "$or", "$nor"),
+                _with_operator({"type": "array", "items": {"$ref": "#/definitions/filter"}}),
+            ),
+        },
+    },
+    "stage": {
+        "description": "A stage of a pipeline, or $ifarg around some.",
+        "type": "object",
+        "properties": {
+            "$match": {"$ref": "#/definitions/filter"},
+            "$ifarg": {"$ref": "#/definitions/optional"},
+        },
+        "minProperties": 1,
+        "maxProperties": 1,
+    },
+    "operator": {
+        "anyOf": [
+            _operator("$arg", "An argument or variable.", {"$ref": "#/definitions/argument"}),
+            _operator("$fk", "A property of the parent document.", _NAME),
+        ]
+    },
+    "argument": {
+        "description": "A name, or a name and the default where it is not given.",
+        "anyOf": [
+            _NAME,
+            {"type": "array", "items": [_NAME, _ANY], "minItems": 2, "maxItems": 2},
+        ],
+    },
+    "optional": {
+        "description": "[name or names, what is there when they are given, what else]",
+        "type": "array",
+        "items": [
+            {"anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}]},
+            {"type": ["object", "array"]},
+            {"type": ["object", "array"]},
+        ],
+        "minItems": 2,
+        "maxItems": 3,
+    },
+}
+_APP: Schema = {
+    "title": "A docgraph app, without its schema and mappings",
+    "type": "object",
+    "properties": {"_id": _ID, "descriptor": {"$ref": "#/definitions/descriptor"}},
+}
+_DEFINITION: Schema = {
+    "title": "A docgraph app",
+    "type": "object",
+    "properties": {
+        **_APP["properties"],
+        "schema": {"type": "string", "description": "The schema in the GraphQL schema language."},
+        "mappings": {"$ref": "#/definitions/mappings"},
+    },
+    "required": ["schema", "mappings"],
+}

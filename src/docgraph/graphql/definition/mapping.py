@@ -1,0 +1,186 @@
+"""Mappings: how fields and types of a schema relate to documents of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.codec.decode import decode
+from docgraph.codec.equality import unordered_key
+from docgraph.exchange.errors import BodyError
+from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
+from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
+
+__all__ = [
+    "AggregationMapping",
+    "AnyMapping",
+    "DataLoader",
+    "EnumMapping",
+    "FieldMapping",
+    "QueryMapping",
+    "TypeResolver",
+    "build_vocabulary",
+]
+
+
+# --- field to field: a field of the document, nested ones in dot notation -------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMapping:
+    """A path `a.b.0`: by name, into arrays by index, over arrays by name; absent is null."""
+
+    path: tuple[str, ...]
+    get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "get", compile_field(self.path))
+
+    @property
+    def text(self) -> str:
+        """The path in dot notation, as written and as a projection uses it."""
+        return ".".join(self.path)
+
+
+# --- field to query: the result of a find ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DataLoader:
+    """How the parents of a field share commands (decision 13); `max_batch_size` 0: no bound."""
+
+    batching: bool = True
+    caching: bool = True
+    max_batch_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMapping:
+    """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number."""
+
+    db: str
+    collection: str
+    find: Template
+    sort: Template | None = None
+    skip: Template | None = None
+    limit: Template | None = None
+    loader: DataLoader = field(default_factory=DataLoader)
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """Every template of the mapping."""
+        parts = (self.find, self.sort, self.skip, self.limit)
+        return tuple(part for part in parts if part is not None)
+
+
+# --- field to aggregation: the result of a pipeline -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationMapping:
+    """`stages` renders to the list of stages, with or without the optional ones."""
+
+    db: str
+    collection: str
+    stages: Template
+    allow_disk_use: bool = False
+    loader: DataLoader = field(default_factory=DataLoader)
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """Every template of the mapping."""
+        return (self.stages,)
+
+
+AnyMapping = FieldMapping | QueryMapping | AggregationMapping
+
+
+# --- enums: the names of the schema and the values in the database --------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EnumMapping:
+    """`stored` by name, every name of the enum in it; a name without mapping stores itself."""
+
+    name: str
+    stored: Mapping[str, Any]
+    _names: Mapping[Hashable, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names: dict[Hashable, str] = {}
+        for name, value in self.stored.items():
+            names.setdefault(unordered_key(value), name)
+        object.__setattr__(self, "_names", names)
+
+    def name_of(self, value: Any) -> str:
+        """Return the name of a stored value, numbers by value; raise ValueError if unknown."""
+        try:
+            return self._names[unordered_key(value)]
+        except KeyError:
+            raise ValueError(f"enum {self.name} has no name for the stored value") from None
+
+
+# --- `$typeResolver`: which object type a document of an interface or union is --------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TypeResolver:
+    """The first predicate that holds, in the order of the definition, determines the type."""
+
+    abstract_type: str
+    predicates: tuple[tuple[str, Predicate], ...]
+    needed_paths: frozenset[str]  # "": the whole value
+
+    def resolve(self, value: Any) -> str | None:
+        """Return the name of the type, or None when no predicate holds."""
+        for name, predicate in self.predicates:
+            if predicate(value):
+                return name
+        return None
+
+
+# --- the predicates of `$typeResolver`: field-exists, field-eq, value-eq (decision 18) ------------
+
+
+def build_vocabulary(paths: set[str]) -> Vocabulary:
+    """Return the three predicates; add the paths they read to `paths` ("": the whole value)."""
+
+    def field_exists(arguments: Arguments) -> Predicate:
+        fields = [parse_path(text) for text in arguments["fields"]]
+        paths.update(map(render_path, fields))
+        return lambda value: all(get_value(value, path) is not UNBOUND for path in fields)
+
+    def field_eq(arguments: Arguments) -> Predicate:
+        (text,) = arguments["field"]
+        path, wanted = parse_path(text), _parse_json(arguments["value"][0])
+        paths.add(render_path(path))
+
+        def holds(value: Any) -> bool:
+            found = get_value(value, path)
+            return found is not UNBOUND and unordered_key(found) == wanted
+
+        return holds
+
+    def value_eq(arguments: Arguments) -> Predicate:
+        wanted = _parse_json(arguments["value"][0])
+        paths.add("")
+        return lambda value: unordered_key(value) == wanted
+
+    return {
+        "field-exists": PredicateWord(
+            [Parameter("fields", is_list=True, is_default=True)], field_exists
+        ),
+        "field-eq": PredicateWord([Parameter("field"), Parameter("value")], field_eq),
+        "value-eq": PredicateWord([Parameter("value", is_default=True)], value_eq),
+    }
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return unordered_key(decode(text))
+    except BodyError as error:
+        raise ValueError(
+            f"the value {text!r} is not valid JSON ({error.message}); "
+            "a string needs double quotes inside single quotes: '\"text\"'"
+        ) from None

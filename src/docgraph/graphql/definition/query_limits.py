@@ -1,0 +1,241 @@
+"""Query limits: depth, fields and size of a query, measured before validation (decision 26).
+
+Everything here is linear in the size of the text. A fragment is measured once and its figures are
+added up where it is spread, so that fragments which double one another are decided as fast as any
+others. Introspection is measured separately: the standard query of GraphiQL is deeper than a query
+for data may be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    InlineFragmentNode,
+    IntValueNode,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    Visitor,
+    get_location,
+    visit,
+)
+
+from docgraph.graphql.definition.counted_parser import CountedParser
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.sections import GraphqlLimits
+
+__all__ = [
+    "MAX_FIELDS",
+    "MAX_NESTING",
+    "check_limits",
+    "find_deep_nesting",
+    "parse_query",
+    "replace_limits",
+]
+
+MAX_TEXT = 64 * 1024
+MAX_NESTING = 100
+MAX_FIELDS = 10_000
+MAX_FRAGMENTS = 50
+MAX_DIGITS = 400  # of a whole number: a double has 309 at most
+INTROSPECTION_DEPTH = 20
+
+_INTROSPECTION = ("__schema", "__type")
+_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
+_BRACKET = re.compile(
+    r"""
+    " "" (?: \\ " "" | (?! " "" ) . )* " ""    # a block string
+    | " (?: \\. | [^"\\\n] )* "                # a string
+    | \# [^\n\r]*                              # a comment
+    | (?P<open> [({\[] )
+    | (?P<close> [)}\]] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def replace_limits(limits: GraphqlLimits, own: Mapping[str, int]) -> GraphqlLimits:
+    """Return the configured limits, overridden by those of a checked `descriptor.limits`."""
+    return msgspec.structs.replace(
+        limits, **{name.replace("-", "_"): number for name, number in own.items()}
+    )
+
+
+def parse_query(text: str, limits: GraphqlLimits) -> DocumentNode:
+    """Parse within bounds of size, nesting and repetition; raise `OperationRefused`."""
+    if len(text) > MAX_TEXT:
+        raise _reject_syntax(f"the query text is longer than {MAX_TEXT} characters")
+    deep = find_deep_nesting(text)
+    if deep is not None:
+        raise _reject_syntax(f"the query is nested deeper than {MAX_NESTING} levels", (deep,))
+    try:
+        document = CountedParser(text, limits.tokens).parse_document()
+    except GraphQLError as error:
+        locations = tuple((where.line, where.column) for where in error.locations or ())
+        raise _reject_syntax(error.message, locations) from None
+    if _LONG_NUMBER.search(text):  # maybe inside a string, where it is allowed
+        visit(document, _LongNumbers())
+    return document
+
+
+class _LongNumbers(Visitor):
+    """Reject integers that Python itself would reject with its own message."""
+
+    def enter_int_value(self, node: IntValueNode, *_: Any) -> None:
+        """Check an integer literal of the query."""
+        if len(node.value) > MAX_DIGITS and node.loc:
+            place = get_location(node.loc.source, node.loc.start)
+            message = f"a number of the query has more than {MAX_DIGITS} digits"
+            raise _reject_syntax(message, ((place.line, place.column),))
+
+
+def _reject_syntax(message: str, locations: tuple[tuple[int, int], ...] = ()) -> OperationRefused:
+    return OperationRefused.because(message, "invalid-syntax", Classification.SYNTAX, locations)
+
+
+def find_deep_nesting(text: str) -> tuple[int, int] | None:
+    """Return line and column of the bracket that is too deep for the recursive parser, if any."""
+    depth = 0
+    for match in _BRACKET.finditer(text):
+        if match["close"]:
+            depth -= 1
+        elif match["open"]:
+            depth += 1
+            if depth > MAX_NESTING:
+                before = text[: match.start()]
+                return before.count("\n") + 1, match.start() - before.rfind("\n")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """The figures of a selection set with its fragments counted as if they were written out."""
+
+    depth: int = 0
+    introspection: int = 0
+    fields: int = 0
+    roots: int = 0
+
+    def __or__(self, other: _Measure) -> _Measure:
+        """Combine the figures of two selection sets on the same level."""
+        return _Measure(
+            max(self.depth, other.depth),
+            max(self.introspection, other.introspection),
+            self.fields + other.fields,
+            self.roots + other.roots,
+        )
+
+    def below(self, name: str) -> _Measure:
+        """Return the figures of a field of that name with this selection set."""
+        if name in _INTROSPECTION:
+            return _Measure(1, max(self.depth, self.introspection) + 1, self.fields + 1, 1)
+        return _Measure(self.depth + 1, self.introspection, self.fields + 1, 1)
+
+
+def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
+    """Raise `OperationRefused` for the first limit that the document exceeds."""
+    fragments = {
+        node.name.value: node
+        for node in document.definitions
+        if isinstance(node, FragmentDefinitionNode)
+    }
+    _check("fragments", len(fragments), MAX_FRAGMENTS)
+    aliases, directives = _count(document)
+    _check("aliases", aliases, limits.aliases)
+    _check("directives", directives, limits.directives)
+    measures = _measure_fragments(fragments)
+    for node in document.definitions:
+        if isinstance(node, OperationDefinitionNode):
+            _check_operation(_measure(node.selection_set, measures), limits)
+
+
+def _check_operation(measure: _Measure, limits: GraphqlLimits) -> None:
+    _check("fields of Query", measure.roots, limits.root_fields)
+    _check("levels", measure.depth, limits.depth)
+    _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
+    _check("fields", measure.fields, MAX_FIELDS)
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise OperationRefused.because(f"the query has more than {limit} {what}", "limit-exceeded")
+
+
+def _count(document: DocumentNode) -> tuple[int, int]:
+    """Count aliases (of `__typename`, too) and directives anywhere in the document."""
+    aliases = directives = 0
+    for node in document.definitions:
+        directives += len(getattr(node, "directives", ()) or ())
+        if isinstance(node, OperationDefinitionNode):
+            for definition in node.variable_definitions or ():
+                directives += len(definition.directives or ())
+        for selection in _selections(getattr(node, "selection_set", None)):
+            directives += len(selection.directives or ())
+            aliases += isinstance(selection, FieldNode) and selection.alias is not None
+    return aliases, directives
+
+
+def _selections(selection_set: SelectionSetNode | None) -> Iterator[SelectionNode]:
+    """Yield every selection below, without following fragments."""
+    pending = [selection_set]
+    while pending:
+        current = pending.pop()
+        for selection in current.selections if current else ():
+            yield selection
+            pending.append(getattr(selection, "selection_set", None))
+
+
+def _measure_fragments(fragments: Mapping[str, FragmentDefinitionNode]) -> dict[str, _Measure]:
+    """Measure each fragment after those it spreads; validation rules report a cycle."""
+    measures: dict[str, _Measure] = {}
+    entered: set[str] = set()
+    for first in fragments:
+        stack = [first]
+        while stack:
+            name = stack[-1]
+            if name in measures or name not in fragments:
+                stack.pop()
+                continue
+            selection_set = fragments[name].selection_set
+            waiting = [] if name in entered else _spreads(selection_set)
+            entered.add(name)
+            waiting = [other for other in waiting if other not in entered]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                measures[name] = _measure(selection_set, measures)
+                stack.pop()
+    return measures
+
+
+def _spreads(selection_set: SelectionSetNode) -> list[str]:
+    return [
+        selection.name.value
+        for selection in _selections(selection_set)
+        if isinstance(selection, FragmentSpreadNode)
+    ]
+
+
+def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measure]) -> _Measure:
+    """Measure a selection set; the recursion is as deep as the text, which `parse_query` bounds."""
+    total = _Measure()
+    for selection in selection_set.selections if selection_set else ():
+        match selection:
+            case FieldNode():
+                inner = _measure(selection.selection_set, known)
+                total |= inner.below(selection.name.value)
+            case InlineFragmentNode():
+                total |= _measure(selection.selection_set, known)
+            case FragmentSpreadNode():
+                total |= known.get(selection.name.value, _Measure())
+    return total

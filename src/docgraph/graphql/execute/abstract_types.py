@@ -1,0 +1,70 @@
+"""Interfaces and unions: assign each document to the block of its type, and merge the objects.
+
+A document that no predicate of the `$typeResolver` matches is null with an error (decision 18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.graphql.errors import Damaged, FieldFailure
+from docgraph.graphql.execute.complete import CompletedValues
+from docgraph.graphql.plan.plan_tree import Block, Selection
+
+__all__ = ["Group", "Groups", "sort_by_type"]
+
+
+@dataclass(slots=True)
+class Group:
+    """The documents of one type, by their positions."""
+
+    block: Block
+    positions: list[int] = field(default_factory=list)
+
+    def pick(self, values: Sequence[Any]) -> list[Any]:
+        """Return those of the values that belong to this group's documents."""
+        return [values[position] for position in self.positions]
+
+
+@dataclass(slots=True)
+class Groups:
+    """The documents of a selection, grouped by type."""
+
+    selection: Selection
+    count: int
+    known: list[Group]
+
+    def merge(self, parts: Sequence[CompletedValues]) -> CompletedValues:
+        """Return the objects of all groups, in the order of the documents."""
+        objects: list[Any] = [None] * self.count
+        placed = 0
+        for group, part in zip(self.known, parts, strict=True):
+            placed += len(part.items)
+            for position, item in zip(group.positions, part.items, strict=True):
+                objects[position] = item
+        if placed == self.count:
+            return CompletedValues(objects, any(part.damaged for part in parts))
+        unknown = self._explain_unknown()
+        return CompletedValues([unknown if item is None else item for item in objects], True)
+
+    def _explain_unknown(self) -> Damaged:
+        text = f"no type of {self.selection.type_name} fits the stored value"
+        return Damaged(None, FieldFailure(text, "type-not-resolved").at(self.selection.position))
+
+
+def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
+    """Group the documents by the type that the type resolver returns."""
+    assert selection.resolve is not None  # noqa: S101 - only interfaces and unions are sorted
+    groups: dict[str, Group] = {}
+    for position, document in enumerate(documents):
+        name = selection.resolve(document)
+        block = selection.blocks.get(name) if name is not None else None
+        if block is None or name is None:
+            continue
+        group = groups.get(name)
+        if group is None:
+            group = groups[name] = Group(block)
+        group.positions.append(position)
+    return Groups(selection, len(documents), list(groups.values()))

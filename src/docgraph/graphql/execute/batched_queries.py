@@ -1,0 +1,147 @@
+"""Batched queries: the queries of many parents in few commands (no N+1).
+
+A query is a find or a pipeline. A single query is sent as it is. Several are sent together: the
+first as the pipeline of an aggregation, each other one in a `$unionWith`, every result tagged with
+the number of its query. That works for every operator, sort, skip and limit, since each query runs
+as it would alone. If the database rejects the combined command, the queries are sent one by one, so
+that an invalid query fails only for its own parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.window import Window
+from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.runtime.concurrent import concurrently
+
+__all__ = ["AggregateQuery", "Answer", "Find", "Query", "send_all", "send_alone"]
+
+Answer = list[Document] | FieldFailure
+
+TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages
+ALONE = 1_000  # queries that are sent one by one when they cannot be sent together
+
+# Results of these stages have one or two small fields.
+_SMALL = frozenset({"$count", "$sortByCount"})
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A filter and a window."""
+
+    filter: Mapping[str, Any]
+    window: Window
+
+    @property
+    def limit(self) -> int:
+        """The maximum number of results."""
+        return self.window.limit
+
+    def as_stages(self, fetch: Fetch) -> list[Document]:
+        """Return the query as stages of a pipeline."""
+        stages = [{"$match": self.filter}, *self.window.stages]
+        if fetch.projection is not None:
+            stages.append({"$project": fetch.projection})
+        return stages
+
+    async def send(self, fetch: Fetch, run: Run) -> Answer:
+        """Send this query alone."""
+        return await run.find(fetch, self.filter, self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateQuery:
+    """Stages; `limit` results are requested, and more than `max_results` are an error."""
+
+    stages: Sequence[Document]
+    limit: int
+    max_results: int
+
+    def as_stages(self, fetch: Fetch) -> list[Document]:
+        """Return the stages, bounded; of each result only the needed fields (decision 15)."""
+        stages = [*self.stages, {"$limit": self.limit}]
+        if fetch.projection is not None and not _SMALL.intersection(self.stages[-1]):
+            stages.append({"$project": fetch.projection})
+        return stages
+
+    async def send(self, fetch: Fetch, run: Run) -> Answer:
+        """Send this query alone."""
+        return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit))
+
+    def check(self, results: list[Document]) -> Answer:
+        """Return the results, or a failure if there are too many (decision 12)."""
+        if len(results) <= self.max_results:
+            return results
+        return FieldFailure(
+            f"the aggregation gives more than {self.max_results} results", "too-many-results"
+        )
+
+
+Query = Find | AggregateQuery
+
+
+async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    """Return the answers to all queries, in their order."""
+    if len(queries) == 1:
+        return [await send_alone(fetch, queries[0], run)]
+    loader = fetch.mapping.loader
+    if not loader.batching:
+        return await _send_each(fetch, queries, run)
+    size = min(loader.max_batch_size or TOGETHER, TOGETHER)
+    parts = [queries[start : start + size] for start in range(0, len(queries), size)]
+    answers = await concurrently([_send_together(fetch, part, run) for part in parts])
+    return [answer for part in answers for answer in part]
+
+
+async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+    """Return the answer to a query that is sent alone."""
+    try:
+        answer = await query.send(fetch, run)
+    except DocgraphError as error:
+        return describe_failure(error)
+    if isinstance(answer, list):
+        run.count(len(answer))
+    return answer
+
+
+async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    if len(queries) > ALONE:
+        text = f"{fetch.position.coordinates} needs more than {ALONE} commands"
+        return [FieldFailure(text, "too-many-commands")] * len(queries)
+    return await concurrently([send_alone(fetch, query, run) for query in queries])
+
+
+async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    if len(queries) == 1:
+        return [await send_alone(fetch, queries[0], run)]
+    pipeline = _tag(queries[0].as_stages(fetch), 0)
+    for number, query in enumerate(queries[1:], 1):
+        union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
+        pipeline.append({"$unionWith": union})
+    limit = min(sum(query.limit for query in queries), run.remaining + 1)
+    try:
+        results = await run.aggregate(fetch, pipeline, limit)
+    except DocgraphError as error:
+        describe_failure(error)  # raises errors that end the request
+        return await _send_each(fetch, queries, run)
+    run.count(len(results))
+    answers: list[list[Document]] = [[] for _ in queries]
+    for result in results:
+        answers[result["query"]].append(result["document"])
+    return [
+        query.check(answer) if isinstance(query, AggregateQuery) else answer
+        for query, answer in zip(queries, answers, strict=True)
+    ]
+
+
+def _tag(stages: Sequence[Document], number: int) -> list[Document]:
+    """Return the stages, with the number of the query around each result."""
+    tag = {"query": {"$literal": number}, "document": "$$ROOT"}
+    return [*stages, {"$replaceWith": tag}]

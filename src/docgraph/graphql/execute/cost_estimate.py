@@ -1,0 +1,225 @@
+"""Cost preview: the commands of a query and whether an index serves them; no data is read.
+
+It uses only the database's `explain` and the cached collection stats. Below the first level, the
+filter depends on parents that are not fetched: a value that no document has replaces their keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.codec.bson_types import ObjectId
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
+from docgraph.graphql.execute.execute import prepare
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.plan.plan_text import describe_way
+from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.runtime.concurrent import concurrently
+from docgraph.store.order import pinned_paths
+from docgraph.store.query_plan import QueryPlan
+from docgraph.variables import Resolvers, Template, matches_nothing
+
+__all__ = ["FetchOutlook", "Outlook", "foresee", "render_command"]
+
+_SAMPLE_ID: Final = ObjectId("000000000000000000000000")
+_NO_PLAN: Final = QueryPlan((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOutlook:
+    """The expected command of one field.
+
+    `limit` is the maximum number of documents per parent, `stored` the number in the collection.
+    `is_scan`: documents are examined one after the other, maybe in the order of an index.
+    `wanted_keys` are the keys of an index that would serve the query if none does.
+    """
+
+    field: str
+    kind: str
+    way: str
+    limit: int
+    namespace: str
+    plan: QueryPlan
+    is_scan: bool
+    stored: int | None
+    examined: int | None  # documents that one command examines
+    wanted_keys: Mapping[str, int]
+
+    @property
+    def access(self) -> str:
+        """`index`, `scan`, or `unknown` where that depends on values of parents."""
+        if not self.plan.is_known:
+            return "unknown"
+        return "scan" if self.is_scan else "index"
+
+    @property
+    def warning(self) -> str:
+        """The problem that an index would fix; empty if nothing is wrong."""
+        if not self.wanted_keys:
+            return ""
+        if not self.is_scan:
+            return f"{self.field} sorts all that it finds in {self.namespace} in memory"
+        stored = "" if self.stored is None else f", which has about {self.stored} documents"
+        return f"{self.field} scans {self.namespace}{stored}: no index serves it"
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """Return the preview for JSON; storage names and counts only for privileged callers."""
+        content: dict[str, Any] = {
+            "field": self.field,
+            "way": self.way,
+            "limit": self.limit,
+            "access": self.access,
+        }
+        if self.wanted_keys:
+            content["advice"] = "no index serves this: ask for less of it, or by other arguments"
+        if not privileged:
+            return content
+        content |= {
+            "collection": self.namespace,
+            "documents": self.stored,
+            "examined": self.examined,
+            "indexes": list(self.plan.indexes),
+            "sortsInMemory": self.plan.sorts,
+        }
+        if self.wanted_keys:
+            content["missingIndex"] = dict(self.wanted_keys)
+            db, _, collection = self.namespace.partition(".")
+            content["createIndex"] = render_command((db, collection), self.wanted_keys)
+        return content
+
+
+def render_command(place: tuple[str, str], keys: Mapping[str, Any]) -> str:
+    """Return the MongoDB shell command that creates the index."""
+    names = (json.dumps(one, ensure_ascii=False) for one in (*place, dict(keys)))
+    return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The expected cost of a query; the estimates are in documents."""
+
+    fetches: tuple[FetchOutlook, ...]
+    by_limits: int
+    by_counts: int
+    limit: int  # the query is rejected above this number of documents by counts
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """Return the preview for JSON; storage names and counts only for privileged callers."""
+        estimated: dict[str, Any] = {"byLimits": self.by_limits}
+        if privileged:
+            estimated["byCounts"] = self.by_counts
+        return {
+            "estimatedDocuments": estimated,
+            "wouldBeRefused": self.by_counts > self.limit,
+            "fetches": [one.as_dict(privileged=privileged) for one in self.fetches],
+        }
+
+
+async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
+    """Preview every command of the execution without sending it."""
+    tree = await prepare(run, variables_resolver)
+    by_limits, by_counts = await estimate_documents(tree, run)
+    fetches = await concurrently([_foresee(fetch, run) for fetch in tree.fetches])
+    limit = run.limits.estimated_documents
+    return Outlook(tuple(fetches), by_limits, by_counts, limit)
+
+
+async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
+    mapping = fetch.mapping
+    prepared = run.prepared[id(fetch)]
+    window = prepared.window
+    sort = dict(window.sort) if window is not None and window.sort else {}
+    filter_ = _render_filter(fetch, run)
+    plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)
+    stored = await run.store.facts.count(mapping.db, mapping.collection)
+    is_bounded = not filter_ and window is not None and not plan.sorts
+    is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
+    examined = None
+    if is_scan and stored is not None:
+        examined = min(window.end, stored) if is_bounded and window is not None else stored
+    needs_index = (is_scan and not is_bounded) or plan.sorts
+    return FetchOutlook(
+        field=fetch.position.coordinates,
+        kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
+        way=describe_way(fetch),
+        limit=most_documents(fetch, run),
+        namespace=f"{mapping.db}.{mapping.collection}",
+        plan=plan,
+        is_scan=is_scan,
+        stored=stored,
+        examined=examined,
+        wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},
+    )
+
+
+async def _explain(
+    fetch: Fetch, filter_: Mapping[str, Any], sort: Mapping[str, Any], run: Run
+) -> QueryPlan:
+    """Return the database's plan; missing parts are unknown."""
+    mapping = fetch.mapping
+    try:
+        async with run.gate:
+            return await run.store.reads.explain(
+                mapping.db,
+                mapping.collection,
+                filter_,
+                sort=sort,
+                deadline=run.exchange.deadline,
+                rows=run.rows,
+            )
+    except DocgraphError:
+        return _NO_PLAN
+
+
+def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
+    """Return the filter, with a placeholder for keys of parents; None: unknown."""
+    relation = fetch.relation
+    if relation.joins:
+        template = None if relation.is_per_parent else relation.rest
+        keys: dict[str, Any] = {join.target: {"$in": [_SAMPLE_ID]} for join in relation.joins}
+    else:
+        template, keys = first_filter(fetch.mapping), {}
+        if template is None:
+            return {}
+    rest = _render(template, fetch, run)
+    if rest is None:
+        return keys or None
+    return {"$and": [keys, rest]} if keys and rest else keys or rest
+
+
+def _render(template: Template | None, fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
+    if template is None or template.depends_on_parent:
+        return None
+    try:
+        rendered = template.render(run.prepared[id(fetch)].scope)
+    except DocgraphError:
+        return None
+    if matches_nothing(rendered) or not isinstance(rendered, Mapping):
+        return None
+    return rendered
+
+
+def _choose_keys(filter_: Mapping[str, Any], sort: Mapping[str, Any]) -> dict[str, int]:
+    """Return index keys in the order that serves: equality, sort, then the rest."""
+    keys = dict.fromkeys(pinned_paths(filter_), 1)
+    for path, direction in sort.items():
+        if isinstance(direction, int | float):
+            keys.setdefault(path, -1 if direction < 0 else 1)
+    for path in _paths(filter_):
+        keys.setdefault(path, 1)
+    return {path: direction for path, direction in keys.items() if not path.startswith("$")}
+
+
+def _paths(filter_: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for key, value in filter_.items():
+        if key == "$and" and isinstance(value, list):
+            found += [path for part in value if isinstance(part, Mapping) for path in _paths(part)]
+        elif not key.startswith("$"):
+            found.append(key)
+    return found

@@ -1,0 +1,161 @@
+"""State of one execution: prepared fetches, commands to the database, and their cost.
+
+Every command of a request passes here: with the deadline, the row filters and the comment of the
+request, a bounded number at a time, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from docgraph.exchange import Document, Exchange
+from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
+from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.execute.window import PageLimits, Window
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.graphql.sections import GraphqlLimits
+from docgraph.runtime import Lane
+from docgraph.store import Store
+from docgraph.store.collection_stats import Index
+from docgraph.variables import Scope
+
+__all__ = ["PreparedFetch", "Run"]
+
+CONCURRENT_COMMANDS = 8
+
+
+class PreparedFetch(NamedTuple):
+    """A fetch with the values of this request: coerced arguments, and the window if it is fixed.
+
+    `indexes` are those of its collection, if a sort needs them.
+    """
+
+    scope: Scope
+    window: Window | None = None
+    failure: FieldFailure | None = None
+    indexes: Sequence[Index] | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """The state of one execution."""
+
+    plan: Plan
+    store: Store
+    exchange: Exchange
+    bounds: PageLimits
+    limits: GraphqlLimits
+    variable_values: Mapping[str, Any]
+    lane: Lane | None = None  # for work that would block the event loop
+    answers: IntrospectionCache | None = None
+    prepared: dict[int, PreparedFetch] = field(default_factory=dict)
+    folded: set[int] = field(default_factory=set)
+    parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
+    started: float = field(default_factory=time.perf_counter)
+    commands: list[CommandRecord] = field(default_factory=list)
+    documents: int = 0
+    _gate: asyncio.Semaphore | None = None  # created by the first command
+
+    async def find(
+        self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
+    ) -> list[Document]:
+        """Return the documents of a window of a query, in one command."""
+        documents: list[Document] = []
+        async with self.gate:
+            started = time.perf_counter()
+            try:
+                documents = await self.store.reads.find(
+                    fetch.mapping.db,
+                    fetch.mapping.collection,
+                    filter_,
+                    limit=window.limit,
+                    deadline=self.exchange.deadline,
+                    projection=fetch.projection,
+                    sort=window.sort,
+                    skip=window.skip,
+                    comment=self._comment(fetch),
+                    rows=self.rows,
+                    complete=fetch.is_root,
+                    trusted=True,
+                )
+            finally:
+                self._record(fetch, "find", started, documents)
+        return documents
+
+    async def aggregate(
+        self, fetch: Fetch, pipeline: Sequence[Document], limit: int
+    ) -> list[Document]:
+        """Return the results of a pipeline, in one command."""
+        mapping = fetch.mapping
+        documents: list[Document] = []
+        async with self.gate:
+            started = time.perf_counter()
+            try:
+                documents = await self.store.reads.aggregate(
+                    mapping.db,
+                    mapping.collection,
+                    pipeline,
+                    limit=limit,
+                    deadline=self.exchange.deadline,
+                    allow_disk_use=getattr(mapping, "allow_disk_use", False),
+                    comment=self._comment(fetch),
+                    rows=self.rows,
+                )
+            finally:
+                self._record(fetch, "aggregate", started, documents)
+        return documents
+
+    @property
+    def gate(self) -> asyncio.Semaphore:
+        """The semaphore that bounds the concurrent commands of this request."""
+        if self._gate is None:
+            self._gate = asyncio.Semaphore(CONCURRENT_COMMANDS)
+        return self._gate
+
+    def count(self, documents: int) -> None:
+        """Count documents of the response; more than allowed ends the request."""
+        self.documents += documents
+        if self.documents > self.limits.fetched_documents:
+            raise OperationRefused.because(
+                f"the query needs more than {self.limits.fetched_documents} documents",
+                "too-many-documents",
+                Classification.ABORTED,
+            )
+
+    @property
+    def remaining(self) -> int:
+        """How many documents may still be counted."""
+        return self.limits.fetched_documents - self.documents
+
+    @property
+    def rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """The row filters of the caller's permission."""
+        permission = self.exchange.permission
+        return (permission.read_filters or None) if permission else None
+
+    def _comment(self, fetch: Fetch) -> dict[str, str]:
+        return {
+            **self.plan.comment,
+            "field": fetch.position.coordinates,
+            "request": self.exchange.id,
+        }
+
+    def _record(
+        self, fetch: Fetch, kind: str, started: float, documents: Sequence[Document]
+    ) -> None:
+        record = CommandRecord(
+            fetch.position.coordinates,
+            kind,
+            f"{fetch.mapping.db}.{fetch.mapping.collection}",
+            (time.perf_counter() - started) * 1000,
+            len(documents),
+            (started - self.started) * 1000,
+            self.parents.get(id(fetch), 1),
+        )
+        self.commands.append(record)

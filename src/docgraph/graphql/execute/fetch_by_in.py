@@ -1,0 +1,295 @@
+"""Joins by `$fk`: fetch the documents of all parents with one `$in` (no N+1).
+
+The documents are assigned to their parents in memory. The first attempt is bounded. If it returns a
+full batch, there may be more, and no parent is known to be complete: then the database stops early
+for each of them (decision 13: a result that a bound cut short is fetched again by another method,
+never trimmed silently). A plan remembers which of its relations are large, and skips the first
+attempt for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.codec.equality import OWN_KEY, Key, equality_key
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.join_keys import candidate_keys, match_any
+from docgraph.graphql.execute.lookup import fetch_by_lookup
+from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
+from docgraph.graphql.execute.window import Window
+from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.graphql.plan.relation import Join, combine
+from docgraph.runtime.concurrent import concurrently
+from docgraph.variables import matches_nothing
+
+__all__ = ["fetch_joined"]
+
+FIRST_TRY = 5_000  # documents that the first attempt may always return
+LARGEST_TRY = 100_000
+LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
+
+Keys = dict[Key, Any]  # a join key, and the value that represents it in a command
+
+
+@dataclass(slots=True)
+class _Side:
+    """One join of a batch: the values to find, and which parents need each of them."""
+
+    join: Join
+    values: Keys = field(default_factory=dict)
+    seekers: dict[Key, list[int]] = field(default_factory=dict)
+
+    def add(self, number: int, keys: Keys) -> None:
+        """Add the keys of a parent."""
+        for key, value in keys.items():
+            seekers = self.seekers.get(key)
+            if seekers is None:
+                self.seekers[key] = [number]
+                self.values[key] = value
+            else:
+                seekers.append(number)
+
+    def as_filter(self) -> Document:
+        """Return the condition that documents for any of the parents satisfy."""
+        return match_any(self.join.target, list(self.values.values()))
+
+    def find_seekers(self, document: Document) -> set[int]:
+        """Return the parents that a document belongs to by this join."""
+        keys = candidate_keys(document, self.join.path)
+        return {number for key in keys for number in self.seekers.get(key, ())}
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The parents of one command.
+
+    `keys` are those of the parents, one by one, if each has just one and all of them are of types
+    that Python compares as MongoDB does. Then the seekers are often not needed.
+    """
+
+    sides: list[_Side]
+    numbers: list[int] = field(default_factory=list)
+    keys: list[Key] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of keys in the command."""
+        return max([len(side.values) for side in self.sides])
+
+    def add(self, number: int, keys: Sequence[Keys]) -> None:
+        """Add a parent, with its keys for each of the joins."""
+        for side, own in zip(self.sides, keys, strict=True):
+            side.add(number, own)
+        self.numbers.append(number)
+
+    def split(self, size: int) -> list[_Batch]:
+        """Split into batches of so many keys, for parents that have one key each."""
+        if self.size <= size:
+            return [self] if self.numbers else []
+        side = self._index()
+        keys = list(side.values)
+        parts: list[_Batch] = []
+        for start in range(0, len(keys), size):
+            own = keys[start : start + size]
+            seekers = {key: side.seekers[key] for key in own}
+            part = _Side(side.join, {key: side.values[key] for key in own}, seekers)
+            parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
+        return parts
+
+    def keys_by_parent(self) -> dict[int, Keys]:
+        """Return the keys of each parent, by the only join."""
+        side = self._index()
+        wanted: dict[int, Keys] = {number: {} for number in self.numbers}
+        for key, numbers in side.seekers.items():
+            for number in numbers:
+                wanted[number][key] = side.values[key]
+        return wanted
+
+    def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
+        """Return the documents of each parent, in their order."""
+        if len(self.sides) > 1:
+            return self._distribute_by_all(documents)
+        reached = self._reach(documents)
+        if self.keys is not None and reached is not None:
+            groups: dict[Key, list[Document]] = {key: [] for key in self.sides[0].values}
+            for key, document in zip(reached, documents, strict=True):
+                if key in groups:  # a collation may match more than the requested keys
+                    groups[key].append(document)
+            return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
+        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        side = self._index()
+        for document in documents:
+            for number in side.find_seekers(document):
+                found[number].append(document)
+        return found
+
+    def pick_first(self, documents: Sequence[Document]) -> dict[int, Document]:
+        """Return the first document of each parent that has one, by the only join."""
+        reached = self._reach(documents)
+        if self.keys is not None and reached is not None:
+            # From the last to the first, so that the first one stays.
+            firsts = dict(zip(reversed(reached), reversed(documents), strict=True))
+            pairs = zip(self.numbers, self.keys, strict=True)
+            return {number: firsts[key] for number, key in pairs if key in firsts}
+        found: dict[int, Document] = {}
+        side = self._index()
+        for document in documents:
+            for number in side.find_seekers(document):
+                found.setdefault(number, document)
+        return found
+
+    def _distribute_by_all(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
+        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        for document in documents:
+            for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
+                found[number].append(document)
+        return found
+
+    def _reach(self, documents: Sequence[Document]) -> list[Key] | None:
+        """Return the values that documents are found by, if all of them are their own keys."""
+        (side,) = self.sides
+        if len(side.join.path) != 1:
+            return None
+        name = side.join.target
+        values = [document.get(name) for document in documents]
+        return values if OWN_KEY.issuperset(map(type, values)) else None
+
+    def _index(self) -> _Side:
+        """Return the only join, with its seekers."""
+        (side,) = self.sides
+        if self.keys is not None and not side.seekers:
+            for number, key in zip(self.numbers, self.keys, strict=True):
+                side.seekers.setdefault(key, []).append(number)
+        return side
+
+
+async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[Any]:
+    """Return the answer per parent: documents, the first of them, or why there are none."""
+    prepared = run.prepared[id(fetch)]
+    relation = fetch.relation
+    assert relation.rest is not None  # noqa: S101 - joins come from a find
+    assert prepared.window is not None  # noqa: S101 - nothing but the joins is per parent
+    try:
+        rest = relation.rest.render(prepared.scope)
+    except DocgraphError as error:
+        return [describe_failure(error)] * len(parents)
+    answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
+    if matches_nothing(rest):
+        return answers
+    batches = _make_batches(fetch, parents, answers)
+    calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
+    for found in await concurrently(calls) if calls else ():
+        for number, answer in found.items():
+            answers[number] = answer
+    return answers
+
+
+def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> list[_Batch]:
+    """Group parents with keys into batches of bounded size; a parent is never divided."""
+    joins = fetch.relation.joins
+    size = min(fetch.mapping.loader.max_batch_size or MAX_KEYS, MAX_KEYS)
+    if len(joins) == 1 and not joins[0].many:
+        return _make_simple_batch(joins[0], parents).split(size)
+    batches: list[_Batch] = []
+    placed: dict[Any, _Batch] = {}  # parents with the same keys belong together
+    for number, parent in enumerate(parents):
+        try:
+            keys = [_read_keys(fetch, join, parent) for join in joins]
+        except FieldFailure as failure:
+            answers[number] = failure
+            continue
+        if not all(keys):
+            continue  # decision 11: a parent without a key has no documents and needs no command
+        sought = tuple(map(tuple, keys))
+        batch = placed.get(sought)
+        if batch is None:
+            if not batches or batches[-1].size + max(map(len, keys)) > size:
+                batches.append(_Batch([_Side(join) for join in joins]))
+            batch = placed[sought] = batches[-1]
+        batch.add(number, keys)
+    return batches
+
+
+def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
+    """Build the batch of the usual case: each parent has one key at most."""
+    keys = join.read_keys(parents)
+    numbers = list(range(len(keys)))
+    if None in keys:
+        numbers = [number for number in numbers if keys[number] is not None]
+        keys = [key for key in keys if key is not None]
+    if OWN_KEY.issuperset(map(type, keys)):
+        return _Batch([_Side(join, dict(zip(keys, keys, strict=True)))], numbers, keys)
+    side = _Side(join)
+    for number, value in zip(numbers, keys, strict=True):
+        side.add(number, {equality_key(value): value})
+    return _Batch([side], numbers)
+
+
+def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
+    """Return the foreign keys of a parent; null is not a key."""
+    value = join.get(parent)
+    if value is None:
+        return {}
+    if not join.many or type(value) is not list:
+        return {equality_key(value): value}
+    if len(value) > MAX_KEYS:
+        raise FieldFailure(
+            f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
+        )
+    return {equality_key(item): item for item in value if item is not None}
+
+
+async def _fetch_batch(
+    fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
+) -> dict[int, Any]:
+    """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
+    window = run.prepared[id(fetch)].window
+    assert window is not None  # noqa: S101 - see fetch_joined
+    try:
+        if not run.plan.large_relations.expects(fetch):
+            found = await _try_together(fetch, batch, rest, window, run)
+            if found is not None:
+                return found
+        if len(batch.sides) == 1:
+            join = batch.sides[0].join
+            found = await fetch_by_lookup(fetch, join, batch.keys_by_parent(), rest, run)
+            if found is not None:
+                return found
+    except DocgraphError as error:
+        return dict.fromkeys(batch.numbers, describe_failure(error))
+    own = [parents[number] for number in batch.numbers]
+    answers = await fetch_per_parent(fetch, own, None, run)
+    return dict(zip(batch.numbers, answers, strict=True))
+
+
+async def _try_together(
+    fetch: Fetch, batch: _Batch, rest: Document, window: Window, run: Run
+) -> dict[int, Any] | None:
+    """Fetch with one `$in` for all parents; None if there is more than it may return."""
+    bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
+    filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
+    documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
+    if len(documents) > bound:
+        run.plan.large_relations.remember(fetch)
+        return None
+    if not fetch.is_list and not window.skip and len(batch.sides) == 1:
+        firsts = batch.pick_first(documents)
+        run.count(min(len(documents), len(firsts)))
+        return firsts
+    found = batch.distribute(documents)
+    kept = {
+        number: own
+        if len(own) <= window.limit and not window.skip
+        else own[window.skip : window.end]
+        for number, own in found.items()
+    }
+    count = min(len(documents), sum(map(len, kept.values())))
+    run.count(count)
+    if len(documents) > max(LARGE_FROM * batch.size, 2 * count):
+        run.plan.large_relations.remember(fetch)
+    return kept

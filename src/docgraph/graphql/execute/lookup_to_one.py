@@ -1,0 +1,84 @@
+"""To-one joins by `$lookup`: one document together with its relations, in one command.
+
+The database looks the relations up where it finds the parent. The result is used only if the
+parent's key is a plain value: `$lookup` joins an array or a null differently than `$eq`, so those
+relations are fetched separately.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.errors import describe_failure
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.join_keys import is_comparable
+from docgraph.graphql.execute.per_parent import fetch_per_parent
+from docgraph.graphql.plan.plan_tree import Fetch, Fold
+from docgraph.variables import matches_nothing
+
+__all__ = ["fetch_folding", "unpack_lookup"]
+
+
+async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
+    """Return the answer for the one parent of a root field, with relations inside the document."""
+    prepared = run.prepared[id(fetch)]
+    assert isinstance(fetch.mapping, QueryMapping)  # noqa: S101 - only finds have folds
+    assert prepared.window is not None  # noqa: S101 - a root field has no parent
+    try:
+        filter_ = fetch.mapping.find.render(prepared.scope)
+    except DocgraphError as error:
+        return [describe_failure(error)]
+    folds = [(fold, lookup) for fold in fetch.folds if (lookup := _build_lookup(fold, run))]
+    if matches_nothing(filter_) or not folds:
+        return await fetch_per_parent(fetch, [None], None, run)
+    assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
+    shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
+    pipeline = [{"$match": filter_}, *prepared.window.stages]
+    pipeline += [{"$lookup": lookup} for _, lookup in folds]
+    try:
+        documents = await run.aggregate(fetch, [*pipeline, {"$project": shown}], 1)
+    except DocgraphError as error:
+        # For instance a sharded collection, which MongoDB 5.0 cannot look up.
+        describe_failure(error)  # raises errors that end the request
+        return await fetch_per_parent(fetch, [None], None, run)
+    run.count(len(documents))
+    run.folded.update(id(fold.fetch) for fold, _ in folds)
+    return [documents]
+
+
+def _build_lookup(fold: Fold, run: Run) -> Document | None:
+    """Return the body of the `$lookup`; None if the relation must be fetched separately."""
+    fetch = fold.fetch
+    prepared = run.prepared[id(fetch)]
+    if prepared.failure is not None or prepared.window is None or fetch.relation.rest is None:
+        return None
+    try:
+        rest = fetch.relation.rest.render(prepared.scope)
+    except DocgraphError:
+        return None  # the relation's own fetch reports the error
+    (join,) = fetch.relation.joins
+    pipeline: list[Document] = [{"$match": rest}] if rest else []
+    pipeline += prepared.window.stages
+    if fetch.projection is not None:
+        pipeline.append({"$project": fetch.projection})
+    return {
+        "from": fetch.mapping.collection,
+        "localField": join.key,
+        "foreignField": join.target,
+        "pipeline": pipeline,
+        "as": fold.name,
+    }
+
+
+def unpack_lookup(fetch: Fetch, parent: Document) -> list[Document] | None:
+    """Return the documents looked up with the parent; None if the join may be wrong."""
+    found: list[Document] | None = parent.get(f"__fold_{fetch.key}")
+    value = fetch.relation.joins[0].get(parent)
+    if value is None:
+        return []
+    if found is None or isinstance(value, list) or not is_comparable(value):
+        return None
+    return found

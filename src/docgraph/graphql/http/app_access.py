@@ -1,0 +1,142 @@
+"""Authorization of callers for apps: each use of an app is a request to its endpoint.
+
+Agents and tools use apps on behalf of a caller who was authorized elsewhere. An app exists for that
+caller only if the caller could send it a query. The row filters of both permissions apply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from docgraph.exchange import Account, Exchange
+from docgraph.exchange.errors import DefinitionError, NotFound
+from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.apps.compiled_app import App, VisibleApp
+from docgraph.graphql.apps.stored_definitions import StoredDefinition
+from docgraph.graphql.http.body import GraphqlRequest, render_body
+from docgraph.graphql.http.service import AppRequest, GraphqlService
+from docgraph.plugins.kinds import Decision
+
+__all__ = ["AppAccess", "AppSession", "DryRun"]
+
+_AT_ONCE: Final = 16  # apps
+_NO_QUERY: Final = GraphqlRequest("{ __typename }")
+
+
+class DryRun(Protocol):
+    """The provider `imagined-requests`: authorizes requests that no one has sent."""
+
+    def check_post(
+        self, outer: Exchange, path: str, body: bytes, account: Account | None
+    ) -> Exchange:
+        """Return the exchange of a JSON POST by `account` to the encoded path.
+
+        It has the time that `outer` has left.
+        """
+        ...
+
+    async def authorize(
+        self, exchange: Exchange, outer: Exchange, *, quietly: bool = False
+    ) -> Decision:
+        """Return the decision about such a request; `quietly` leaves a denial out of the log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AppSession:
+    """An app, and the exchange of a request to it."""
+
+    app: App
+    exchange: Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class AppAccess:
+    """Authorizes callers for apps, now or hypothetically."""
+
+    graphql: GraphqlService
+    apps: Apps
+    dry_run: DryRun
+
+    async def authorize(
+        self,
+        outer: Exchange,
+        uri: Any,
+        account: Account | None,
+        request: GraphqlRequest | None = None,
+        *,
+        quietly: bool = False,
+    ) -> tuple[Exchange, Decision] | None:
+        """Return the request of `account` to the app, and the decision about it.
+
+        None: no request could reach the app. The exchange has the permission if there is one.
+        """
+        path = self.graphql.find_path(uri) if isinstance(uri, str) else None
+        if path is None:
+            return None
+        request = request or _NO_QUERY
+        exchange = self.dry_run.check_post(outer, path, render_body(request), account)
+        if not isinstance(exchange.parsed, AppRequest) or exchange.parsed.refusal is not None:
+            return None
+        exchange.parsed.asked.describe(request)
+        return exchange, await self.dry_run.authorize(exchange, outer, quietly=quietly)
+
+    async def admit(
+        self,
+        outer: Exchange,
+        uri: Any,
+        request: GraphqlRequest | None = None,
+        *,
+        quietly: bool = False,
+    ) -> AppSession:
+        """Return the app for a query of the caller; raise `NotFound` if it does not exist for them.
+
+        Listing apps is no attempt to use them: `quietly` leaves denials out of the log.
+        """
+        judged = await self.authorize(outer, uri, outer.account, request, quietly=quietly)
+        if judged is None or not judged[1].allowed:
+            raise NotFound("GraphQL app not found")
+        session = await self.open(uri, judged[0])
+        if not quietly:
+            outer.app = session.exchange.app
+        return session
+
+    async def open(self, uri: str, exchange: Exchange) -> AppSession:
+        """Return the app at this uri, with the exchange that was authorized for it."""
+        app = await self.apps.find(uri)
+        exchange.app = str(app.definition.id)
+        return AppSession(app, exchange)
+
+    async def find_apps(
+        self,
+        outer: Exchange,
+        *,
+        after: str = "",
+        wanted: Callable[[StoredDefinition], bool] | None = None,
+    ) -> AsyncIterator[StoredDefinition]:
+        """Yield the apps that exist for the caller, by URI; they may still be invalid.
+
+        Each costs an evaluation of the rules: `wanted` skips those that are not needed.
+        """
+        for number, entry in enumerate(await self.apps.list_served()):
+            if entry.uri <= after or not (wanted is None or wanted(entry)):
+                continue
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # let other tasks run
+            judged = await self.authorize(outer, entry.uri, outer.account, quietly=True)
+            if judged is not None and judged[1].allowed:
+                yield entry
+
+    async def try_admit(self, outer: Exchange, entry: StoredDefinition) -> AppSession | None:
+        """Return the app of a definition; None if it is invalid or was removed meanwhile."""
+        try:
+            return await self.admit(outer, entry.uri, quietly=True)
+        except (NotFound, DefinitionError):
+            return None
+
+    async def view(self, session: AppSession) -> VisibleApp:
+        """Return the app as the caller of the session sees it."""
+        return await self.graphql.view(session.app, session.exchange)

@@ -1,0 +1,145 @@
+"""Plan cache: query text to plan (parse, measure, validate, plan).
+
+Plans are cached with the visible schema, so two callers share one exactly when the schema is the
+same for both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from graphql import DocumentNode, GraphQLError, validate
+
+from docgraph.exchange import Account
+from docgraph.graphql.apps.compiled_app import App, VisibleApp
+from docgraph.graphql.definition.counted_parser import MAX_COMPARISONS, reject_repetition
+from docgraph.graphql.definition.query_limits import MAX_FIELDS, check_limits, parse_query
+from docgraph.graphql.errors import (
+    MAX_ERRORS,
+    Classification,
+    GraphqlError,
+    OperationRefused,
+    count_more,
+)
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.parser_messages import phrase
+from docgraph.graphql.plan.field_merging import measure_merging
+from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
+from docgraph.graphql.plan.plans import PlanKey, Plans
+from docgraph.graphql.plan.validation_rules import COMPARISONS, choose_rules
+from docgraph.runtime import Lane, LoadingCache, run_blocking
+
+__all__ = ["Operations", "is_bound", "may_introspect"]
+
+_MAX_PLANS = 1_000
+_LONGEST_KEPT = 16_384  # characters: with the number of plans this bounds the memory
+_SHORT = 600  # characters; the most expensive text of this length takes about 30 ms
+_SMALL = 5_000  # characters, counted for each type that they may have to be planned for
+_UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
+_ABORTED = "Validation aborted."
+_SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
+
+
+class Operations:
+    """The plans of this process; work that would block the event loop runs in the `lane`."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._plans = Plans(_MAX_PLANS)
+        self._building: LoadingCache[tuple[VisibleApp, PlanKey], Plan] = LoadingCache(0)
+
+    async def view(self, app: App, roles: Collection[str]) -> VisibleApp:
+        """Return the app as a caller with these roles sees it."""
+        view = app.kept_view(roles)
+        if view is None:
+            view = await run_blocking(self._lane, app.visible_to, roles)
+        return view
+
+    async def find(
+        self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool
+    ) -> tuple[Plan, bool]:
+        """Return the plan of an operation, and whether it was cached."""
+        key = (introspection, request.operation_name, request.query)
+        plan = self._plans.get(app, key)
+        if plan is not None:
+            return plan, True
+        if _is_large(app, request.query):
+            plan = await self._building.get((app, key), self._build_aside)
+        else:
+            plan = self._build(app, key)
+        if len(request.query) <= _LONGEST_KEPT:
+            self._plans.put(app, key, plan)
+        return plan, False
+
+    async def close(self) -> None:
+        """Cancel plans in progress."""
+        await self._building.close()
+
+    async def _build_aside(self, work: tuple[VisibleApp, PlanKey]) -> Plan:
+        """Build the plan in the lane, once for concurrent requests."""
+        return await run_blocking(self._lane, self._build, *work)
+
+    def _build(self, app: VisibleApp, key: PlanKey) -> Plan:
+        introspection, operation_name, query = key
+        document = parse_query(query, app.limits)
+        check_limits(document, app.limits)
+        select_operation(document, operation_name)  # has a clearer message for mutations
+        _check_validity(app, document, introspection=introspection)
+        is_large = _is_large(app, query)
+        return build_plan(app, document, operation_name, is_large=is_large)
+
+
+def _is_large(app: VisibleApp, query: str) -> bool:
+    """Return whether parsing, validating and planning may block the event loop for too long."""
+    return len(query) > _SHORT or len(query) * app.breadth > _SMALL
+
+
+def may_introspect(setting: str | Sequence[str], account: Account | None) -> bool:
+    """Apply `graphql.introspection`: everyone, authenticated users, no one, or a role."""
+    match setting:
+        case "all":
+            return True
+        case "authenticated":
+            return account is not None
+        case "off":
+            return False
+        case roles:
+            return account is not None and not set(roles).isdisjoint(account.roles)
+
+
+def is_bound(setting: Collection[str], account: Account | None, root_role: str | None) -> bool:
+    """Apply `graphql.operations-only`: return whether a caller may run only persisted queries.
+
+    One role that is not listed lifts the restriction, as one role is enough to be permitted
+    elsewhere. A caller without roles is treated like an anonymous one.
+    """
+    if not setting:
+        return False
+    if account is None:
+        return _UNKNOWN_CALLER in setting
+    if _KNOWN_CALLER in setting:
+        return root_role not in account.roles or root_role in setting
+    if not account.roles:
+        return _UNKNOWN_CALLER in setting
+    return set(account.roles).issubset(setting)
+
+
+def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: bool) -> None:
+    """Validate by the rules of the specification, without suggestions, which name hidden fields."""
+    merging = measure_merging(app.schema, document, MAX_FIELDS)
+    if merging.comparisons > (MAX_COMPARISONS if merging.alike else COMPARISONS):
+        raise reject_repetition()
+    rules = choose_rules(introspection=introspection, alike=merging.alike)
+    errors = validate(app.schema, document, rules, max_errors=MAX_ERRORS, hide_suggestions=True)
+    if any(error.message == _ABORTED for error in errors):
+        raise reject_repetition()
+    if errors:
+        shown = [_describe(error) for error in errors[:MAX_ERRORS]]
+        raise OperationRefused([*shown, count_more()] if len(errors) > MAX_ERRORS else shown)
+
+
+def _describe(error: GraphQLError) -> GraphqlError:
+    locations = tuple((place.line, place.column) for place in error.locations or ())
+    message = _SUGGESTION.sub("", error.message)  # some rules suggest names anyway
+    return GraphqlError(phrase(message), Classification.VALIDATION, "invalid-query", locations)

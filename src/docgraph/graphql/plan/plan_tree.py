@@ -1,0 +1,237 @@
+"""Plan tree: selections, blocks, and the kinds of fields in them.
+
+A `Block` is a selection set on one object type. Its leaves are read from each document; its columns
+(embedded objects, fetches, introspection) are resolved for all documents together. A `Selection` is
+the sub-selection of a field: one block, or one per possible type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is_non_null_type
+
+from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.errors import Errors, FieldPosition
+from docgraph.graphql.plan.arguments import FieldArguments
+from docgraph.graphql.plan.compile import Project, compile_projection
+from docgraph.graphql.plan.leaves import Get, LeafField, Serialize, TypenameField, UnmappedField
+from docgraph.graphql.plan.relation import Relation
+
+__all__ = [
+    "Block",
+    "Column",
+    "Embedded",
+    "Fetch",
+    "Fold",
+    "Introspection",
+    "LeafField",
+    "PlanTree",
+    "PlannedField",
+    "Selection",
+    "TypenameField",
+    "UnmappedField",
+]
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """An object inside the document, or lists of them."""
+
+    key: str
+    type: GraphQLOutputType
+    position: FieldPosition
+    path: Path
+    get: Get
+    selection: Selection
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether there are lists of objects, or lists of lists of them."""
+        return _is_list(self.type)
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch:
+    """A field that is fetched from the database, once for all parents.
+
+    `serialize` instead of a `selection`: the documents themselves are values (`BsonDocument`).
+    """
+
+    key: str
+    type: GraphQLOutputType
+    position: FieldPosition
+    mapping: QueryMapping | AggregationMapping
+    arguments: FieldArguments
+    relation: Relation
+    selection: Selection | None
+    serialize: Serialize | None
+    projection: Mapping[str, int] | None
+    is_root: bool
+    folds: tuple[Fold, ...] = ()
+    orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # cached
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether the field is a list of documents or the first of them."""
+        return _is_list(self.type)
+
+    @cached_property
+    def is_plain_join(self) -> bool:
+        """Whether one `$in` finds the documents of all parents."""
+        relation = self.relation
+        return bool(relation.joins) and not relation.is_per_parent and self.mapping.loader.batching
+
+    @cached_property
+    def has_own_windows(self) -> bool:
+        """Whether sort, skip or limit may differ from parent to parent."""
+        if not isinstance(self.mapping, QueryMapping):
+            return False
+        parts = (self.mapping.sort, self.mapping.skip, self.mapping.limit)
+        return any(part is not None and part.depends_on_parent for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A to-one relation that the command of its only parent can include by `$lookup`."""
+
+    fetch: Fetch
+    name: str  # the field of the parent's result that contains it
+
+
+@dataclass(frozen=True, slots=True)
+class Introspection:
+    """`__schema` and `__type`: answered from the visible schema by graphql-core."""
+
+    key: str
+    type: GraphQLOutputType
+    position: FieldPosition
+    operation: OperationDefinitionNode
+    variables: frozenset[str]
+
+
+Column = Embedded | Fetch | Introspection
+PlannedField = TypenameField | UnmappedField | LeafField | Column
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The fields selected on one object type, in the order of the response.
+
+    `failure` is what every object of this block fails with (a condition that is null).
+    """
+
+    type_name: str
+    fields: tuple[PlannedField, ...]
+    failure: Errors | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)  # response key → its conditions
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The fields that are resolved for all documents together."""
+        return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
+
+    @cached_property
+    def needs_fetch(self) -> bool:
+        """Whether something in or below this block is fetched."""
+        return any(_needs_fetch(column) for column in self.columns)
+
+    @cached_property
+    def is_concurrent(self) -> bool:
+        """Whether several columns wait for the database, which they can do concurrently."""
+        return sum(map(_needs_fetch, self.columns)) > 1
+
+    @cached_property
+    def project(self) -> Project:
+        """The generated function that builds the objects of this block."""
+        return compile_projection(self.type_name, self.fields)
+
+    @cached_property
+    def needs_root(self) -> bool:
+        """Whether something in or below this block uses `rootDoc`."""
+        return any(_needs_root(column) for column in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The sub-selection of a field: a block for each object type that a document may have."""
+
+    type_name: str
+    position: FieldPosition
+    blocks: Mapping[str, Block]
+    resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
+
+    @cached_property
+    def needs_root(self) -> bool:
+        """Whether something below uses `rootDoc`."""
+        return any(block.needs_root for block in self.blocks.values())
+
+    @cached_property
+    def only_block(self) -> Block:
+        """The block of an object type."""
+        return next(iter(self.blocks.values()))
+
+
+def _is_list(type_: GraphQLOutputType) -> bool:
+    return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
+
+
+def _needs_fetch(column: Column) -> bool:
+    if isinstance(column, Embedded):
+        return any(block.needs_fetch for block in column.selection.blocks.values())
+    return isinstance(column, Fetch)
+
+
+def _needs_root(column: Column) -> bool:
+    if isinstance(column, Introspection):
+        return False
+    if isinstance(column, Fetch) and column.relation.root_paths:
+        return True
+    return column.selection is not None and column.selection.needs_root
+
+
+@dataclass(frozen=True, eq=False)
+class PlanTree:
+    """A plan for one outcome of its conditions (`@skip`, `@include`)."""
+
+    block: Block
+    estimates: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def fetches(self) -> tuple[Fetch, ...]:
+        """Every fetch once, parents before children."""
+        found: dict[int, Fetch] = {}
+        _find_fetches(self.block, found, set())
+        return tuple(found.values())
+
+    @cached_property
+    def sorted_fetches(self) -> tuple[Fetch, ...]:
+        """The queries among them that have a sort."""
+        return tuple(f for f in self.fetches if getattr(f.mapping, "sort", None) is not None)
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The predefined variables (`@…`) that the mappings of this tree use."""
+        names = (n for f in self.fetches for t in f.mapping.templates for n in t.names)
+        return frozenset(name for name in names if name.startswith("@"))
+
+
+def _find_fetches(block: Block, found: dict[int, Fetch], seen: set[int]) -> None:
+    if id(block) in seen:
+        return
+    seen.add(id(block))
+    for column in block.columns:
+        if isinstance(column, Fetch):
+            found.setdefault(id(column), column)
+        for inner in _blocks_below(column):
+            _find_fetches(inner, found, seen)
+
+
+def _blocks_below(column: Column) -> Iterator[Block]:
+    if isinstance(column, Embedded | Fetch) and column.selection is not None:
+        yield from column.selection.blocks.values()

@@ -1,0 +1,222 @@
+"""MCP tools of declared operations (persisted queries), if the caller may see all of their fields.
+
+If a list of them would be too long for an agent's context, two tools replace them: one that
+searches them and one that runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from docgraph.exchange.errors import BodyError
+from docgraph.graphql.apps.stored_definitions import StoredDefinition
+from docgraph.graphql.definition.declared_operations import DeclaredOperation
+from docgraph.graphql.describe.operation_schema import describe_result, describe_variables
+from docgraph.graphql.describe.search import score, split_words
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.http.app_access import AppAccess, AppSession
+from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.graphql.plan.plan import Plan
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.tools.query_tools import QueryArguments, QueryTools
+from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+
+__all__ = ["OperationTools", "name_tool"]
+
+_CURSOR: Final = "_cursor"  # next to the variables, whose names the author chose
+_LONGEST_PREFIX: Final = 22  # with an operation of 40, 64 characters: what all clients accept
+_LONGEST_SCHEMA: Final = 8_192  # bytes of the schema of a result
+_MAX_FOUND: Final = 10
+_MAX_LISTED: Final = 1_000
+_LONGEST_TEXT: Final = 500
+_PLAIN: Final = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9-]+")
+
+
+def name_tool(uri: str, operation: str) -> str:
+    """Return `movies__topRated`; with a digest if the URI is too long or not a valid name."""
+    prefix = uri
+    if not _PLAIN.fullmatch(uri) or len(uri) > _LONGEST_PREFIX:
+        digest = hashlib.blake2b(uri.encode(), digest_size=4).hexdigest()
+        plain = _OTHER.sub("_", uri)[: _LONGEST_PREFIX - len(digest) - 1].strip("_")
+        prefix = f"{plain or 'app'}-{digest}"
+    return f"{prefix}__{operation}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """An operation of an app whose fields the caller may all see."""
+
+    uri: str
+    operation: DeclaredOperation
+    plan: Plan
+
+
+class OperationTools:
+    """The tools that authors of apps declare."""
+
+    def __init__(self, access: AppAccess, queries: QueryTools) -> None:
+        self._access = access
+        self._queries = queries
+        self._described: WeakKeyDictionary[Plan, tuple[Schema, Schema]] = WeakKeyDictionary()
+
+    async def list_tools(self, call: McpCall, most: int = _MAX_LISTED) -> dict[str, Tool]:
+        """Return one tool per operation, by name; stop at one more than `most`."""
+        tools: dict[str, Tool] = {}
+        async for entry in self._access.find_apps(call.exchange, wanted=_declares):
+            session = await self._access.try_admit(call.exchange, entry)
+            for one in [] if session is None else await self._offer(session):
+                tool = await self._build(one)
+                tools.setdefault(tool.name, tool)
+                if len(tools) > most:
+                    return tools
+        return tools
+
+    async def find(self, call: McpCall, name: str) -> Tool | None:
+        """Return the tool of that name, if it exists for the caller."""
+
+        def is_meant(entry: StoredDefinition) -> bool:
+            return _declares(entry) and name.startswith(name_tool(entry.uri, ""))
+
+        async for entry in self._access.find_apps(call.exchange, wanted=is_meant):
+            session = await self._access.try_admit(call.exchange, entry)
+            for one in [] if session is None else await self._offer(session):
+                if name_tool(one.uri, one.operation.name) == name:
+                    return await self._build(one)
+        return None
+
+    def stand_in(self) -> list[Tool]:
+        """Return the tools for the case that there are too many to list."""
+        return [
+            Tool(
+                "search_operations",
+                "Search the operations",
+                "Prepared queries whose names or descriptions have these words, with their "
+                "arguments. There are too many to list; run one with run_operation.",
+                object_schema({"words": text_of("words to look for")}, "words"),
+                self._search,
+            ),
+            Tool(
+                "run_operation",
+                "Run an operation",
+                "Run a prepared query that search_operations has found.",
+                object_schema(
+                    {
+                        "name": text_of("the name of the operation, as it was found"),
+                        "arguments": {"type": "object", "description": "its arguments"},
+                    },
+                    "name",
+                ),
+                self._run_named,
+            ),
+        ]
+
+    async def _offer(self, session: AppSession) -> list[_Offered]:
+        """Return the operations of which the caller may see every field."""
+        offered = []
+        definition = session.app.definition
+        for operation in definition.operations:
+            request = GraphqlRequest(operation.query, operation=operation.name)
+            try:
+                plan = await self._access.graphql.plan(session.app, request, session.exchange)
+            except OperationRefused:
+                continue
+            offered.append(_Offered(definition.uri, operation, plan))
+        return offered
+
+    async def _build(self, one: _Offered) -> Tool:
+        described = self._described.get(one.plan)
+        if described is None:
+            described = await self._access.graphql.work_aside(_describe, one.plan)
+            self._described[one.plan] = described
+        arguments, outcome = described
+        return Tool(
+            name_tool(one.uri, one.operation.name),
+            one.operation.name,
+            one.operation.description or f"The query {one.operation.name} of the app {one.uri}.",
+            arguments,
+            partial(self._run, one),
+            outcome,
+        )
+
+    async def _run(self, one: _Offered, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        known = {
+            definition.variable.name.value
+            for definition in one.plan.operation.variable_definitions or ()
+        }
+        variables = dict(arguments)
+        cursor = None if _CURSOR in known else variables.pop(_CURSOR, None)
+        if not (cursor is None or isinstance(cursor, str)):
+            raise BodyError(f"the argument {_CURSOR!r} must be a string")
+        for name in variables:
+            if name not in known:
+                given = ", ".join(sorted(known)) or "none"
+                raise BodyError(
+                    f"unknown argument {name[:100]!r}", hint=f"the arguments are: {given}"
+                )
+        check_variables(variables)
+        operation = one.operation
+        request = GraphqlRequest(operation.query, variables, operation=operation.name)
+        content = await self._queries.carry_out(call, QueryArguments(one.uri, request, cursor))
+        text = orjson.dumps(content)
+        return Outcome(text.decode(), orjson.loads(text), is_error=content["data"] is None)
+
+    async def _search(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        words = split_words(arguments["words"])
+        tools = list((await self.list_tools(call)).values())
+        scored = [(score(words, tool.name, tool.description), tool) for tool in tools]
+        hits = sorted((one for one in scored if one[0]), key=lambda one: (-one[0], one[1].name))
+        found = [
+            {
+                "name": tool.name,
+                "description": tool.description[:_LONGEST_TEXT],
+                "arguments": tool.input_schema["properties"],
+            }
+            for _, tool in hits[:_MAX_FOUND]
+        ]
+        return as_json({"operations": found, "total": len(hits)})
+
+    async def _run_named(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        tool = await self.find(call, arguments["name"])
+        if tool is None:
+            raise BodyError("unknown operation", hint="search_operations finds them")
+        outcome = await tool.run(call, arguments.get("arguments") or {})
+        return Outcome(outcome.text, is_error=outcome.is_error)
+
+
+def _declares(entry: StoredDefinition) -> bool:
+    descriptor = entry.document.get("descriptor")
+    return isinstance(descriptor, dict) and bool(descriptor.get("operations"))
+
+
+def _describe(plan: Plan) -> tuple[Schema, Schema]:
+    """Return the schemas of the arguments and the result of an operation."""
+    arguments = describe_variables(plan)
+    cursor = text_of("the cursor of a result that was cut")
+    arguments["properties"].setdefault(_CURSOR, cursor)
+    return arguments, _describe_outcome(plan)
+
+
+def _describe_outcome(plan: Plan) -> Schema:
+    data: Schema = describe_result(plan)
+    if len(orjson.dumps(data)) > _LONGEST_SCHEMA:
+        data = {"type": "object"}
+    return {
+        "type": "object",
+        "properties": {
+            "data": {"anyOf": [data, {"type": "null"}]},
+            "errors": {"type": "array", "items": {"type": "object"}},
+            "cut": {"type": "array", "items": {"type": "object"}},
+            "cursor": {"type": "string"},
+            "hint": {"type": "string"},
+        },
+        "required": ["data"],
+    }

@@ -1,0 +1,178 @@
+"""MCP query tools: `validate_query`, `explain_query`, `run_query`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.execute.result import Result, encode_data
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.mcp.call import McpCall
+from docgraph.mcp.cut import fit, read_cursor, render_cursor
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+
+__all__ = ["QueryArguments", "QueryTools"]
+
+_TOO_MANY: Final = "too-many-documents"
+_CHEAPER: Final = (
+    "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
+    "fields cost most"
+)
+_RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the cursor
+_QUERY: Final[Mapping[str, Schema]] = {
+    "app": text_of("the app, as list_apps names it"),
+    "query": text_of("the text of a GraphQL query"),
+    "variables": {"type": "object", "description": "values of its variables"},
+    "operation": text_of("which operation, where the text has several"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryArguments:
+    """A query of an agent, and where to continue in its result."""
+
+    app: Any
+    request: GraphqlRequest
+    cursor: str | None = None
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
+        """Read the arguments of the tools here."""
+        variables = arguments.get("variables") or {}
+        check_variables(variables)
+        request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
+        return cls(arguments["app"], request, arguments.get("cursor"))
+
+
+class QueryTools:
+    """The tools that accept the text of a query."""
+
+    def __init__(self, access: AppAccess, settings: Mcp) -> None:
+        self._access = access
+        self._settings = settings
+
+    def list_tools(self) -> list[Tool]:
+        """Return these tools."""
+        settings = self._settings
+        return [
+            Tool(
+                "validate_query",
+                "Check a query",
+                "Whether a query is valid, and what is wrong with it. Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._validate,
+            ),
+            Tool(
+                "explain_query",
+                "Explain a query",
+                "What a query would cost: documents, and fields that no index serves. "
+                "Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._explain,
+            ),
+            Tool(
+                "run_query",
+                "Run a query",
+                f"Run a query. It may fetch {settings.max_documents} documents; a result above "
+                f"{settings.max_result_bytes} bytes is cut, says what was cut, and has a cursor "
+                "to go on with.",
+                object_schema(
+                    {**_QUERY, "cursor": text_of("the cursor of a result that was cut")},
+                    "app",
+                    "query",
+                ),
+                self._run,
+            ),
+        ]
+
+    async def _validate(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = QueryArguments.read(arguments)
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        try:
+            plan = await self._access.graphql.plan(session.app, wanted.request, session.exchange)
+            if arguments.get("variables") is not None:
+                plan.variables.read(wanted.request.variables)
+        except OperationRefused as refusal:
+            errors = [error.as_dict() for error in refusal.errors]
+            return as_json({"valid": False, "errors": errors})
+        return as_json({"valid": True})
+
+    async def _explain(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = QueryArguments.read(arguments)
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        graphql = self._access.graphql
+        outlook = await graphql.foresee(session.app, wanted.request, session.exchange)
+        privileged = graphql.may_explain(session.exchange.account)
+        described = outlook.as_dict(privileged=privileged)
+        budget = {
+            "maxDocuments": self._settings.max_documents,
+            "maxResultBytes": self._settings.max_result_bytes,
+        }
+        estimated = described.pop("estimatedDocuments")
+        content = {"estimatedDocuments": estimated, "budget": budget, **described}
+        if privileged:
+            plan = await graphql.plan(session.app, wanted.request, session.exchange)
+            content["plan"] = plan.explain()
+        return as_json(content)
+
+    async def _run(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        content = await self.carry_out(call, QueryArguments.read(arguments))
+        return Outcome(orjson.dumps(content).decode(), is_error=content["data"] is None)
+
+    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> dict[str, Any]:
+        """Run a query within the limits of agents; cut the response to a readable size."""
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        uri = session.app.definition.uri
+        cursor = wanted.cursor
+        offsets = None if cursor is None else read_cursor(cursor, uri, wanted.request)
+        limits = session.app.limits
+        budget = min(limits.fetched_documents, self._settings.max_documents)
+        try:
+            ran = await self._access.graphql.run(
+                session.app,
+                wanted.request,
+                session.exchange,
+                msgspec.structs.replace(limits, fetched_documents=budget),
+            )
+        except OperationRefused as refusal:
+            if any(error.code == _TOO_MANY for error in refusal.errors):
+                refusal.hint = _CHEAPER
+            raise
+        if encode_data(ran.result.data, limits.response_bytes) is None:
+            raise _too_large(limits.response_bytes)
+        return self._compose(ran.result, uri, wanted.request, offsets)
+
+    def _compose(
+        self, result: Result, uri: str, request: GraphqlRequest, offsets: Mapping[str, int] | None
+    ) -> dict[str, Any]:
+        errors = [one.as_dict() for one in result.errors]
+        reserved = len(orjson.dumps(errors)) + _RESERVED
+        fitted = fit(result.data, self._settings.max_result_bytes, reserved, offsets)
+        content: dict[str, Any] = {"data": fitted.data}
+        if errors:
+            content["errors"] = errors
+        if fitted.cuts:
+            content["cut"] = [cut.as_dict() for cut in fitted.cuts]
+            content["cursor"] = render_cursor(uri, request, fitted.offsets)
+            content["hint"] = (
+                "this is a part: call again with the same arguments and this cursor for the next "
+                "one, or ask for less"
+            )
+        return content
+
+
+def _too_large(limit: int) -> OperationRefused:
+    refusal = OperationRefused.because(
+        f"the response is larger than {limit} bytes",
+        "response-too-large",
+        Classification.ABORTED,
+    )
+    refusal.hint = _CHEAPER
+    return refusal

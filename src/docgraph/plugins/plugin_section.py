@@ -1,0 +1,57 @@
+"""Plugin sections: the `Config` of a plugin, with the options that every service has.
+
+A service whose `Config` lacks `uri` and `secured` gets a struct that adds both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Final, cast, get_type_hints
+
+import msgspec
+
+from docgraph.config.section import PluginConfig, Section, ServiceConfig
+from docgraph.plugins.kinds import Kind, Plugin
+
+__all__ = ["find_flaw_of_config", "find_struct", "section_struct"]
+
+_HINTS: Final = get_type_hints(ServiceConfig, include_extras=True)
+_SHARED: Final = ("uri", "secured")
+_extended: dict[type[Section], type[Section]] = {}  # the struct built here → its `Config`
+
+
+def find_flaw_of_config(plugin: type[Plugin]) -> str | None:
+    """Return why the `Config` of a plugin cannot be a section, or None."""
+    config = getattr(plugin, "Config", None)
+    if inspect.isclass(config) and issubclass(config, PluginConfig):
+        return None
+    base = "ServiceConfig" if plugin.kind is Kind.SERVICE else "PluginConfig"
+    return f"has no `Config` that is a subclass of `docgraph.{base}`"
+
+
+def section_struct(plugin: type[Plugin]) -> type[PluginConfig]:
+    """Return the struct that the section of a plugin is decoded into."""
+    return plugin.Config if plugin.kind is not Kind.SERVICE else _extend(plugin.Config)
+
+
+def find_struct(section: Section) -> type[Section]:
+    """Return the struct of a section; for one that was extended here, the original `Config`."""
+    return _extended.get(type(section), type(section))
+
+
+@cache
+def _extend(struct: type[PluginConfig]) -> type[PluginConfig]:
+    missing = [name for name in _SHARED if name not in struct.__struct_fields__]
+    if not missing:
+        return struct
+    made = msgspec.defstruct(
+        struct.__name__,
+        [(name, _HINTS[name], None) for name in missing],
+        bases=(struct,),
+        module=struct.__module__,
+        frozen=True,
+    )
+    extended = cast("type[PluginConfig]", made)
+    _extended[extended] = struct
+    return extended

@@ -1,0 +1,353 @@
+"""How much work the check of a document can be: bounds from its schema and from its shape.
+
+The library checks a document in one call that lets no other thread run, and builds every error of
+it, alternatives included. So its work is estimated before: a schema is a graph of subschemas, with
+edges to those for the same value and to those for the values in it. From that follows how many
+evaluations a value can get at each depth of a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+__all__ = ["MAX_SUBSCHEMAS", "CostError", "SchemaCost", "measure_schema"]
+
+MAX_SUBSCHEMAS: Final = 1_000  # that are evaluated for one value
+_MAX_DEPTH: Final = 110  # levels; JSON has 100
+_MAX_COST: Final = 1 << 50
+_META: Final = ("http://json-schema.org/draft", "https://json-schema.org/draft")
+_NAMED: Final = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
+_HERE: Final = frozenset(
+    {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
+)
+_BY_POSITION: Final = frozenset({"items", "prefixItems"})
+_REFERENCES: Final = frozenset({"$dynamicRef", "$recursiveRef", "$ref"})
+_DATA: Final = frozenset({"const", "default", "enum", "examples"})  # no subschemas
+_BELOW: Final = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "items",
+        "patternProperties",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_EQUAL_COST: Final = 25  # to compare two objects or arrays, in evaluations of a keyword
+_PATTERN_COST: Final = 10  # to match one pattern
+_VALUES_OF_ERROR: Final = 30  # of an enum that take as long as the error that holds them
+_INSTANCE_OF_ERROR: Final = 10  # values of a document, likewise
+_TEXT_OF_VALUE: Final = 100  # characters of a text that count as one value more
+
+
+class CostError(Exception):
+    """A schema whose cost has no bound, or that cannot be followed."""
+
+
+class _Draft:
+    """How a schema identifies its parts."""
+
+    def __init__(self, schema: Any) -> None:
+        name = schema.get("$schema") if isinstance(schema, Mapping) else None
+        self.name = name
+        self.keyword = "id" if "draft-04" in str(name) else "$id"
+        self._is_old = "draft-0" in str(name)
+
+    def is_hidden(self, schema: Mapping[str, Any]) -> bool:
+        """In old drafts nothing counts that is next to a reference."""
+        return self._is_old and "$ref" in schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A subschema, with the address that its references are relative to."""
+
+    schema: Any
+    base: str
+    draft: _Draft
+
+    def enter(self, schema: Any) -> _Place:
+        """The place of a part, or of the subschema itself: an identity changes the address."""
+        base = self.base
+        if isinstance(schema, Mapping) and not self.draft.is_hidden(schema):
+            identity = schema.get(self.draft.keyword)
+            if isinstance(identity, str) and not identity.startswith("#"):
+                base = urldefrag(urljoin(base, identity))[0]
+        return _Place(schema, base, self.draft)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A subschema: what evaluating it costs itself, and what is evaluated with it."""
+
+    evaluations: int = 1
+    errors: int = 1
+    here: list[_Node] = field(default_factory=list)
+    choices: list[list[_Node]] = field(default_factory=list)  # one of each list, for the same value
+    below: list[_Node] = field(default_factory=list)  # for every value in it
+    named: dict[str | int, list[_Node]] = field(default_factory=dict)
+
+    def add(self, costs: Mapping[_Node, int]) -> int:
+        """The cost of what is evaluated for the same value."""
+        chosen = sum(max(map(costs.__getitem__, those)) for those in self.choices)
+        return chosen + sum(map(costs.__getitem__, self.here))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCost:
+    """What one value at a depth of a document can cost: of each depth, and of all below."""
+
+    evaluations: list[int]
+    errors: list[int]
+    has_alternatives: bool
+    has_names: bool
+
+    def estimate(self, document: Any) -> tuple[int, int]:
+        """Return the most evaluations, and the most errors, that a document can need."""
+        evaluations, sizes, level = 0, list[int](), [document]
+        while level:
+            size, below = len(level), list[Any]()
+            for one in level:
+                if isinstance(one, str):
+                    size += len(one) // _TEXT_OF_VALUE
+                elif isinstance(one, Mapping):
+                    below += one.values()
+                    size += sum(map(len, one)) // _TEXT_OF_VALUE
+                elif isinstance(one, list):
+                    below += one
+            evaluations += size * _get_cost(self.evaluations, len(sizes))
+            sizes.append(len(level))
+            level = below
+        return evaluations, self._estimate_errors(sizes)
+
+    def _estimate_errors(self, sizes: list[int]) -> int:
+        """An error holds its value with all that is in it, that of a name the whole object."""
+        errors = inner = 0
+        for depth, size in reversed(list(enumerate(sizes))):
+            errors += _get_cost(self.errors, depth) * (size + inner // _INSTANCE_OF_ERROR)
+            inner += size
+        return errors * (1 + inner // _INSTANCE_OF_ERROR) if self.has_names else errors
+
+
+def _get_cost(costs: list[int], depth: int) -> int:
+    return costs[min(depth, len(costs) - 1)]
+
+
+def measure_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> SchemaCost:
+    """Measure a schema with those it refers to, by address; raises `CostError`."""
+    graph = _Graph(schema, others)
+    order = _sort_here(graph.nodes)
+    count = dict.fromkeys(order, 0)
+    for node in order:
+        count[node] = 1 + node.add(count)
+        if count[node] > MAX_SUBSCHEMAS:
+            raise CostError(f"more than {MAX_SUBSCHEMAS} subschemas are evaluated for one value")
+    evaluations = _spread(order, graph.root, {node: node.evaluations for node in order})
+    errors = _spread(order, graph.root, {node: node.errors for node in order})
+    return SchemaCost(evaluations, errors, graph.has_alternatives, graph.has_names)
+
+
+def _sort_here(nodes: Iterable[_Node]) -> list[_Node]:
+    """The nodes, each behind all that are evaluated for the same value."""
+    order, state = list[_Node](), dict[_Node, bool]()
+    for start in nodes:
+        pending = [start]
+        while pending:
+            node = pending[-1]
+            if state.get(node):
+                pending.pop()
+            elif node in state:  # all below it are done
+                state[node] = True
+                order.append(pending.pop())
+            else:
+                state[node] = False
+                same = [*node.here, *chain.from_iterable(node.choices)]
+                if any(state.get(one) is False for one in same):
+                    raise CostError("a subschema refers to itself for the same value")
+                pending += [one for one in same if one not in state]
+    return order
+
+
+def _spread(order: list[_Node], root: _Node, own: dict[_Node, int]) -> list[int]:
+    """The most that a value costs at each depth below the root; the last is for all below."""
+    parts = {node: _find_parts(node) for node in order}
+    current, costs = own, list[int]()
+    while len(costs) < _MAX_DEPTH:
+        total = dict[_Node, int]()
+        for node in order:
+            total[node] = min(_MAX_COST, current[node] + node.add(total))
+        costs.append(total[root])
+        below = {
+            node: max(sum(map(total.__getitem__, part)) for part in parts[node]) for node in order
+        }
+        if below == current:
+            return costs
+        current = below
+    return [*costs, max(costs)]
+
+
+def _find_parts(node: _Node) -> list[list[_Node]]:
+    """What is evaluated together for one value in it; those of other names are not."""
+    return [node.below, *(own + node.below for own in node.named.values())]
+
+
+class _Graph:
+    """The subschemas that can be reached from a schema."""
+
+    def __init__(self, schema: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        self._places: dict[str, _Place] = {}  # of identities and anchors
+        self._dynamic: dict[str, list[_Place]] = {}
+        self._known: dict[int, _Node] = {}
+        self._pending: list[tuple[_Place, _Node]] = []
+        self.has_alternatives = self.has_names = False
+        places = [_Place(one, address, _Draft(one)) for address, one in others.items()]
+        root = _Place(schema, "", _Draft(schema))
+        for place in (root, *places):
+            self._places[place.base] = place
+        for place in (root, *places):
+            self._index(place)
+        self._leaf = _Node()
+        self._inner = _Node(_EQUAL_COST)  # compared or inspected with all that is in it
+        self._inner.below.append(self._inner)
+        self.root = self._get(root)
+        while self._pending:
+            self._connect(*self._pending.pop())
+
+    @property
+    def nodes(self) -> list[_Node]:
+        """All of them."""
+        return [*self._known.values(), self._leaf, self._inner]
+
+    def _index(self, start: _Place) -> None:
+        """Remember where identities and anchors lead to."""
+        pending = [start]
+        while pending:
+            place = pending.pop()
+            one = place.schema
+            if isinstance(one, list):
+                pending += [place.enter(part) for part in one]
+            elif isinstance(one, Mapping):
+                if one is not start.schema and one.get("$schema", start.draft.name) != (
+                    start.draft.name
+                ):
+                    raise CostError("a subschema has another $schema than the schema it is in")
+                place = place.enter(one)
+                self._record(place, is_root=one is start.schema)
+                pending += [place.enter(part) for key, part in one.items() if key not in _DATA]
+
+    def _record(self, place: _Place, *, is_root: bool) -> None:
+        one = place.schema
+        identity, names = one.get(place.draft.keyword), [one.get("$anchor")]
+        if isinstance(identity, str) and not place.draft.is_hidden(one):
+            names.append(identity[1:] if identity.startswith("#") else "")
+        for keyword in ("$dynamicAnchor", "$recursiveAnchor"):
+            if keyword in one:
+                self._dynamic.setdefault(str(one[keyword]), []).append(place)
+                names.append(one[keyword])
+        for name in names:
+            if not isinstance(name, str):
+                continue
+            address = f"{place.base}#{name}".removesuffix("#")
+            known = self._places.setdefault(address, place)
+            if known.schema is not one and not is_root:
+                raise CostError(f"two subschemas have the identity {name or identity}")
+
+    def _get(self, place: _Place) -> _Node:
+        """The node of a subschema; what it leads to is added later, not by recursion."""
+        if not isinstance(place.schema, Mapping):
+            return self._leaf
+        node = self._known.get(id(place.schema))
+        if node is None:
+            node = self._known[id(place.schema)] = _Node()
+            self._pending.append((place.enter(place.schema), node))
+        return node
+
+    def _connect(self, place: _Place, node: _Node) -> None:
+        one = place.schema
+        self._weigh(one, node)
+        for keyword, value in one.items():
+            if keyword in _HERE:
+                node.here += self._get_parts(place, keyword).values()
+            elif keyword == "properties" or (keyword in _BY_POSITION and isinstance(value, list)):
+                for name, part in self._get_parts(place, keyword).items():
+                    node.named.setdefault(name, []).append(part)
+            elif keyword in _BELOW:
+                node.below += self._get_parts(place, keyword).values()
+            elif keyword in _REFERENCES and isinstance(value, str):
+                node.choices.append(self._follow(place, value, keyword))
+        if one.get("uniqueItems") is True:
+            node.below.append(self._inner)
+
+    def _get_parts(self, place: _Place, keyword: str) -> dict[str | int, _Node]:
+        """The subschemas of a keyword by name or position, or the only one."""
+        value = place.schema.get(keyword)
+        if keyword in _NAMED and isinstance(value, Mapping):
+            parts: Iterable[tuple[str | int, Any]] = value.items()
+        elif isinstance(value, list):
+            parts = enumerate(value)
+        else:
+            parts = [(keyword, value)] if value is not None else []
+        return {name: self._get(place.enter(part)) for name, part in parts}
+
+    def _weigh(self, one: Mapping[str, Any], node: _Node) -> None:
+        """What the keywords cost that need no other subschema."""
+        self.has_alternatives |= "anyOf" in one or "oneOf" in one
+        self.has_names |= "propertyNames" in one
+        node.evaluations += len(one)
+        node.errors += len(one)
+        required = one.get("dependentRequired")
+        node.evaluations += len(required) if isinstance(required, Mapping) else 0
+        patterns = one.get("patternProperties")
+        node.evaluations += _PATTERN_COST * ("pattern" in one)
+        if isinstance(patterns, Mapping):
+            node.below += [self._leaf] * (_PATTERN_COST * len(patterns))
+        options = one.get("enum")
+        if isinstance(options, list):
+            node.evaluations += _EQUAL_COST * sum(isinstance(o, dict | list) for o in options)
+        for keyword in ("enum", "const", "not"):  # an error holds all of it
+            node.errors += _count_values(one.get(keyword)) // _VALUES_OF_ERROR
+
+    def _follow(self, place: _Place, reference: str, keyword: str) -> list[_Node]:
+        """The subschemas one of which a reference leads to."""
+        address, fragment = urldefrag(urljoin(place.base, reference))
+        found = self._places.get(f"{address}#{fragment}".removesuffix("#"))
+        if found is None and fragment.startswith("/"):
+            found = _descend(self._places.get(address), fragment)
+        if found is None and address.startswith(_META):
+            return [self._inner]
+        if found is None:
+            raise CostError(f"the reference {reference} cannot be followed")
+        name = "True" if keyword == "$recursiveRef" else fragment
+        dynamic = [] if keyword == "$ref" else self._dynamic.get(name, [])
+        return [self._get(one) for one in (found, *dynamic)]
+
+
+def _descend(place: _Place | None, pointer: str) -> _Place | None:
+    """What a JSON pointer leads to."""
+    for step in unquote(pointer).split("/")[1:]:
+        if place is None:
+            return None
+        place = place.enter(place.schema)
+        one, name = place.schema, step.replace("~1", "/").replace("~0", "~")
+        if isinstance(one, Mapping) and name in one:
+            place = place.enter(one[name])
+        elif isinstance(one, list) and name.isdecimal() and int(name) < len(one):
+            place = place.enter(one[int(name)])
+        else:
+            return None
+    return place
+
+
+def _count_values(value: Any) -> int:
+    pending, count = [value], 0
+    while pending:
+        one = pending.pop()
+        count += 1
+        pending += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return count

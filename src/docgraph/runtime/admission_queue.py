@@ -1,0 +1,143 @@
+"""Admission queue (backpressure): bounds concurrent work and waiting callers, rejects the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from docgraph.exchange.errors import Overloaded
+
+__all__ = ["AdmissionQueue"]
+
+_WEIGHT: Final = 0.2  # weight of the newest turn in the pace of the queue
+
+
+class AdmissionQueue:
+    """Admits `capacity` callers, lets `queue` more wait in order, rejects others by `refusal`.
+
+    Callers that have waited for `longest` seconds are rejected, too, if there is such a bound. A
+    queue that `foresees` immediately rejects callers that would wait for more than half of it at
+    the current pace. As many as fit inside may wait in any case, so that a change of pace is
+    noticed.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_clock",
+        "_emptied",
+        "_foresees",
+        "_has_turned",
+        "_longest",
+        "_pace",
+        "_queue",
+        "_refusal",
+        "_since",
+        "_waiting",
+        "inside",
+    )
+
+    def __init__(
+        self,
+        capacity: int,
+        queue: int,
+        refusal: str,
+        longest: float | None = None,
+        *,
+        foresees: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._longest = longest
+        self._clock = clock
+        self._foresees = foresees
+        self._pace = 0.0  # seconds between two turns; 0 before the second one
+        self._since = 0.0  # the last turn, or the beginning of the queue
+        self._has_turned = False  # since the queue formed
+        self._capacity = capacity
+        self._queue = queue
+        self._refusal = refusal
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._emptied: asyncio.Event | None = None  # created by the first caller that waits for it
+        self.inside = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of callers in the queue."""
+        return len(self._waiting)
+
+    @property
+    def room(self) -> int:
+        """How many more callers would be admitted, now or after waiting."""
+        return max(0, self._capacity - self.inside) + max(0, self._queue - len(self._waiting))
+
+    def try_enter(self) -> bool:
+        """Enter without waiting, if there is room and no other caller waits."""
+        if self.inside < self._capacity:
+            self.inside += 1
+            return True
+        return False
+
+    async def enter(self) -> None:
+        """Wait for room; reject immediately if the queue is full, for a retry elsewhere."""
+        if self.try_enter():
+            return
+        if len(self._waiting) >= self._queue or self._is_hopeless():
+            raise Overloaded(self._refusal)
+        turn = asyncio.get_running_loop().create_future()
+        if not self._waiting:
+            self._since, self._has_turned = self._clock(), False
+        self._waiting.append(turn)
+        try:
+            await asyncio.wait((turn,), timeout=self._longest)
+        except asyncio.CancelledError:
+            if turn.done():  # our turn came in the same instant: pass it on
+                self.leave()
+            else:
+                self._waiting.remove(turn)
+            raise
+        if not turn.done():
+            self._waiting.remove(turn)
+            raise Overloaded(self._refusal)
+
+    def resize(self, capacity: int) -> None:
+        """Change the capacity; waiting callers enter first, and callers inside stay."""
+        self._capacity = capacity
+        while self._waiting and self.inside < capacity:
+            self.inside += 1
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave, and admit the next caller."""
+        while self._waiting and self.inside <= self._capacity:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._record_turn()
+                turn.set_result(None)
+                return
+        self.inside -= 1
+        if self.inside == 0 and self._emptied is not None:
+            self._emptied.set()
+
+    def _is_hopeless(self) -> bool:
+        """Return whether the turn of another caller would come too late."""
+        if not self._foresees or self._longest is None or len(self._waiting) < self._capacity:
+            return False
+        pace = max(self._pace, self._clock() - self._since)
+        return (len(self._waiting) + 1) * pace > self._longest / 2
+
+    def _record_turn(self) -> None:
+        now = self._clock()
+        took = now - self._since
+        if self._has_turned or took > self._pace:  # the first turn of a queue may come early
+            self._pace += (took - self._pace) * (_WEIGHT if self._pace else 1.0)
+        self._since, self._has_turned = now, True
+
+    async def drain(self) -> None:
+        """Wait until no caller is inside."""
+        while self.inside:
+            if self._emptied is None:
+                self._emptied = asyncio.Event()
+            self._emptied.clear()
+            await self._emptied.wait()

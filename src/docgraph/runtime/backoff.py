@@ -1,0 +1,16 @@
+"""Backoff with jitter: growing random pauses between retries after a conflict."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+__all__ = ["growing_pauses"]
+
+
+def growing_pauses(first: float, longest: float) -> Iterator[float]:
+    """Yield the seconds between retries without end: each up to twice as long as the last."""
+    pause = first
+    while True:
+        yield random.uniform(0, pause)  # noqa: S311 - to get out of step, guards nothing
+        pause = min(2 * pause, longest)

@@ -1,0 +1,87 @@
+"""Request deadlines: when a request must end, and how long it may wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from math import inf
+
+from docgraph.exchange import Exchange
+from docgraph.exchange.deadline import Deadline, Patience
+from docgraph.exchange.errors import Overloaded, PoolExhausted, StoreError, StoreUnavailable
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from docgraph.server.routes import Route
+
+__all__ = ["RequestDeadlines"]
+
+_BRIEFLY = 1.0  # seconds: public responses do not wait long for authentication
+_GRACE = 0.1  # seconds: the store ends a lookup in time by itself, and keeps its connection
+_NEEDED = nullcontext()
+
+
+class RequestDeadlines:
+    """Both count from the arrival of a request; 0 for the waiting time means no limit."""
+
+    def __init__(self, wait_timeout_ms: int, is_pool_busy: Callable[[], bool]) -> None:
+        self._patience = wait_timeout_ms / 1000 if wait_timeout_ms > 0 else inf
+        self._patrol = TimeoutWheel()
+        self._is_pool_busy = is_pool_busy
+
+    def close(self) -> None:
+        """Stop the timeouts."""
+        self._patrol.close()
+
+    def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
+        """Return the deadline from the service's limit and what is left of the waiting time."""
+        spent = time.perf_counter() - exchange.started
+        patience = Patience(self._patience - spent)
+        limit = route.service.time_limit_ms(exchange) if route is not None else 0
+        if limit <= 0:
+            return Deadline(patience=patience)
+        return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
+
+    def asking_who(self, route: Route | None) -> AbstractContextManager[None]:
+        """Limit the time of authentication on routes that answer the same to every caller."""
+        if route is None or not route.is_for_everybody:
+            return _NEEDED
+        return self._asking_briefly()
+
+    @contextmanager
+    def _asking_briefly(self) -> Iterator[None]:
+        unknown = (StoreError, Overloaded, TimeoutError)
+        with suppress(*unknown), self._patrol.until(time.monotonic() + _BRIEFLY):
+            yield
+
+    def examining(self, exchange: Exchange) -> Timeout:
+        """Limit the lookup of users and rules: it is waiting, and counts in the time limit."""
+        deadline = exchange.deadline
+        until = inf if deadline.at is None else deadline.at
+        if deadline.patience is not None:
+            until = min(until, time.monotonic() + deadline.patience.left)
+        return _Examination(self._patrol, until + _GRACE, deadline, self._is_pool_busy)
+
+
+class _Examination(Timeout):
+    """A timeout that reports which limit has expired."""
+
+    __slots__ = ("_deadline", "_is_pool_busy")
+
+    def __init__(
+        self,
+        patrol: TimeoutWheel,
+        until: float,
+        deadline: Deadline,
+        is_pool_busy: Callable[[], bool],
+    ) -> None:
+        super().__init__(patrol, until)
+        self._deadline = deadline
+        self._is_pool_busy = is_pool_busy
+
+    def late(self) -> Exception:
+        """Return the error of the limit that has expired."""
+        if self._deadline.is_within(0):
+            return self._deadline.exceeded()
+        if self._is_pool_busy():
+            return PoolExhausted()
+        return StoreUnavailable("users and permissions could not be read in time")

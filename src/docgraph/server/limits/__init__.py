@@ -1,1 +1,0 @@
-"""How much each caller may ask for: requests a second and at a time, by address, user and role."""

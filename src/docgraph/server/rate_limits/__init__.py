@@ -1,0 +1,1 @@
+"""Rate limits for callers (throttling): by address, user and role."""

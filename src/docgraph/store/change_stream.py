@@ -1,0 +1,153 @@
+"""Change streams: events of a collection or a database.
+
+The driver resumes a stream after a lost connection or an election, without a gap. Which events a
+reader can see is decided in `guard/event_stages.py`, and in `change_visibility.py` if the database
+stores pre-images and post-images of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import bson
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+from pymongo.asynchronous.change_stream import AsyncChangeStream
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
+
+from docgraph.exchange.data import Document
+from docgraph.store.change_visibility import EventFilter
+from docgraph.store.driver.command import Commands
+from docgraph.store.driver.errors import translated
+from docgraph.store.driver.lenient_decode import decode_event
+
+__all__ = ["ChangeEvents"]
+
+_AWAIT_MS = 1000  # the database waits this long for an event before it returns none
+
+
+class ChangeEvents:
+    """An asynchronous iterator of change events; opened by `open` or by the first event.
+
+    Close it (`async with`, or `aclose`) when done: it holds a cursor of the database. `prepare`
+    returns the stages if they are not known before the stream is opened.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a stream
+        self,
+        client: AsyncMongoClient[Document],
+        commands: Commands,
+        db: str,
+        collection: str | None,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        judge: EventFilter | None = None,
+        prepare: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]] | None = None,
+        **options: Any,
+    ) -> None:
+        # Raw, so that a value which the driver cannot decode does not end the stream.
+        raw: CodecOptions[Any] = client.codec_options.with_options(document_class=RawBSONDocument)
+        database = client.get_database(db, codec_options=raw)
+        self._commands = commands
+        self._db = db
+        self._decoding: CodecOptions[Document] = client.codec_options
+        self._source = database if collection is None else database.get_collection(collection)
+        self._pipeline = pipeline
+        self._options = {**options, "max_await_time_ms": _AWAIT_MS}
+        self._stream: AsyncChangeStream[Any] | None = None
+        self._judge = judge
+        self._prepare = prepare
+        self._unjudged: RawBSONDocument | None = None
+        self._token: Any = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether this cursor may return more events.
+
+        It returns no more after the watched resource was dropped (`invalidate`); a new stream
+        continues with `start_after`. It also returns no more after an error or a cancellation that
+        closed the cursor; a new stream continues with `resume_after`. `try_next` then returns None
+        immediately.
+        """
+        return self._unjudged is not None or self._stream is None or self._stream.alive
+
+    @property
+    def resume_token(self) -> Mapping[str, Any] | None:
+        """The resume token: after the last event, even if later events were filtered out.
+
+        Do not send it to clients: it may contain the `_id` of a document that they cannot see. The
+        `_id` of a delivered event contains only the `_id` of its own document.
+        """
+        token = self._token
+        if self._unjudged is None and self._stream is not None:
+            token = self._stream.resume_token
+        return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
+
+    async def open(self) -> None:
+        """Open the stream, so that no later event is missed.
+
+        If the database is known to be away, this fails without waiting.
+        """
+        if self._stream is None:
+            if self._prepare is not None:
+                self._pipeline = await self._prepare()
+            self._stream = await self._commands.within(
+                None, partial(self._source.watch, self._pipeline, **self._options)
+            )
+
+    async def try_next(self) -> Document | None:
+        """Return the next event, or None: there was none for about a second, or it is not visible.
+
+        An event whose filter failed with an error is filtered again by the next call.
+        """
+        await self.open()
+        assert self._stream is not None  # noqa: S101 - it is open
+        if self._unjudged is not None:
+            return await self._filter(self._unjudged)
+        if self._judge is not None:  # the driver copies it, which takes longer than the event does
+            self._token = self._stream.resume_token
+        with translated():
+            event = await self._stream.try_next()
+            if event is None:
+                return None
+            if self._judge is None:
+                return decode_event(event.raw, self._decoding, self._db)
+        return await self._filter(event)
+
+    async def _filter(self, event: RawBSONDocument) -> Document | None:
+        assert self._judge is not None  # noqa: S101 - only then there is something to judge
+        self._unjudged = event
+        told = await self._judge.filter(event)
+        self._unjudged = None
+        return told
+
+    def __aiter__(self) -> ChangeEvents:
+        return self
+
+    async def __anext__(self) -> Document:
+        while self.alive:
+            event = await self.try_next()
+            if event is not None:
+                return event
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Close the cursor."""
+        if self._stream is not None:
+            with translated():
+                await self._stream.close()
+
+    async def __aenter__(self) -> ChangeEvents:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,332 @@
+"""What is known of collections as a whole: about how many documents, and which indexes.
+
+Asked only by those who can do without an answer, and at most every few seconds for each collection:
+what cannot be found out (a view, a missing right) is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import bson
+from bson.errors import BSONError
+from pymongo.errors import OperationFailure
+
+from docgraph.exchange.data import Consistency, Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import (
+    DocgraphError,
+    ExpressionTooLarge,
+    Overloaded,
+    QueryError,
+    SecurityViolation,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
+from docgraph.runtime.cache import LoadingCache, close_all
+from docgraph.store.driver.command import Commands
+from docgraph.store.driver.errors import unreachable
+from docgraph.store.driver.stage_trials import build_documents, build_run, can_be_run
+from docgraph.store.driver.timed_commands import Observed
+from docgraph.store.guard.expression_checks import check_pipeline_cost
+from docgraph.store.guard.stage_checks import Policy, check_pipeline, has_key
+from docgraph.store.names import check_namespace
+from docgraph.store.query_plan import read_plan
+
+__all__ = ["CANNOT_RUN", "CHECK_ARGUMENTS", "CollectionStats", "Index"]
+
+CANNOT_RUN: Final = "MongoDB cannot run this"
+CHECK_ARGUMENTS: Final = "compare its arguments with the reference of MongoDB"
+
+T = TypeVar("T")
+Place = tuple[str, str]
+
+_KEPT: Final = 1_000  # collections
+_TTL: Final = 10.0  # seconds
+_PATIENCE_MS: Final = 2_000
+_MAX_INDEXES: Final = 1_000
+_TRIED_TOGETHER: Final = 500  # stages; MongoDB takes no pipeline of more than 1 000
+_RUN_TOGETHER: Final = 50  # stages of one $facet
+_NAMESPACE_NOT_FOUND: Final = 26
+_PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
+_LOCAL: Final = Consistency(concern="local")
+
+# BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidPipelineOperator, ConversionFailure;
+# what else is wrong with a stage has a number without a name.
+_PARSING: Final = frozenset({2, 9, 14, 72, 168, 241})
+# These need a stage before them, another kind of command, or another product.
+_NOT_TRIED: Final = frozenset({"$documents", "$meta", "$searchmeta", "$vectorsearch"})
+# These have to come first; the database reports an error in them before a missing index.
+_FIRST: Final = frozenset({"$geonear", "$near", "$nearsphere", "$text"})
+_SEARCH: Final = frozenset({"$search"})
+_TEXT: Final = frozenset({"$text"})
+# An operand that is wrong has other words.
+_UNKNOWN: Final = re.compile("unknown|unrecognized", re.IGNORECASE)
+_PROBES: Final[Mapping[str, tuple[Callable[[str], Document], ...]]] = {
+    "filter": (lambda name: {"$match": {name: 1}},),
+    "condition": (lambda name: {"$match": {"x": {name: 1}}},),
+    "expression": (
+        lambda name: {"$match": {"$expr": {name: 1}}},
+        lambda name: {"$group": {"_id": None, "x": {name: 1}}},
+        lambda name: {"$setWindowFields": {"output": {"x": {name: 1}}}},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index: its keys in order, and what it says of the documents in it."""
+
+    keys: tuple[tuple[str, Any], ...]
+    unique: bool = False
+    complete: bool = True  # every document is in it, compared as usual
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Index:
+        """An index as the database describes it."""
+        special = ("sparse", "partialFilterExpression", "collation", "hidden")
+        keys = tuple(document["key"].items())
+        is_complete = not any(document.get(option) for option in special)
+        return cls(keys, bool(document.get("unique")) or keys == (("_id", 1),), is_complete)
+
+
+class CollectionStats:
+    """The facts of the collections of one client, each kept for some seconds."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self._counts: LoadingCache[Place, int | None] = LoadingCache(_KEPT, _TTL)
+        self._indexes: LoadingCache[Place, tuple[Index, ...] | None] = LoadingCache(_KEPT, _TTL)
+        self._operators: LoadingCache[tuple[str, str], bool] = LoadingCache(_KEPT)
+        self._sorting: LoadingCache[bytes, frozenset[str] | None] = LoadingCache(_KEPT, _TTL)
+
+    async def count(self, db: str, collection: str) -> int | None:
+        """About how many documents the collection has; none where it does not exist."""
+        return await _load_or_none(lambda: self._counts.get((db, collection), self._load_count))
+
+    async def indexes(self, db: str, collection: str) -> tuple[Index, ...] | None:
+        """The indexes of the collection."""
+        known = self._indexes.peek((db, collection))
+        if known is not None:  # as nearly always
+            return known
+        return await _load_or_none(lambda: self._indexes.get((db, collection), self._load_indexes))
+
+    async def sorting_indexes(self, place: Place, command: Document) -> frozenset[str] | None:
+        """The indexes that give a `find` its order; none where the database sorts by itself.
+
+        A single one gives it also where the query names it as its hint.
+        """
+        try:
+            key = sha256(bson.encode({"db": place[0], **command})).digest()
+        except BSONError:
+            return None  # the query will say what is wrong
+
+        known = self._sorting.peek(key)
+        if known is not None:
+            return known
+
+        async def load(_: bytes) -> frozenset[str] | None:
+            names = await self._explain(place, command)
+            if not names or len(names) > 1 or "hint" in command:
+                return names
+            return await self._explain(place, {**command, "hint": next(iter(names))})
+
+        return await _load_or_none(lambda: self._sorting.get(key, load))
+
+    async def _explain(self, place: Place, command: Document) -> frozenset[str] | None:
+        deadline = Deadline.after_ms(_PATIENCE_MS)
+        try:
+            plan = read_plan(await self._commands.explain(place[0], command, deadline))
+        except _PASSING:
+            raise
+        except DocgraphError:
+            return None
+        # A plan of another form (of a time series) is not known, and sorts for all we know.
+        return frozenset() if plan.sorts else frozenset(plan.indexes)
+
+    async def exists(self, db: str, collection: str) -> bool | None:
+        """Whether there is a collection, or a view, of that name; asked anew each time."""
+        check_namespace(db, collection)
+        database = self._commands.client.get_database(db)
+        seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
+        try:
+            with Observed(db, {"listCollections": ""}) as seen:
+                names = await self._commands.within(
+                    seconds,
+                    lambda: database.list_collection_names(
+                        filter={"name": collection}, comment=seen.comment
+                    ),
+                )
+        except DocgraphError:
+            return None
+        return bool(names)
+
+    async def refuses_operator(self, name: str, kind: str, place: Place) -> bool:
+        """Whether the database says that it has no such operator; asked once for each."""
+
+        async def read_capped(_: tuple[str, str]) -> bool:
+            probes = _PROBES[kind]
+            for probe in probes:
+                if not await self._is_unknown(probe(name), place):
+                    return False
+            return True
+
+        return bool(await _load_or_none(lambda: self._operators.get((kind, name), read_capped)))
+
+    async def _is_unknown(self, stage: Document, place: Place) -> bool:
+        pipeline: list[Document] = [{"$match": {"_id": {"$in": []}}}, stage]
+        command: Document = {"aggregate": place[1], "pipeline": pipeline, "cursor": {}}
+        try:
+            await self._commands.fetch(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+        except _PASSING:
+            raise
+        except DocgraphError as error:
+            cause = error.__cause__
+            return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
+        return False
+
+    async def find_refused(self, stages: Sequence[Mapping[str, Any]], place: Place) -> list[int]:
+        """The numbers of those stages that the database rejects for every document.
+
+        Nothing that is stored is read: stages are parsed, or run over synthetic documents.
+        """
+        tried = [number for number, one in enumerate(stages) if _can_be_tried(one, place[0])]
+        suspected = {number for number in tried if has_key(stages[number], _FIRST)}
+        usual = [number for number in tried if number not in suspected]
+        for start in range(0, len(usual), _TRIED_TOGETHER):
+            group = usual[start : start + _TRIED_TOGETHER]
+            if await self._refuses([stages[number] for number in group], place):
+                suspected.update(group)
+        refused = {
+            number for number in sorted(suspected) if await self._refuses([stages[number]], place)
+        }
+        parsed = [number for number in tried if number not in refused]
+        return sorted(refused | await self._find_failing(stages, parsed, place))
+
+    async def _refuses(self, stages: list[Mapping[str, Any]], place: Place) -> bool:
+        command, deadline = _build_trial(stages, place[1]), Deadline.after_ms(_PATIENCE_MS)
+        return bool(await _find_fault(self._commands.explain(place[0], command, deadline)))
+
+    async def _find_failing(
+        self, stages: Sequence[Mapping[str, Any]], numbers: Sequence[int], place: Place
+    ) -> set[int]:
+        """Those that fail with the same error for all synthetic documents."""
+        run = [number for number in numbers if can_be_run(stages[number])]
+        failing: set[int] = set()
+        for start in range(0, len(run), _RUN_TOGETHER):
+            group = run[start : start + _RUN_TOGETHER]
+            if not await self._run_stages([stages[number] for number in group], {}, place):
+                continue  # all of them work, as nearly always
+            if await self._run_stages([], {}, place):
+                break  # MongoDB before 6.0 cannot run it
+            failing |= {number for number in group if await self._fails(stages[number], place)}
+        return failing
+
+    async def _fails(self, stage: Mapping[str, Any], place: Place) -> bool:
+        faults: set[str] = set()
+        for document in build_documents(stage):
+            faults.add(await self._run_stages([stage], document, place))
+            if faults == {""} or len(faults) > 1:
+                return False
+        return True
+
+    async def _run_stages(
+        self, stages: list[Mapping[str, Any]], document: Document, place: Place
+    ) -> str:
+        command, deadline = build_run(stages, document, place[1]), Deadline.after_ms(_PATIENCE_MS)
+        return await _find_fault(self._commands.fetch(place[0], command, deadline))
+
+    def forget(self) -> None:
+        """Ask anew, for all collections."""
+        self._counts.clear()
+        self._indexes.clear()
+        self._sorting.clear()
+
+    async def close(self) -> None:
+        """Give up what is being asked."""
+        await close_all(self._counts, self._indexes, self._operators, self._sorting)
+
+    async def _load_count(self, place: Place) -> int | None:
+        stages: list[Document] = [{"$collStats": {"count": {}}}]
+        command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
+        found = await self._fetch(place, command)
+        return None if found is None else sum(int(one.get("count", 0)) for one in found)
+
+    async def _load_indexes(self, place: Place) -> tuple[Index, ...] | None:
+        command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
+        found = await self._fetch(place, command)
+        return None if found is None else tuple(map(Index.read, found))
+
+    async def _fetch(self, place: Place, command: Document) -> list[Document] | None:
+        check_namespace(*place)
+        if not self._commands.has_server(writing=False):
+            raise unreachable()  # the request will find out by itself, and no one waits twice
+        deadline = Deadline.after_ms(_PATIENCE_MS)
+        consistency = _LOCAL if "aggregate" in command else None
+        try:
+            return await self._commands.fetch(place[0], command, deadline, consistency)
+        except _PASSING:
+            raise
+        except DocgraphError as error:
+            cause = error.__cause__
+            if isinstance(cause, OperationFailure) and cause.code == _NAMESPACE_NOT_FOUND:
+                return []
+            return None
+
+
+def _can_be_tried(stage: Mapping[str, Any], db: str) -> bool:
+    """Return whether trying it is safe: parsing computes constants, whatever they cost."""
+    try:
+        check_pipeline([stage], db=db, policy=Policy(allow_cross_database=True))
+    except (SecurityViolation, QueryError):
+        return False
+    if _is_too_large(stage):
+        return False
+    is_search = has_key(stage, _SEARCH) and not has_key(stage, _TEXT)  # which has a $search, too
+    return not is_search and not has_key(stage, _NOT_TRIED)
+
+
+def _is_too_large(stage: Mapping[str, Any]) -> bool:
+    """Return whether its constants alone could exhaust the database, in any author's stage."""
+    try:
+        check_pipeline_cost([stage], "stages")
+    except ExpressionTooLarge:
+        return True
+    except QueryError:
+        return False  # an unknown operator or a wrong argument: the database rejects it unevaluated
+    return False
+
+
+def _build_trial(stages: list[Mapping[str, Any]], collection: str) -> Document:
+    """A command with these stages; a condition that has to come first is tried by itself."""
+    pipeline: list[Mapping[str, Any]] = [{"$match": {"_id": {"$in": []}}}, *stages]
+    if has_key(stages, _FIRST):
+        if "$match" in stages[0]:
+            return {"find": collection, "filter": stages[0]["$match"]}  # which can have $near
+        pipeline = stages
+    return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
+
+
+async def _find_fault(running: Awaitable[object]) -> str:
+    """What the database says is wrong with a stage; empty where it says nothing, or else."""
+    try:
+        await running
+    except DocgraphError as error:
+        cause = error.__cause__
+        if isinstance(error, _PASSING) or not isinstance(cause, OperationFailure):
+            return ""
+        name = str((cause.details or {}).get("codeName", ""))
+        return str(cause) if cause.code in _PARSING or name.startswith("Location") else ""
+    return ""
+
+
+async def _load_or_none(load: Callable[[], Awaitable[T | None]]) -> T | None:
+    """What passes soon is not remembered, and whoever asks has to do without."""
+    try:
+        return await load()
+    except _PASSING:
+        return None

@@ -1,0 +1,243 @@
+"""Lenient decode: documents with invalid UTF-8 or other values that the driver cannot decode.
+
+The driver decodes a response completely or not at all. A UUID of three bytes or a string that is
+not UTF-8 (other drivers write both, and the server stores them) would make the whole response
+unreadable. Only such responses come here. They are parsed element by element: the driver decodes
+the readable values, and the others are returned as raw bytes. Each of them is reported.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+import bson
+from bson import Binary
+from bson.codec_options import CodecOptions
+from bson.errors import InvalidBSON
+
+from docgraph.exchange.data import Document
+from docgraph.observe import emit
+from docgraph.observe.events import UnreadableValue
+
+__all__ = [
+    "Options",
+    "ResultReader",
+    "decode_event",
+    "decode_reply",
+    "find_end",
+    "is_readable",
+    "is_readable_name",
+    "salvage",
+    "size_of",
+]
+
+Options = CodecOptions[Document]
+Path = tuple[str, ...]
+
+_MAX_REPORTED: Final = 10  # documents of one answer
+_LONGEST: Final = 200
+_LENGTH: Final = struct.Struct("<i")
+_HEAD: Final = _LENGTH.size
+_OBJECT, _ARRAY, _BINARY = 0x03, 0x04, 0x05
+_TEXTS: Final = frozenset({0x02, 0x0D, 0x0E})  # text, code, symbol
+_FIXED: Final = {
+    0x01: 8,
+    0x06: 0,
+    0x07: 12,
+    0x08: 1,
+    0x09: 8,
+    0x0A: 0,
+    0x10: 4,
+    0x11: 8,
+    0x12: 8,
+    0x13: 16,
+    0x7F: 0,
+    0xFF: 0,
+}
+
+
+class _RawValue(bytes):
+    """The bytes of a value that cannot be decoded."""
+
+
+class _RawBinary(Binary):
+    """Binary data that does not match its subtype."""
+
+
+class _RawName(str):
+    """A name with escapes in place of the invalid bytes."""
+
+    __slots__ = ()
+
+
+def is_readable(value: Any) -> bool:
+    """Check if the value is the stored one: raw bytes are not, nor is a container of some."""
+    if isinstance(value, Mapping):
+        return all(map(is_readable_name, value)) and all(map(is_readable, value.values()))
+    if isinstance(value, list):
+        return all(map(is_readable, value))
+    return not isinstance(value, _RawValue | _RawBinary)
+
+
+def is_readable_name(name: str) -> bool:
+    """Check if the name is the stored one."""
+    return type(name) is not _RawName
+
+
+def decode_reply(
+    payload: bytes | memoryview, options: Options, db: str, command: Document
+) -> Document:
+    """Return the response to a read command."""
+    try:
+        return bson.decode(payload, options)
+    except InvalidBSON:
+        reply, flaws = salvage(bytes(payload), options)
+    _report((db, _collection_of(command)), _by_document(reply, flaws))
+    return reply
+
+
+def _by_document(reply: Document, flaws: list[Path]) -> dict[str, list[Path]]:
+    """Group the flaws by document id: they are at `cursor.firstBatch.<index>.<path>`."""
+    found: dict[str, list[Path]] = {}
+    for flaw in flaws:
+        match flaw:
+            case ("cursor", "firstBatch", index, *path):
+                id = _id_of(reply["cursor"]["firstBatch"][int(index)])
+                found.setdefault(id, []).append(tuple(path))
+            case _:
+                found.setdefault("", []).append(flaw)
+    return found
+
+
+def _collection_of(command: Document) -> str:
+    return str(next(iter(command.values())))
+
+
+class ResultReader:
+    """Decodes the documents of one response, one by one, and reports unreadable values."""
+
+    def __init__(self, options: Options, db: str, command: Document) -> None:
+        self.options = options
+        self._namespace = (db, _collection_of(command))
+        self._reported = 0
+        self._rest = 0  # flaws in documents beyond the reported ones
+
+    def read(self, data: bytes | memoryview) -> Document:
+        """Decode one document of the response."""
+        try:
+            return bson.decode(data, self.options)
+        except InvalidBSON:
+            document, flaws = salvage(bytes(data), self.options)
+        if self._reported < _MAX_REPORTED:
+            self._reported += 1
+            _report(self._namespace, {_id_of(document): flaws})
+        else:
+            self._rest += len(flaws)
+        return document
+
+    def finish(self) -> None:
+        """Report the number of further flaws."""
+        if self._rest:
+            emit(UnreadableValue(*self._namespace, "", "", self._rest))
+            self._rest = 0
+
+
+def decode_event(data: bytes | memoryview, options: Options, db: str) -> Document:
+    """Decode one event of a change stream."""
+    try:
+        return bson.decode(data, options)
+    except InvalidBSON:
+        event, flaws = salvage(bytes(data), options)
+    collection = str(event.get("ns", {}).get("coll", ""))
+    _report((db, collection), {_id_of(event.get("documentKey")): flaws})
+    return event
+
+
+def _id_of(document: Any) -> str:
+    return str(document.get("_id"))[:_LONGEST] if isinstance(document, Mapping) else ""
+
+
+def _report(namespace: tuple[str, str], flaws: Mapping[str, list[Path]]) -> None:
+    for id, paths in islice(flaws.items(), _MAX_REPORTED):
+        emit(UnreadableValue(*namespace, id, ".".join(paths[0])[:_LONGEST], len(paths)))
+    rest = sum(len(paths) for paths in islice(flaws.values(), _MAX_REPORTED, None))
+    if rest:
+        emit(UnreadableValue(*namespace, "", "", rest))
+
+
+# --- decoding by element --------------------------------------------------------------------------
+
+
+def salvage(data: bytes, options: Options) -> tuple[Document, list[Path]]:
+    """Return the readable part of the document, and the paths of the unreadable values."""
+    flaws: list[Path] = []
+    return _Salvage(options, flaws).read_document(data, ()), flaws
+
+
+class _Salvage:
+    def __init__(self, options: Options, flaws: list[Path]) -> None:
+        self._options = options
+        self._flaws = flaws
+
+    def read_document(self, data: bytes, place: Path) -> Document:
+        return {name: value for name, value in self._elements(data, place)}
+
+    def _elements(self, data: bytes, place: Path) -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        position, end = _HEAD, len(data) - 1
+        while position < end:
+            kind = data[position]
+            stop = data.index(0, position + 1)
+            raw_name = data[position + 1 : stop]
+            name = raw_name.decode(errors="backslashreplace")
+            here = (*place, name)
+            if name.encode() != raw_name:
+                self._flaws.append(here)
+                name = _RawName(name)
+            start = stop + 1
+            position = start + size_of(kind, data, start)
+            found.append((name, self._value(kind, data[start:position], here)))
+        return found
+
+    def _value(self, kind: int, raw: bytes, place: Path) -> Any:
+        body = bytes([kind]) + b"v\0" + raw + b"\0"
+        try:
+            return bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)["v"]
+        except InvalidBSON:
+            if kind == _OBJECT:
+                return self.read_document(raw, place)
+            if kind == _ARRAY:
+                return [value for _, value in self._elements(raw, place)]
+        self._flaws.append(place)
+        if kind == _BINARY:
+            return _RawBinary(raw[_HEAD + 1 :], raw[_HEAD])
+        return _RawValue(raw[_HEAD:-1] if kind in _TEXTS else raw)
+
+
+def find_end(data: bytes | memoryview, start: int) -> int:
+    """Return the position of the NUL of the string that begins there."""
+    while data[start]:
+        start += 1
+    return start
+
+
+def size_of(kind: int, data: bytes | memoryview, start: int) -> int:
+    """Return the size of a value in bytes; the server has checked lengths, so they are trusted."""
+    fixed = _FIXED.get(kind)
+    if fixed is not None:
+        return fixed
+    if kind == 0x0B:  # noqa: PLR2004 - a regular expression: two texts that end in NUL
+        return find_end(data, find_end(data, start) + 1) + 1 - start
+    (length,) = _LENGTH.unpack_from(data, start)
+    if kind in (_OBJECT, _ARRAY, 0x0F):
+        return int(length)
+    if kind == _BINARY:
+        return int(length) + _HEAD + 1
+    if kind in _TEXTS:
+        return int(length) + _HEAD
+    if kind == 0x0C:  # noqa: PLR2004 - a pointer: a text and an ObjectId
+        return int(length) + _HEAD + 12
+    raise InvalidBSON(f"unknown type {kind}")

@@ -1,0 +1,88 @@
+"""Timed commands: report duration, outcome and trace position of every database command."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.observe import emit
+from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.tracing import TraceContext, find_command_place
+from docgraph.store.driver.portions import Take
+
+__all__ = ["Observed"]
+
+
+class Observed:
+    """Observes one command and reports its outcome.
+
+    In a trace, the comment of the command has the trace position. Pass this `comment` to a command
+    that is sent by a method of the driver; it is None without a trace. Readers set `documents`.
+    """
+
+    __slots__ = ("_command", "_db", "_place", "_started", "documents")
+
+    def __init__(self, db: str, command: Document) -> None:
+        self._db = db
+        self._command = command
+        self._place = place = find_command_place()
+        if place is not None:
+            given = command.get("comment") or {}
+            members = given if isinstance(given, Mapping) else {"comment": given}  # from a plugin
+            command["comment"] = {**members, "traceparent": place.traceparent}
+        self.documents: int | None = None
+        self._started = time.perf_counter()
+
+    @property
+    def comment(self) -> Document | None:
+        """The comment of the command."""
+        return self._command.get("comment")
+
+    def counting(self, take: Take) -> Take:
+        """Return `take` with counting of the documents it receives."""
+
+        async def count(documents: list[Document]) -> None:
+            self.documents = (self.documents or 0) + len(documents)
+            await take(documents)
+
+        return count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        duration = time.perf_counter() - self._started
+        emit(_finished(self._db, self._command, duration, error, (self.documents, self._place)))
+
+
+def _finished(
+    db: str,
+    command: Document,
+    duration: float,
+    error: BaseException | None,
+    seen: tuple[int | None, TraceContext | None],
+) -> CommandFinished:
+    name, collection = next(iter(command.items()))
+    comment = command.get("comment")
+    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
+    return CommandFinished(
+        name,
+        db,
+        collection if isinstance(collection, str) else "",  # that of `commitTransaction` is 1
+        duration,
+        error is None,
+        str(origin.get("request", "")),
+        str(origin.get("app", "")),
+        str(origin.get("operation", "")),
+        str(origin.get("field", "")),
+        "" if error is None else _code_of(error),
+        *seen,
+    )
+
+
+def _code_of(error: BaseException) -> str:
+    """Return the code of an error: `within` lets docgraph's errors and cancellations through."""
+    return error.code if isinstance(error, DocgraphError) else "cancelled"

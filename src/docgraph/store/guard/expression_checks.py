@@ -1,0 +1,251 @@
+"""Finds the expressions in filters, projections and stages, and has their cost bounded.
+
+A stage sees what the stages before it computed: thirty times `$set` can double an array as well as
+nested `$let` can. A dotted name may lead through an array: MongoDB evaluates its expression once
+for each element.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from bson import Regex
+
+from docgraph.exchange.data import TrustedDocument
+from docgraph.exchange.errors import QueryError
+from docgraph.store.guard.expression_cost import MAX_PATTERN, Analysis
+from docgraph.store.guard.expression_scope import (
+    TRUSTED,
+    WRITTEN,
+    CostModel,
+    ExpressionScope,
+    Place,
+)
+from docgraph.store.guard.operands import PLAIN
+from docgraph.store.guard.references import nested_pipelines
+from docgraph.store.guard.sizes import ELEMENT, Form, LoopElement, Size, add, close, deepest, join
+
+__all__ = [
+    "COSTLY",
+    "COSTLY_VALUES",
+    "check_filter_cost",
+    "check_pipeline_cost",
+    "check_projection_cost",
+]
+
+# In lower case, as `has_key` wants them: what makes a filter of a caller worth a look, and what
+# lets a value that a caller supplies grow in an expression of an author.
+COSTLY: Final = frozenset({"$expr", "$regex"})
+COSTLY_VALUES: Final = frozenset({"$range", "$map", "$filter", "$reduce", "$replaceall", "$zip"})
+
+_COMPUTING: Final = frozenset({"$addFields", "$project", "$set"})
+_REPLACING: Final = frozenset({"$replaceRoot", "$replaceWith"})
+_SEARCHING: Final = frozenset({"$search", "$searchMeta"})
+_FILTERS: Final = frozenset({"query", "restrictSearchWithMatch", "filter"})  # of stages
+# All other stages can build documents of others: at most so many levels around what they get, such
+# as the document, the array and the value of `{"$push": ["$x"]}`.
+_KEEPING_DEPTH: Final = frozenset(
+    """
+    $count $densify $geoNear $limit $redact $sample $skip $sort $unset $unwind
+    """.split()
+)
+_BUILT_LEVELS: Final = 4
+_SEVERAL: Final = frozenset({"let", "output"})
+_ONLY_FIND: Final = frozenset({"$elemMatch", "$meta", "$slice"})
+
+
+def check_filter_cost(filter: Any, origin: str, *, trusted: bool = False) -> None:
+    """Raise `ExpressionTooLarge` for a filter whose expressions can cost too much."""
+    analysis = Analysis(TRUSTED if trusted else WRITTEN)
+    _walk_filter(analysis, filter, Place(None, origin))
+
+
+def check_projection_cost(projection: Mapping[str, Any], origin: str) -> None:
+    """The same for a projection of a caller."""
+    analysis, place = Analysis(WRITTEN), Place(None, origin)
+    _compute(analysis, projection, analysis.scope(), place)
+
+
+def check_pipeline_cost(
+    pipeline: Any, origin: str, *, trusted: bool = False, model: CostModel | None = None
+) -> ExpressionScope:
+    """The same for stages; returns what is known of the documents that they result in."""
+    analysis = Analysis(model or (TRUSTED if trusted else WRITTEN))
+    return _walk_stages(analysis, pipeline, analysis.scope(), Place(None, origin))
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
+    if isinstance(value, Mapping):
+        if isinstance(value, TrustedDocument) and not analysis.model.trusted:
+            analysis = Analysis(TRUSTED)
+        for key, inner in value.items():
+            below = Place(place, key)
+            if key == "$expr":
+                analysis.measure(inner, analysis.scope(), 1, below)
+            else:
+                is_text = key == "$regex" and isinstance(inner, str)
+                _walk_filter(analysis, Regex(inner) if is_text else inner, below)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            _walk_filter(analysis, inner, Place(place, index))
+    elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
+        analysis.count_pattern(place)
+        _check_pattern(value.pattern, place)
+
+
+def _check_pattern(pattern: str | bytes, place: Place) -> None:
+    if len(pattern) > MAX_PATTERN:
+        raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")
+
+
+# --- stages ---------------------------------------------------------------------------------------
+
+
+def _walk_stages(
+    analysis: Analysis, pipeline: Any, scope: ExpressionScope, place: Place
+) -> ExpressionScope:
+    for index, stage in enumerate(pipeline if isinstance(pipeline, list | tuple) else ()):
+        for name, body in stage.items() if isinstance(stage, Mapping) else ():
+            below = Place(Place(place, index), name)
+            scope = _walk_stage(analysis, name, body, scope, below)
+    return scope
+
+
+def _walk_stage(
+    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: Place
+) -> ExpressionScope:
+    if name == "$match":
+        _walk_filter(analysis, body, place)
+    elif name in _COMPUTING and isinstance(body, Mapping):
+        return scope.compute(_compute(analysis, body, scope, place))
+    elif name in _REPLACING:
+        if name == "$replaceRoot" and isinstance(body, Mapping):
+            body = body.get("newRoot")
+        size = analysis.measure(body, scope, 1, place)
+        return ExpressionScope(size._replace(built=Form()), scope.variables)
+    elif name not in _SEARCHING:
+        return _walk_other(analysis, name, body, scope, place)
+    return scope
+
+
+def _walk_other(
+    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: Place
+) -> ExpressionScope:
+    """A stage whose results are not measured; what it builds can be deeper than what it gets."""
+    nested = dict(nested_pipelines(name, body))
+    for key in _FILTERS & body.keys() if isinstance(body, Mapping) else ():
+        _walk_filter(analysis, body[key], Place(place, key))
+    depths = [analysis.model.stored.depth]
+    for key, part in _find_expressions(body, nested):
+        depths.append(analysis.measure(part, scope, 1, Place(place, key) if key else place).depth)
+    # The variables of `let` are as deep as these.
+    analysis.deepen(deepest([scope.document.depth, *depths]))
+    for key, stages in nested.items():
+        inner = _walk_stages(analysis, stages, analysis.scope(), Place(place, key))
+        depths.append(inner.document.depth)
+    if name in _KEEPING_DEPTH:
+        return scope
+    built = deepest(depths).add(_BUILT_LEVELS)
+    analysis.deepen(built)
+    scope = scope.deepen(built)
+    analysis.check_depth(scope.document.depth, place)
+    return scope
+
+
+def _find_expressions(body: Any, nested: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The parts of a stage in which an expression may be, each with its key."""
+    if not isinstance(body, Mapping) or any(key[:1] == "$" for key in body):
+        yield "", body
+        return
+    for key, part in body.items():
+        if key in _SEVERAL and isinstance(part, Mapping):
+            yield from part.items()
+        elif key not in nested and key not in _FILTERS and isinstance(part, Mapping | list | str):
+            yield key, part
+
+
+# --- what a projection or a stage computes --------------------------------------------------------
+
+
+def _compute(
+    analysis: Analysis,
+    body: Mapping[str, Any],
+    scope: ExpressionScope,
+    place: Place,
+    prefix: str = "",
+) -> dict[str, Size]:
+    """The properties that are computed, by the first step of their names."""
+    computed: dict[str, Size] = {}
+    for key, value in body.items():
+        path, below = f"{prefix}{key}", Place(place, key)
+        name = path.partition(".")[0]
+        if isinstance(value, Mapping) and value and not any(one[:1] == "$" for one in value):
+            inner = _compute(analysis, value, scope, below, f"{path}.")
+        elif isinstance(value, Mapping) and _is_of_find(value):
+            _walk_filter(analysis, value, below)
+            continue
+        elif "." in path:
+            inner = {name: _compute_below(analysis, path, value, scope, below)}
+        else:
+            inner = {name: analysis.measure(value, scope, 1, below)}
+        for one, size in inner.items():
+            analysis.keep(size.built, below)
+            known = computed.get(one)
+            computed[one] = size if known is None else _merge(known, size)
+    return computed
+
+
+def _is_of_find(value: Mapping[str, Any]) -> bool:
+    """`$elemMatch`, `$meta`, and `$slice` of numbers: no expressions."""
+    if len(value) != 1:
+        return False
+    ((name, body),) = value.items()
+    is_plain = all(isinstance(one, int | float) for one in (body if type(body) is list else [body]))
+    return name in _ONLY_FIND and (name != "$slice" or is_plain)
+
+
+def _compute_below(
+    analysis: Analysis, path: str, value: Any, scope: ExpressionScope, place: Place
+) -> Size:
+    """A property inside of another one, once for each element where that is an array."""
+    name, *names = path.split(".")
+    around = scope.read(name)
+    turns = max(around.bytes.peak() / ELEMENT, 1)
+    part = LoopElement(around.bytes, turns)
+    share = Size(Form(0, {part: 1}), around.length, around.inner, around.low, around.high)
+    share = share._replace(depth=around.depth)
+    if not analysis.model.trusted:
+        analysis.charge(Form(turns * PLAIN), 1, place)
+    inside = replace(scope, below=(name, share))
+    size = analysis.measure(value, inside, turns, place)
+    built = close(size.built, part, Form(turns))
+    analysis.check_size(Size(bytes=built), place)  # of all elements: they are no one value
+    lengths = [one.resolve(part, around.bytes) for one in (size.length, size.inner)]
+    inner = add(join([around.length, around.inner, *lengths]), Form(1))
+    keys = Form(sum(len(one) + ELEMENT for one in names))
+    grown = close(add(size.bytes, keys), part, Form(turns))
+    # Arrays in arrays stay around what is set in them, however many there are.
+    depth = size.depth.add(around.depth.levels + len(names))
+    analysis.check_depth(depth, place)
+    size = around._replace(bytes=add(around.bytes, grown), length=inner, inner=inner)
+    return size._replace(built=built, depth=depth)
+
+
+def _merge(one: Size, other: Size) -> Size:
+    """A property that is set in several places."""
+    return Size(
+        add(one.bytes, other.bytes),
+        add(one.length, other.length),
+        add(one.inner, other.inner, other.length),
+        min(one.low, other.low),
+        max(one.high, other.high),
+        one.supplied or other.supplied,
+        built=add(one.built, other.built),
+        depth=deepest([one.depth, other.depth]),
+    )

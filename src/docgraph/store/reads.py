@@ -1,0 +1,306 @@
+"""Store reads: documents, results of pipelines, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from docgraph.exchange.data import Consistency, Document, Keyset, Read, Resource
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
+from docgraph.store.collection_stats import CollectionStats
+from docgraph.store.driver.command import Commands
+from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.guard.fenced_find import FencedFind, find_grounds, restrict
+from docgraph.store.guard.rewrite import guard_pipeline
+from docgraph.store.guard.shield import (
+    Guard,
+    RevealKey,
+    Rows,
+    check_filter_paths,
+    check_query,
+    strip,
+    strip_before,
+)
+from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline, check_projection
+from docgraph.store.intercept import Interceptors
+from docgraph.store.names import check_namespace, place_of
+from docgraph.store.order import Order, find_in_order, is_served
+from docgraph.store.query_plan import QueryPlan, read_plan
+from docgraph.store.transactions.transaction import fetch_in, is_usable
+
+__all__ = ["StoreReads"]
+
+# Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
+_EVERYTHING = {"_docgraph_nothing": 0}
+
+
+@dataclass
+class StoreReads:
+    """The read operations (`Store.reads`)."""
+
+    policy: Policy
+    guard: Guard
+    interceptors: Interceptors
+    facts: CollectionStats
+    commands: Commands
+
+    async def find(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        limit: int,
+        deadline: Deadline,
+        projection: Mapping[str, Any] | None = None,
+        sort: Sort | None = None,
+        skip: int = 0,
+        hint: Any = None,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[RevealKey] = (),
+        consistency: Consistency | None = None,
+        complete: bool = False,
+        take: Take | None = None,
+        transaction: Transaction | None = None,
+        trusted: bool = False,
+        keyset: Keyset | None = None,
+    ) -> list[Document]:
+        """Return the matching documents, at most `limit`; with `complete`, ties have an order, too.
+
+        `take` gets them instead, in portions. `trusted`: an author wrote the filter's expressions.
+        """
+        namespace = check_namespace(db, collection)
+        shield = self.guard.shield(rows, reveal, self.policy)
+        place, order, facts = (db, collection), Order(read_sort(sort), hint), self.facts
+        check_filter(filter, policy=self.policy, trusted=trusted)
+        check_projection(projection or {}, policy=self.policy)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, projection, order.sort, hint, hidden)
+            take = take and strip_before(take, hidden)
+        filter, projection = _add_keyset(filter, projection, keyset)
+        parts = await restrict(facts, shield, place, filter, projection)
+
+        async def fetch(command: Document, take: Take | None) -> list[Document]:
+            return await self._fetch(db, command, deadline, consistency, take, transaction)
+
+        query = FencedFind(place, parts, projection, (skip, limit), comment)
+        known = None if hidden else facts  # the order of an index could reveal hidden properties
+        send = partial(query.run, fetch, known if complete else None)
+        if complete and order.sort:
+            asked = {"find": collection, "filter": parts.front, "limit": limit}
+            documents = await find_in_order(known, place, order, asked, send, take)
+        else:
+            documents = await send(order, take)
+        return strip(documents, hidden) if hidden else documents
+
+    async def _fetch(
+        self,
+        db: str,
+        command: Document,
+        deadline: Deadline,
+        consistency: Consistency | None,
+        take: Take | None,
+        transaction: Transaction | None,
+    ) -> list[Document]:
+        if is_usable(transaction):
+            return await fetch_in(transaction, self.commands, db, command, deadline, take)
+        return await self.commands.fetch(db, command, deadline, consistency, take=take)
+
+    async def explain(
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        sort: Sort | None = None,
+        rows: Rows | None = None,
+    ) -> QueryPlan:
+        """Return how the database would find these documents of a mapping; none is read."""
+        namespace, order = check_namespace(db, collection), read_sort(sort)
+        check_filter(filter, policy=self.policy, trusted=True)
+        shield = self.guard.shield(rows, policy=self.policy)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, None, order, None, hidden)
+        parts = await restrict(self.facts, shield, (db, collection), filter)
+        sorts = bool(parts.behind) and not await is_served(
+            self.facts, (db, collection), Order(order), parts.front
+        )
+        options = {} if sorts else {"sort": order}
+        command = build_find(collection, parts.front, limit=1, options=options)
+        plan = read_plan(await self.commands.explain(db, command, deadline))
+        return plan.sorting() if sorts and order else plan
+
+    async def find_one(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        projection: Mapping[str, Any] | None = None,
+        sort: Sort | None = None,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[RevealKey] = (),
+        consistency: Consistency | None = None,
+        transaction: Transaction | None = None,
+    ) -> Document | None:
+        """Return the first matching document, or None."""
+        documents = await self.find(
+            db,
+            collection,
+            filter,
+            limit=1,
+            deadline=deadline,
+            projection=projection,
+            sort=sort,
+            comment=comment,
+            rows=rows,
+            reveal=reveal,
+            consistency=consistency,
+            transaction=transaction,
+        )
+        return documents[0] if documents else None
+
+    async def aggregate(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        limit: int,
+        deadline: Deadline,
+        allow_disk_use: bool = False,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[RevealKey] = (),
+        consistency: Consistency | None = None,
+        one_batch: bool = False,
+        take: Take | None = None,
+    ) -> list[Document]:
+        """Return the results of the pipeline, at most `limit`; request one more to detect others.
+
+        With `one_batch`, more than the database sends in one batch (16 MiB) is `AnswerTooLarge`.
+        """
+        check_namespace(db, collection)
+        check_pipeline(pipeline, db=db, policy=self.policy)
+        shield = self.guard.shield(rows, reveal, self.policy)
+        if shield:
+            grounds = await find_grounds(self.facts, shield, (db, collection), pipeline)
+            pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
+        command = build_aggregate(
+            collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
+        )
+        return await self.commands.fetch(
+            db, command, deadline, consistency, one_batch=one_batch, take=take
+        )
+
+    async def count(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        limit: int,
+        deadline: Deadline,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[RevealKey] = (),
+        consistency: Consistency | None = None,
+        transaction: Transaction | None = None,
+    ) -> int:
+        """Return the number of matching documents; counting stops at `limit`."""
+        namespace = check_namespace(db, collection)
+        shield = self.guard.shield(rows, reveal, self.policy)
+        check_filter(filter, policy=self.policy)
+        if hidden := shield.hidden.get(namespace):
+            check_filter_paths(filter, hidden)
+        parts = await restrict(self.facts, shield, (db, collection), filter)
+        command = build_count(collection, parts.stages, limit=limit, comment=comment)
+        results = await self._fetch(db, command, deadline, consistency, None, transaction)
+        return int(results[0]["n"]) if results else 0
+
+    async def read(  # noqa: PLR0913 - the parts of a read
+        self,
+        resource: Resource,
+        read: Read,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        rows: Rows | None = None,
+        take: Take | None = None,
+        transaction: Transaction | None = None,
+    ) -> list[Document]:
+        """Return the documents of a resource, with the data interceptors around it; see `find`."""
+        db, collection = place_of(resource)
+        read = await self.interceptors.before_read(exchange, resource, read)
+        take_portion = self.interceptors.stand_before(take, exchange, resource)
+        documents = await self.find(
+            db,
+            collection,
+            read.filter,
+            limit=read.limit,
+            deadline=deadline,
+            projection=read.projection,
+            sort=read.sort,
+            skip=read.skip,
+            hint=read.hint,
+            comment={"request": exchange.id} if exchange else None,
+            rows=rows,
+            consistency=read.consistency,
+            complete=True,
+            take=take_portion,
+            transaction=transaction or transaction_of(exchange),
+            keyset=read.keyset,
+        )
+        if take_portion is not None:
+            return documents
+        documents = await self.interceptors.after_read(exchange, resource, documents)
+        return documents if take is None else await hand_over(documents, take)
+
+    async def count_at(
+        self,
+        resource: Resource,
+        read: Read,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        rows: Rows | None = None,
+    ) -> int:
+        """Return how many documents `read` would find, with the data interceptors before it."""
+        db, collection = place_of(resource)
+        read = await self.interceptors.before_read(exchange, resource, read)
+        return await self.count(
+            db,
+            collection,
+            read.filter,
+            limit=read.limit,
+            deadline=deadline,
+            comment={"request": exchange.id} if exchange else None,
+            rows=rows,
+            consistency=read.consistency,
+            transaction=transaction_of(exchange),
+        )
+
+    async def rehearse_read(
+        self, resource: Resource, read: Read, *, exchange: Exchange | None = None
+    ) -> None:
+        """Raise the error with which an interceptor would reject `read`; nothing is read."""
+        await self.interceptors.before_read(exchange, resource, read)
+
+
+def _add_keyset(
+    filter: Mapping[str, Any], projection: Mapping[str, Any] | None, keyset: Keyset | None
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """Add what keyset pagination needs; everything that a caller wrote is checked by now."""
+    if keyset is None:
+        return filter, projection
+    if keyset.filter is not None:
+        filter = {"$and": [filter, keyset.filter]} if filter else keyset.filter
+    return filter, {**(projection or _EVERYTHING), **keyset.projection}

@@ -1,1 +1,0 @@
-"""`/_tools`: what people who write apps need to know before anything is stored."""

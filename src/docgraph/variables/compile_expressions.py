@@ -1,0 +1,178 @@
+"""Aggregation expressions in templates: supplied values are wrapped in `$literal`.
+
+A comparison with an absent value (a null from a default, a missing foreign key) is false, and so is
+its negation by `$not`; elsewhere in an expression an absent value is null.
+
+The field name of `$getField` and similar operators must be a literal of the author. A computed name
+is rejected, too: newer servers accept any expression there, and a value can reach it in many ways
+(`$let`, `$map`, a property that an earlier stage has set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docgraph.variables.compilation import Compilation, ConstantTemplate, Place, Position, Render
+from docgraph.variables.plain import LITERAL, PLAIN, read_value
+from docgraph.variables.scope import Scope
+from docgraph.variables.sorting import SORT_BY
+from docgraph.variables.value_marks import NOTHING
+
+__all__ = ["CONDITION_EXPRESSION", "EXPRESSION"]
+
+_COMPARISONS = frozenset(
+    {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$setIsSubset", "$setEquals", "$regexMatch"}
+)
+
+# Operators whose argument is the name of a field, or has it under `field`.
+_NAMING_FIELDS = frozenset({"$getField", "$setField", "$unsetField"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """An expression that contains a null in place of an absent value."""
+
+    value: Any
+
+
+class _Denied:
+    """A comparison with an absent value: false, and `$not` must not invert it."""
+
+
+_DENIED: Final = _Denied()
+
+
+def _drop_missing(value: Any) -> Any:
+    if value is _DENIED:
+        return False
+    return value.value if isinstance(value, _Absent) else value
+
+
+def _to_literal(value: Any) -> Any:
+    return {"$literal": read_value(value)}
+
+
+def _build(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    rendered = _build_part(compilation, value, where, position)
+    if isinstance(rendered, ConstantTemplate):
+        return rendered
+    return lambda scope: _drop_missing(rendered(scope))
+
+
+def _build_condition(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    rendered = _build_part(compilation, value, where, position)
+    if isinstance(rendered, ConstantTemplate):
+        return rendered
+
+    def render(scope: Scope) -> Any:
+        result = rendered(scope)
+        return NOTHING if result is _DENIED or isinstance(result, _Absent) else result
+
+    return render
+
+
+def _build_part(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    """Return the closure of a part that may render to `_Absent` or `_DENIED`."""
+    if isinstance(value, list):
+        return _combine(value, {i: _part(compilation, v, (*where, i)) for i, v in enumerate(value)})
+    if not isinstance(value, Mapping):
+        return ConstantTemplate(value)
+    if len(value) == 1 and (operator := next(iter(value))).startswith("$"):
+        return _build_operator(compilation, operator, value[operator], (*where, operator))
+    return _combine(value, {k: _part(compilation, v, (*where, k)) for k, v in value.items()})
+
+
+def _part(compilation: Compilation, value: Any, where: Place) -> Render:
+    return compilation.build(value, where, _PART)
+
+
+def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
+    compilation.see_operator(operator, "expression", where)
+    if operator in _SHAPED:
+        compilation.open_stages[where] = {operator: value}
+    if operator in ("$literal", "$meta"):
+        # `$meta` returns what the server knows about a document, including the entry of an index.
+        plain = PLAIN if operator == "$literal" else LITERAL
+        return _wrap(operator, compilation.build(value, where, plain))
+    if operator in _NAMING_FIELDS:
+        _check_field(compilation, value, where)
+    if operator == "$not" and isinstance(value, list) and len(value) == 1:
+        value = value[0]  # [x] and x mean the same, and a denied x must be detected
+    argument = _build_argument(compilation, value, where)
+    if isinstance(argument, ConstantTemplate):
+        return ConstantTemplate({operator: argument.value})
+
+    def render(scope: Scope) -> Any:
+        operand = argument(scope)
+        if operand is _DENIED:
+            return _DENIED if operator == "$not" else {operator: False}
+        if not isinstance(operand, _Absent):
+            return {operator: operand}
+        if operator == "$not" or operator in _COMPARISONS:
+            return _DENIED
+        expression = {operator: operand.value}
+        return expression if operator == "$ifNull" else _Absent(expression)
+
+    return render
+
+
+def _check_field(compilation: Compilation, value: Any, where: Place) -> None:
+    """Record a flaw if the name of a field is not a literal of the author."""
+    is_named = isinstance(value, Mapping) and "field" in value
+    name = value["field"] if is_named else value
+    if isinstance(name, Mapping) and list(name) == ["$literal"]:
+        name = name["$literal"]
+    elif isinstance(name, str) and name.startswith("$"):
+        name = None  # an expression
+    if not isinstance(name, str):
+        place = (*where, "field") if is_named else where
+        compilation.flaw(
+            place,
+            "the name of a field must be written here: it cannot be supplied from outside, "
+            "nor computed",
+        )
+
+
+def _build_argument(compilation: Compilation, value: Any, where: Place) -> Render:
+    """Return the closure of an argument: `sortBy` is a sort, and `as` the name of a variable."""
+    if not isinstance(value, Mapping) or not _PARTS.keys() & value.keys():
+        return _part(compilation, value, where)
+    parts = {
+        key: compilation.build(item, (*where, key), _PARTS.get(key, _PART))
+        for key, item in value.items()
+    }
+    return _combine(value, parts)
+
+
+def _wrap(operator: str, part: Render) -> Render:
+    if isinstance(part, ConstantTemplate):
+        return ConstantTemplate({operator: part.value})
+    return lambda scope: {operator: part(scope)}
+
+
+def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
+    """Return a document or list of parts; one absent part makes it absent."""
+    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
+        return ConstantTemplate(source)
+    is_list = isinstance(source, list)
+
+    def render(scope: Scope) -> Any:
+        rendered = {key: part(scope) for key, part in parts.items()}
+        settled = {key: _drop_missing(value) for key, value in rendered.items()}
+        result = list(settled.values()) if is_list else settled
+        absent = any(isinstance(value, _Absent) for value in rendered.values())
+        return _Absent(result) if absent else result
+
+    return render
+
+
+# Operators whose arguments the database checks late or not on their own (`shapes.py`).
+_SHAPED = frozenset({"$meta", "$mergeObjects"})
+_PART = Position(_build_part, _to_literal, absent=_Absent({"$literal": None}))
+EXPRESSION = replace(_PART, literal=_build, absent={"$literal": None})
+CONDITION_EXPRESSION = replace(_PART, literal=_build_condition, absent=NOTHING)
+_PARTS = {"sortBy": SORT_BY, "as": LITERAL}

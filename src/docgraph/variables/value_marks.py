@@ -1,0 +1,98 @@
+"""Value marks: unbound, matching nothing, and documents that may contain query operators.
+
+A value that a caller supplies stays a value (decision 20a). The exceptions are documents marked
+`CallerDocument` (a `BsonDocument` argument, `@filter`, `@request.body`), whose query operators
+apply but are checked, and `TrustedDocument` (the filter of a permission, or a document that a
+plugin returns as such).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from docgraph.exchange.data import TrustedDocument
+from docgraph.exchange.errors import SecurityViolation
+from docgraph.variables.errors import UnusableValue
+
+__all__ = [
+    "FORBIDDEN_FROM_CALLERS",
+    "LEFT_OUT",
+    "MATCH_NOTHING",
+    "MAX_REGEX_LENGTH",
+    "NOTHING",
+    "NO_DOCUMENTS",
+    "UNBOUND",
+    "CallerDocument",
+    "Mark",
+    "TrustedDocument",
+    "check_caller_document",
+    "mark_caller",
+    "matches_nothing",
+]
+
+
+class Mark(Enum):
+    """Values that a database cannot store."""
+
+    UNBOUND = "unbound"  # a name that has no value
+    LEFT_OUT = "left out"  # a conjunction of which every member was optional and not given
+    NOTHING = "nothing"  # a null from a default, a missing foreign key: the condition never holds
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNBOUND: Final = Mark.UNBOUND
+LEFT_OUT: Final = Mark.LEFT_OUT
+NOTHING: Final = Mark.NOTHING
+
+MATCH_NOTHING: Final[dict[str, Any]] = {"_id": {"$in": []}}
+"""A filter that no document satisfies; the server answers it without reading data."""
+NO_DOCUMENTS: Final[list[dict[str, Any]]] = [{"$match": MATCH_NOTHING}]
+"""The stages that find nothing: an empty list would find everything."""
+
+FORBIDDEN_FROM_CALLERS: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
+MAX_REGEX_LENGTH: Final = 512
+
+
+def matches_nothing(filter_: Any) -> bool:
+    """Check if a rendered filter, or stages, certainly find no document: no query is needed."""
+    return filter_ is MATCH_NOTHING or filter_ is NO_DOCUMENTS
+
+
+class CallerDocument(dict[str, Any]):
+    """A document that a caller wrote where query operators are allowed."""
+
+    __slots__ = ()
+
+
+def mark_caller(value: Any) -> Any:
+    """Return the value with every document in it marked as the caller's."""
+    if isinstance(value, dict):
+        return CallerDocument({key: mark_caller(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return [mark_caller(item) for item in value]
+    return value
+
+
+def check_caller_document(document: Any) -> None:
+    """Reject operators that run code or compare arbitrary fields, at any depth (decision 20a)."""
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key in FORBIDDEN_FROM_CALLERS:
+                    raise SecurityViolation(f"{key} is not allowed in a caller's document")
+                if key == "$regex" and isinstance(item, str):
+                    check_regex_length(item)
+                pending.append(item)
+        elif isinstance(value, list):
+            pending.extend(value)
+
+
+def check_regex_length(pattern: str) -> None:
+    """Bound the work that a caller's pattern can cause."""
+    if len(pattern) > MAX_REGEX_LENGTH:
+        raise UnusableValue(f"a regular expression may have {MAX_REGEX_LENGTH} characters at most")

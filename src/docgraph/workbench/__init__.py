@@ -1,0 +1,1 @@
+"""Workbench: the authoring tools behind `/_tools`; nothing is stored."""

@@ -1,0 +1,1 @@
+"""Advice on apps and their data: indexes, exposure, mismatches; nothing is changed."""

@@ -1,0 +1,408 @@
+"""Advice on apps: sample every collection that they name, explain every query.
+
+All steps share one time budget. The report names what was skipped for lack of time or permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from graphql import get_named_type, is_composite_type
+
+from docgraph.exchange import Deadline, DocgraphError
+from docgraph.exchange.errors import StoreUnavailable
+from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.sections import Graphql
+from docgraph.store import Store
+from docgraph.store.catalog import Inventory, Listed
+from docgraph.store.driver.errors import StoreDenied
+from docgraph.store.driver.index_stats import IndexStats
+from docgraph.store.guard.references import find_references
+from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.variables import GRAPHQL, flatten_stages
+from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
+from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
+from docgraph.workbench.advise.data_findings import (
+    compare_relations,
+    compare_types,
+    find_unseen,
+    is_unseen,
+)
+from docgraph.workbench.advise.declared import Holding
+from docgraph.workbench.advise.exposure import find_secrets, find_unlimited
+from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
+from docgraph.workbench.advise.look import Look, Place, inspect_values
+from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
+from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
+from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, Offload, run_here
+
+__all__ = ["AdviceScope", "advise", "advise_rows", "find_places"]
+
+_SAMPLING_SHARE: Final = 0.6  # of the time
+_LIST_MS: Final = 6_000
+_GLANCE_MS: Final = 1_000
+_KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceScope:
+    """How much to inspect; `is_all`: there are no other apps, so unused indexes are reported.
+
+    `is_open` says whether anonymous callers may query an app, `tell` receives the progress, `rows`
+    are the row filters of rules.
+    """
+
+    sample: int = 1_000
+    seconds: float = MAX_SECONDS
+    is_all: bool = False
+    is_open: Callable[[App], Awaitable[bool | None]] | None = None
+    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    run: Offload = run_here
+    rows: Sequence[RowFilter] = ()
+
+
+async def advise_rows(store: Store, scope: AdviceScope) -> AdviceReport:
+    """Return the indexes that the row filters of the scope need; nothing is changed."""
+    adviser = _Adviser(store, Graphql(), (), scope)
+    await adviser.advise_rows()
+    return adviser.report
+
+
+async def advise(
+    store: Store, settings: Graphql, apps: Sequence[App], scope: AdviceScope
+) -> AdviceReport:
+    """Return what could be better about these apps; nothing is changed."""
+    return await _Adviser(store, settings, apps, scope).advise()
+
+
+@dataclass
+class _Adviser:
+    store: Store
+    settings: Graphql
+    apps: Sequence[App]
+    scope: AdviceScope
+    report: AdviceReport = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.report = AdviceReport([str(one.definition.id) for one in self.apps])
+        self._budget = Budget(self.scope.seconds)
+        self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
+        self._accesses = [access for app in self.apps for access in find_accesses(app)]
+        self._holdings = _find_holdings(self._accesses)
+        self._looks: dict[Place, Look] = {}
+
+    async def advise(self) -> AdviceReport:
+        """Return all findings."""
+        await self._inspect_data()
+        serving = Serving(self.store, self.settings.default_limit)
+        questions = await self.scope.run(lambda: list(self._find_questions()))
+        plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
+        plausible.sort(key=lambda one: bool(one.options))  # queries that are always sent come first
+        unserved = await self._find_unserved(serving, plausible)
+        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._looks)])
+        await self.scope.run(self._compare)
+        await self._check_exposure()
+        if self.scope.is_all:
+            await self._find_idle(serving, questions)
+        return self.report
+
+    async def advise_rows(self) -> None:
+        """Collect the findings on the row filters alone."""
+        await self._inspect_data()
+        # All other advice on collections concerns apps.
+        self.report.advice = [one for one in self.report.advice if one.kind == "not-looked-at"]
+        await self._combine(list(find_unserved_rows(self.scope.rows, self._looks)))
+
+    async def _combine(self, unserved: Sequence[Unserved]) -> None:
+        combined = await self.scope.run(lambda: combine(unserved, self._looks))
+        self.report.indexes += combined.indexes
+        self._add(combined.advice)
+
+    def _add(self, advice: Iterable[Advice]) -> None:
+        self.report.advice += advice
+
+    # --- the collections --------------------------------------------------------------------------
+
+    async def _inspect_data(self) -> None:
+        rows = () if self.apps else (one.place for one in self.scope.rows)
+        places = list(dict.fromkeys((*_find_places(self._accesses), *rows)))
+        self.report.collections = len(places)
+        listed: dict[str, dict[str, Listed] | None] = {}
+        for number, place in enumerate(places):
+            db = place[0]
+            if db not in listed:
+                listed[db] = await self._list(db)
+            if self._budget.left <= 0:
+                self._record_left(".".join(one) for one in places[number:])
+                return
+            self.scope.tell(number, len(places), ".".join(place))
+            names = listed[db]
+            known = Listed(place[1]) if names is None else names.get(place[1])
+            holdings = self._holdings.get(place, [])
+            look = await inspect_values(
+                self.store,
+                place,
+                known,
+                sample=self.scope.sample,
+                deadline=self._sampling.share(len(places) - number),
+                hold=partial(_hold, holdings),
+                run=self.scope.run,
+            )
+            self._looks[place] = look
+            self._add([one async for one in self._check_values(look)])
+
+    async def _list(self, db: str) -> dict[str, Listed] | None:
+        try:
+            found = await Inventory(self.store).list_collections(db, Deadline.after_ms(_LIST_MS))
+        except StoreUnavailable:
+            raise
+        except DocgraphError:
+            return None  # each collection reports whether it can be read
+        return {one.name: one for one in found}
+
+    async def _check_values(self, look: Look) -> Any:
+        if look.listed is None and await self.store.facts.exists(*look.place) is not None:
+            for app in self.apps:
+                places = list(_name_uses(self._accesses, app, look.place))
+                if places:
+                    yield _record_missing(str(app.definition.id), places, look)
+        elif look.listed is None:
+            yield _record_problem(look, "it is not there, or may not be seen")
+        elif look.problem:
+            yield _record_problem(look, look.problem)
+        elif look.listed.kind != "collection":
+            kind = "a view" if look.listed.kind == "view" else "a time series"
+            what = f"{look.name} is {kind}: whether indexes serve it was not looked at"
+            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
+        elif not look.profile.documents:
+            what = f"{look.name} has no documents to compare with what is declared"
+            yield Advice(Weight.NOTE, "empty-collection", what, collection=look.name)
+        elif not look.is_fair:
+            what = f"sampling {look.name} took too long, so only its first documents were read"
+            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
+
+    def _record_left(self, what: Iterable[str]) -> None:
+        names = list(dict.fromkeys(what))
+        shown = ", ".join(names[:10]) + (" …" if len(names) > 10 else "")  # noqa: PLR2004
+        text = f"left out, as there was no time: {shown}"
+        hint = "name fewer apps, or take a smaller sample"
+        self._add([Advice(Weight.WARNING, "not-looked-at", text, hint=hint)])
+
+    # --- the queries ------------------------------------------------------------------------------
+
+    def _guess(self, place: Place, path: str) -> Any:
+        look = self._looks.get(place)
+        return None if look is None else look.guess(path)
+
+    def _find_questions(self) -> Iterator[PlannedQuery]:
+        for access in self._accesses:
+            for one in find_questions(access, self._guess):
+                if isinstance(one, PlannedQuery):
+                    yield one
+                    continue
+                what = f"its query could not be made up: {one.message}"
+                place = ".".join(access.place)
+                self._add(
+                    [
+                        Advice(
+                            Weight.NOTE,
+                            "not-looked-at",
+                            what,
+                            access.app_id,
+                            access.where,
+                            collection=place,
+                        )
+                    ]
+                )
+
+    def _is_plausible(self, question: PlannedQuery) -> bool:
+        """Return whether all its properties occur; a missing one is reported elsewhere."""
+        look = self._looks.get(question.place)
+        return look is None or not any(is_unseen(one, look) for one in find_paths(question.filter))
+
+    async def _find_unserved(
+        self, serving: Serving, questions: Sequence[PlannedQuery]
+    ) -> list[Unserved]:
+        unserved: list[Unserved] = []
+        refused: set[Place] = set()
+        told: set[Hashable] = set()
+        for number, one in enumerate(questions):
+            look = self._looks.get(one.place)
+            if look is None or not look.is_indexed or one.place in refused:
+                continue
+            if self._budget.left <= 0:
+                self._record_left(
+                    f"{rest.access.app_id}: {rest.where}" for rest in questions[number:]
+                )
+                break
+            try:
+                found = await serving.check(one, look)
+            except StoreUnavailable:
+                raise
+            except StoreDenied as error:
+                refused.add(one.place)
+                self._add([_record_problem(look, error.message)])
+                continue
+            except DocgraphError as error:
+                self._add_refusal(*record_rejection(one, error.message))
+                continue
+            if found is not None and told.isdisjoint(_name_finding(found)):
+                told.update(_name_finding(found))
+                unserved.append(found)
+        return unserved
+
+    def _add_refusal(self, advice: Advice, index: NewIndex | None) -> None:
+        self._add([advice])
+        if index is None:
+            return
+        indexes = self.report.indexes
+        same = next((one for one in indexes if one.command == index.command), None)
+        if same is None:
+            indexes.append(index)
+        else:
+            serves = dict.fromkeys((*same.serves, *index.serves))
+            indexes[indexes.index(same)] = replace(same, serves=tuple(serves))
+
+    # --- what is declared -------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        parents: dict[tuple[str, str], list[Look]] = {}
+        for holding, look in self._list_held():
+            key = str(holding.app.definition.id), holding.type_name
+            if look.is_view and key in parents:
+                continue  # already compared
+            found = compare_types(holding, look)
+            known = {(one.kind, one.app, one.where, one.collection) for one in self.report.advice}
+            # the same type of the same collection may be reached by several fields
+            self._add(
+                one for one in found if (one.kind, one.app, one.where, one.collection) not in known
+            )
+            parents.setdefault(key, []).append(look)
+        for access in self._accesses:
+            own = self._looks.get(access.place)
+            if own is not None and not own.problem:
+                self._add(find_unseen(access, own))
+            above = parents.get((access.app_id, access.type_name), ())
+            self._add(compare_relations(access, above, self._looks))
+
+    def _list_held(self) -> list[tuple[Holding, Look]]:
+        """Return the compared types with the sampled collections; views last."""
+        found = [
+            (holding, look)
+            for place, holdings in self._holdings.items()
+            if (look := self._looks.get(place)) is not None and not look.problem
+            for holding in holdings
+        ]
+        return sorted(found, key=lambda one: one[1].is_view)
+
+    async def _check_exposure(self) -> None:
+        for access in self._accesses:
+            self._add(find_unlimited(access, self._looks.get(access.place), self.settings))
+        for app in self.apps:
+            find = partial(find_secrets, app, self._looks)
+            found = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
+            if found and self.scope.is_open is not None and await self.scope.is_open(app):
+                found = list(find(is_open=True))
+            self._add(found)
+
+    async def _find_idle(self, serving: Serving, questions: Sequence[PlannedQuery]) -> None:
+        planning = IndexStats(self.store)
+        for place, look in self._looks.items():
+            if not look.is_indexed or len(look.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
+                continue
+            named = {
+                path
+                for access in self._accesses
+                if access.place == place
+                for template in access.mapping.templates
+                for path in find_paths(template.source)
+            }
+            named |= {path for one in questions if one.place == place for path in one.filter}
+            rows = (one.filter for one in self.scope.rows if one.place == place)
+            named |= {path for one in rows for path in find_paths(one)}
+            uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
+            self._add(find_idle(look, named, serving.used.get(place, set()), uses))
+
+
+def find_places(app: App) -> set[Place]:
+    """Return the collections that an app reads."""
+    return set(_find_places(find_accesses(app)))
+
+
+def _find_places(accesses: Iterable[Access]) -> Iterator[Place]:
+    for access in accesses:
+        yield access.place
+        mapping = access.mapping
+        if isinstance(mapping, AggregationMapping):
+            stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
+            for one in find_references(stages, mapping.db):
+                yield one.db, one.collection
+
+
+def _find_holdings(accesses: Iterable[Access]) -> dict[Place, list[Holding]]:
+    """Return the types that show the documents of each collection."""
+    found: dict[Place, dict[tuple[str, str], App]] = {}
+    for access in accesses:
+        named = get_named_type(access.field.type)
+        if is_composite_type(named) and _keeps_documents(access):
+            types = found.setdefault(access.place, {})
+            types[access.app_id, named.name] = access.app
+    return {
+        place: [Holding(app, name, len(types)) for (_, name), app in types.items()]
+        for place, types in found.items()
+    }
+
+
+def _keeps_documents(access: Access) -> bool:
+    """Return whether the results are documents as they are stored."""
+    mapping = access.mapping
+    if not isinstance(mapping, AggregationMapping):
+        return True
+    stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
+    return all(name in _KEEPING for one in stages for name in one)
+
+
+def _hold(holdings: Sequence[Holding], documents: Sequence[dict[str, Any]]) -> None:
+    for one in holdings:
+        one.add_all(documents)
+
+
+def _name_finding(found: Unserved) -> list[Hashable]:
+    """Return a key that is equal for other arguments of the same field: report it once."""
+    place = (found.question.access, found.question.part)
+    return [(place, found.what), *([(place, found.wants)] if found.wants else [])]
+
+
+def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[str]:
+    """Yield the paths in a definition that name a collection."""
+    for access in accesses:
+        if access.app is app and place in set(_find_places([access])):
+            yield f"{access.where}.{'collection' if access.place == place else 'stages'}"
+
+
+def _record_missing(app: str, places: Sequence[str], look: Look) -> Advice:
+    more = f", which {len(places)} fields are about" if len(places) > 1 else ""
+    return Advice(
+        Weight.WARNING,
+        "missing-collection",
+        f"there is no collection {look.name}{more}",
+        app,
+        places[0],
+        "is it written like this in the database?",
+        look.name,
+        {"places": list(places)},
+    )
+
+
+def _record_problem(look: Look, reason: str) -> Advice:
+    return Advice(
+        Weight.WARNING,
+        "not-looked-at",
+        f"{look.name} could not be looked at: {reason}",
+        hint="`docgraph doctor` says which rights are missing",
+        collection=look.name,
+    )

@@ -1,0 +1,182 @@
+"""Data findings: properties that an app declares but the data never have, or that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from docgraph.config.nearest import find_nearest
+from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.workbench.advise.accesses import Access, find_paths, find_spots
+from docgraph.workbench.advise.advice import Advice, Weight
+from docgraph.workbench.advise.declared import FieldTally, Holding
+from docgraph.workbench.advise.look import Look
+from docgraph.workbench.infer.profile import MAX_DEPTH
+from docgraph.workbench.infer.value_kinds import NUMBERS
+
+__all__ = ["compare_relations", "compare_types", "find_unseen"]
+
+_ENOUGH: Final = 20  # sampled documents from which a property that never occurs is worth a warning
+_MAX_KINDS: Final = 3
+
+
+def compare_types(holding: Holding, look: Look) -> Iterator[Advice]:
+    """Yield where the documents of a collection contradict the type declared for them."""
+    tallies = [one for one in holding.tallies if one.objects]
+    shown = {one.path[0] for one in tallies if one.is_top}
+    for tally in tallies:
+        yield from _advise_field(tally, str(holding.app.definition.id), look, shown)
+
+
+def _advise_field(
+    tally: FieldTally, app: str, look: Look, shown: Collection[str]
+) -> Iterator[Advice]:
+    where = f"schema: {tally.type_name}.{tally.name}"
+    noun = "documents" if tally.is_top else "objects"
+    empty = tally.objects - tally.filled
+    if tally.misfits:
+        kinds = ", ".join(one for one, _ in tally.kinds.most_common(_MAX_KINDS))
+        yield Advice(
+            Weight.WARNING,
+            "wrong-type",
+            f"declared as {tally.type}, but {tally.misfits} of {tally.objects} {noun} have "
+            f"{kinds}, for example the one with _id {_show(tally.first_misfit)}: such a value is "
+            "answered with null and an error",
+            app,
+            where,
+            "declare a type that shows all of them, or mend the data",
+            look.name,
+            {"count": tally.misfits, "of": tally.objects, "example": tally.first_misfit},
+        )
+    if tally.is_required and empty:
+        yield Advice(
+            Weight.WARNING,
+            "missing-value",
+            f"declared as non-null ({tally.type}), but {empty} of {tally.objects} {noun} have no "
+            f"value, for example the one with _id {_show(tally.first_empty)}: such an object is "
+            "answered with null and an error",
+            app,
+            where,
+            "leave the ! away, or give them a value",
+            look.name,
+            {"count": empty, "of": tally.objects, "example": tally.first_empty},
+        )
+    elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), look)):
+        yield _record_unseen(tally, app, look, shown)
+
+
+def _record_unseen(tally: FieldTally, app: str, look: Look, shown: Collection[str]) -> Advice:
+    path = ".".join(tally.path)
+    noun = "documents" if tally.is_top else "objects"
+    hint = "is it written like this in the data? If it is to come, all is well"
+    nearest = _find_similar(tally.path[0], look, shown) if tally.is_top else None
+    if nearest is not None:
+        hint = f"the data have {nearest!r}: map the field to it"
+    return Advice(
+        Weight.WARNING if tally.objects >= _ENOUGH or nearest else Weight.NOTE,
+        "never-seen",
+        f"{path!r} has no value in any of the {tally.objects} {noun} of {look.name} that were read",
+        app,
+        f"schema: {tally.type_name}.{tally.name}",
+        hint,
+        look.name,
+        {"of": tally.objects},
+    )
+
+
+def _find_similar(name: str, look: Look, shown: Collection[str] = ()) -> str | None:
+    """Return a property of the data that may be meant: none that is shown by its own name."""
+    names = look.profile.shape.fields
+    return None if name in names else find_nearest(name, (one for one in names if one not in shown))
+
+
+def _show(value: Any) -> str:
+    return repr(str(value))[:80] if not isinstance(value, int | float) else str(value)
+
+
+def find_unseen(access: Access, look: Look) -> Iterator[Advice]:
+    """Yield properties that a filter or a sort names and no document has."""
+    mapping = access.mapping
+    if not isinstance(mapping, QueryMapping) or look.profile.documents < _ENOUGH:
+        return
+    for part, template in (("find", mapping.find), ("sort", mapping.sort)):
+        for path in dict.fromkeys(find_paths(template.source)) if template is not None else ():
+            if is_unseen(path, look):
+                nearest = _find_similar(path.partition(".")[0], look)
+                yield Advice(
+                    Weight.WARNING,
+                    "never-seen",
+                    f"names {path!r}, which none of the {look.profile.documents} documents of "
+                    f"{look.name} that were read has",
+                    access.app_id,
+                    f"{access.where}.{part}",
+                    f"the data have {nearest!r}" if nearest else "is it written like this there?",
+                    look.name,
+                    {"of": look.profile.documents},
+                )
+
+
+def is_unseen(path: str, look: Look) -> bool:
+    """Return whether a property occurs in none of the sampled documents."""
+    steps = path.split(".")
+    if not look.profile.documents or not look.is_whole or len(steps) > MAX_DEPTH:
+        return False
+    for number in range(1, len(steps)):
+        seen = look.find_seen(".".join(steps[:number]))
+        if seen is not None and seen.elements is not None and "array" in seen.elements.kinds:
+            return False  # nested lists are not sampled
+    return look.find_seen(path) is None
+
+
+def compare_relations(
+    access: Access, parents: Sequence[Look], looks: Mapping[tuple[str, str], Look]
+) -> Iterator[Advice]:
+    """Yield keys of parents that do not exist, or that no document could match."""
+    target = looks.get(access.place)
+    if not isinstance(access.mapping, QueryMapping) or access.is_root:
+        return
+    spots = dict.fromkeys(one for one in find_spots(access.mapping.find.source) if one.is_key)
+    for spot in spots:
+        for parent in parents:
+            if parent.profile.documents >= _ENOUGH and is_unseen(spot.name, parent):
+                nearest = _find_similar(spot.name.partition(".")[0], parent)
+                yield Advice(
+                    Weight.WARNING,
+                    "never-seen",
+                    f"$fk names {spot.name!r}, which none of the {parent.profile.documents} "
+                    f"documents of {parent.name} that were read has: nothing is ever found",
+                    access.app_id,
+                    f"{access.where}.find",
+                    f"the data have {nearest!r}" if nearest else "is it written like this there?",
+                    parent.name,
+                    {"of": parent.profile.documents},
+                )
+            elif target is not None and spot.path:
+                yield from _compare_kinds(access, (spot.name, parent), (spot.path, target))
+
+
+def _compare_kinds(
+    access: Access, key: tuple[str, Look], sought: tuple[str, Look]
+) -> Iterator[Advice]:
+    own, other = _find_kinds(*key), _find_kinds(*sought)
+    if own and other and own.isdisjoint(other):
+        yield Advice(
+            Weight.WARNING,
+            "relation-types",
+            f"{key[0]!r} in {key[1].name} is {' or '.join(sorted(own))}, {sought[0]!r} in "
+            f"{sought[1].name} is {' or '.join(sorted(other))}: nothing is ever found",
+            access.app_id,
+            f"{access.where}.find",
+            "store the key as what it refers to",
+            sought[1].name,
+        )
+
+
+def _find_kinds(path: str, look: Look) -> set[str]:
+    seen = look.find_seen(path)
+    if seen is None:
+        return set()
+    kinds = {one for one in seen.kinds if one != "array"}
+    if seen.elements is not None:
+        kinds |= set(seen.elements.kinds)
+    return {"number" if one in NUMBERS else one for one in kinds}

@@ -1,0 +1,232 @@
+"""Planned queries: the filters and sorts that a field may send, with values from the data.
+
+First with the arguments that are always given, then with each optional part. The value is the most
+frequent one of the sample: if a scan is acceptable for it, it is for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_type
+
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.plan.relation import analyse
+from docgraph.store.guard.references import read_reference
+from docgraph.variables import Scope, Variables, matches_nothing, parse_path
+from docgraph.variables.variable_names import ROOT
+from docgraph.workbench.advise.accesses import (
+    SORT,
+    Access,
+    RuleAccess,
+    Spot,
+    find_groups,
+    find_spots,
+)
+
+__all__ = ["PlannedQuery", "find_questions"]
+
+Place = tuple[str, str]
+Guess = Callable[[Place, str], Any]
+"""A value that a property of a collection often has; None: none was seen."""
+
+_MAX_GROUPS: Final = 24  # optional parts of one field that are explained
+_LISTS: Final = frozenset({"$in", "$nin", "$all"})
+_COMPARING: Final = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"}) | _LISTS
+_FINDING: Final = frozenset({"$geoNear", "$search", "$vectorSearch", "$documents"})
+_BOUNDING: Final = frozenset({"$limit", "$sample", "$count"})
+_BY_TYPE: Final[Mapping[str, Any]] = {
+    "Int": 1,
+    "Long": Int64(1),
+    "Float": 1.0,
+    "Boolean": True,
+    "ObjectId": ObjectId("000000000000000000000000"),
+    "DateTime": datetime(2020, 1, 1),
+    "Decimal128": Decimal128("1"),
+    "String": "x",
+    "ID": "x",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query that a field may send; `options` are the arguments that are given.
+
+    `reads_on`: all documents are scanned, as nothing bounds them.
+    """
+
+    access: Access | RuleAccess
+    place: Place
+    filter: Mapping[str, Any]
+    sort: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    part: str = "find"
+    reads_on: bool = False
+
+    @property
+    def where(self) -> str:
+        """The path in the definition."""
+        mark = ": " if isinstance(self.access, RuleAccess) else "."
+        return f"{self.access.where}{mark}{self.part}"
+
+    @property
+    def name(self) -> str:
+        """The path with its app, and when the query is sent."""
+        app = f"{self.access.app_id}: " if self.access.app_id else ""
+        return f"{app}{self.where}{self.condition}"
+
+    @property
+    def condition(self) -> str:
+        """When the query is sent."""
+        if not self.options:
+            return ""
+        return f" when {', '.join(self.options)} {'is' if len(self.options) == 1 else 'are'} given"
+
+
+def find_questions(access: Access, guess: Guess) -> Iterator[PlannedQuery | DocgraphError]:
+    """Yield the queries of a field; an error in place of one that could not be built."""
+    values = _Values(access, guess)
+    for names in ((), *find_groups(access)[:_MAX_GROUPS]):
+        try:
+            yield from _plan_queries(access, values.fill(names), names, guess)
+        except DocgraphError as error:
+            yield error
+
+
+def _plan_queries(
+    access: Access, scope: Scope, names: tuple[str, ...], guess: Guess
+) -> Iterator[PlannedQuery]:
+    mapping = access.mapping
+    if isinstance(mapping, AggregationMapping):
+        stages = mapping.stages.render(scope)
+        yield from _plan_stages(access, stages, names)
+        for number, stage in enumerate(stages):
+            yield from _plan_joined(
+                PlannedQuery(access, access.place, {}, {}, names), stage, number, guess
+            )
+        return
+    relation = analyse(mapping)
+    if relation.joins and not relation.is_per_parent and relation.rest is not None:
+        parent = scope.parent or {}
+        keys = {one.target: {"$in": one.list_keys(parent)[:1]} for one in relation.joins}
+        rest = relation.rest.render(scope)
+        filter_: Any = {"$and": [keys, rest]} if rest else keys
+    else:
+        rest = filter_ = mapping.find.render(scope)
+    if matches_nothing(rest) or not isinstance(filter_, Mapping):
+        return
+    sort = mapping.sort.render(scope) if mapping.sort is not None else None
+    yield PlannedQuery(access, access.place, filter_, sort or {}, names)
+
+
+def _plan_stages(
+    access: Access, stages: Sequence[Mapping[str, Any]], names: tuple[str, ...]
+) -> Iterator[PlannedQuery]:
+    filters: list[Any] = []
+    rest = list(stages)
+    while rest and "$match" in rest[0]:
+        filters.append(rest.pop(0)["$match"])
+    sort = rest[0][SORT] if rest and SORT in rest[0] else {}
+    first = next(iter(rest[0]), "") if rest else ""
+    if first not in _FINDING and not any(map(matches_nothing, filters)):
+        filter_ = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
+        reads_on = not filter_ and not sort and first not in _BOUNDING
+        yield PlannedQuery(access, access.place, filter_, sort, names, "stages", reads_on)
+
+
+def _plan_joined(
+    asked: PlannedQuery, stage: Mapping[str, Any], number: int, guess: Guess
+) -> Iterator[PlannedQuery]:
+    """Yield the queries that `$lookup` and `$graphLookup` send to other collections."""
+    for name, key in (("$lookup", "foreignField"), ("$graphLookup", "connectToField")):
+        body = stage.get(name)
+        if not isinstance(body, Mapping) or not isinstance(body.get(key), str):
+            continue
+        reference = read_reference(name, body, asked.place[0], "stages")
+        if reference is not None:
+            place = (reference.db, reference.collection)
+            filter_ = {body[key]: {"$in": [guess(place, body[key])]}}
+            part = f"stages[{number}].{name}"
+            yield replace(asked, place=place, filter=filter_, part=part)
+
+
+class _Values:
+    """Sample values for the arguments and keys of a mapping."""
+
+    def __init__(self, access: Access, guess: Guess) -> None:
+        self._access = access
+        self._guess = guess
+        self._spots = list(_find_all_spots(access))
+        self._optional = {name for names in find_groups(access) for name in names}
+
+    def fill(self, given: tuple[str, ...]) -> Scope:
+        """Return a scope with everything that is always given, and these optional names."""
+        arguments: dict[str, Any] = {}
+        variables: dict[str, Any] = {}
+        root: dict[str, Any] = {}
+        parent: dict[str, Any] = {}
+        for spot in self._spots:
+            if spot.is_key:
+                _put(parent, spot.name, self._find_value(spot))
+            elif spot.name in self._optional and spot.name not in given:
+                continue
+            elif spot.name.startswith("@"):
+                variables.setdefault(spot.name, self._find_value(spot))
+            elif spot.name == ROOT or spot.name.startswith(f"{ROOT}."):
+                _put(root, spot.name, self._find_value(spot))
+            else:
+                _put(arguments, spot.name, self._find_value(spot))
+        for name in given:
+            (variables if name.startswith("@") else arguments).setdefault(name, True)
+        return Scope(arguments, Variables(variables), root.get(ROOT, {}), parent)
+
+    def _find_value(self, spot: Spot) -> Any:
+        value = None
+        if spot.path and spot.operator in _COMPARING:
+            value = self._guess(self._access.place, spot.path)
+        if value is None:
+            return self._find_by_type(spot)
+        argument = self._access.field.args.get(spot.name)
+        is_list = argument is not None and is_list_type(get_nullable_type(argument.type))
+        return [value] if spot.operator in _LISTS or is_list else value
+
+    def _find_by_type(self, spot: Spot) -> Any:
+        """Return a value that the argument may have; an id if there is no argument."""
+        argument = self._access.field.args.get(spot.name)
+        if argument is None:
+            id = _BY_TYPE["ObjectId"]
+            return [id] if spot.operator in _LISTS else id
+        named = get_named_type(argument.type)
+        value: Any = _BY_TYPE.get(named.name, {})
+        if isinstance(named, GraphQLEnumType):
+            stored = list(self._access.app.enums[named.name].stored.values())
+            value = stored[0] if stored else "x"
+        elif spot.operator == SORT and spot.path:
+            value = 1
+        return [value] if is_list_type(get_nullable_type(argument.type)) else value
+
+
+def _find_all_spots(access: Access) -> Iterator[Spot]:
+    mapping = access.mapping
+    if isinstance(mapping, AggregationMapping):
+        yield from find_spots(mapping.stages.source)
+        return
+    yield from find_spots(mapping.find.source)
+    if mapping.sort is not None:
+        yield from find_spots(mapping.sort.source, operator=SORT)
+
+
+def _put(target: dict[str, Any], name: str, value: Any) -> None:
+    """Set a value at its path, unless one is already set."""
+    *steps, last = parse_path(name)
+    for step in steps:
+        inner = target.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return
+        target = inner
+    target.setdefault(last, value)

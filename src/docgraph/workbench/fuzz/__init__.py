@@ -1,0 +1,1 @@
+"""Fuzzing material of an app for `docgraph access fuzz`: document shapes and random queries."""

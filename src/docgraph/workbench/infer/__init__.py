@@ -1,0 +1,1 @@
+"""Infer: generate a definition from a sample of the collections."""

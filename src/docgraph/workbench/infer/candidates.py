@@ -1,0 +1,186 @@
+"""Relation candidates: which fields may refer to which collections, by names and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.workbench.infer.profile import Seen
+from docgraph.workbench.infer.survey import Surveyed
+from docgraph.workbench.infer.words import singular, split_words
+
+__all__ = [
+    "Candidate",
+    "CandidateKey",
+    "ReferenceField",
+    "find_keys",
+    "find_sources",
+    "is_copy",
+    "is_plain",
+    "score_name",
+    "stem_of",
+    "type_words",
+]
+
+_FAMILIES: Final = {
+    "objectId": "objectId",
+    "uuid": "uuid",
+    "string": "string",
+    "int": "number",
+    "long": "number",
+    "double": "number",
+}
+_SUFFIXES: Final = frozenset(
+    "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
+)
+_NATURAL: Final = frozenset(
+    "email username login handle iata icao sku isbn ean symbol ticker".split()
+)
+_KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | _NATURAL
+_GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
+_PEOPLE: Final = frozenset(
+    "user person account member customer employee author staff player contact owner creator "
+    "writer editor assignee reporter seller buyer manager reviewer sender recipient by".split()
+)
+_OWN: Final = frozenset(
+    "parent ancestor root reply previous next predecessor successor child related similar manager "
+    "supervisor boss mentor reports replace sibling friend follower following referrer".split()
+)
+_SAMPLE_FOR_KEYS: Final = 5
+_STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceField:
+    """A field that may have keys of another collection; `stem` is the part of its name for that."""
+
+    collection: Surveyed
+    path: tuple[str, ...]
+    family: str
+    values: tuple[Any, ...]
+    is_many: bool
+    stem: list[str]
+
+    @property
+    def text(self) -> str:
+        """Its path in dot notation."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateKey:
+    """A property whose values identify the documents of a collection; `words` are its name."""
+
+    collection: Surveyed
+    name: str
+    family: str
+    values: tuple[Any, ...]
+    words: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A field and its possible target; `strength` of its name: 2 exact, 1 similar, 0 neither."""
+
+    source: ReferenceField
+    key: CandidateKey
+    strength: int
+
+
+def type_words(collection: str) -> list[str]:
+    """Return the words of a collection's name, for one of its documents."""
+    words = split_words(collection)
+    return [*words[:-1], singular(words[-1])] if words else ["document"]
+
+
+def stem_of(path: Sequence[str]) -> list[str]:
+    """Return the part of a field's name that names the target: `items.productIds` → `product`."""
+    for name in reversed(path):
+        words = split_words(name)
+        while words and words[-1] in _SUFFIXES:
+            words = words[:-1]
+        if words:
+            return [*words[:-1], singular(words[-1])]
+    return []
+
+
+def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
+    """Yield the fields of a collection that may refer to documents."""
+    own = type_words(collection.name)
+    for path, seen in collection.profile.shape.walk():
+        if path == ("_id",) or not all(map(is_plain, path)):
+            continue
+        leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
+        family = _family_of(leaf)
+        stem = stem_of(path)
+        is_own_key = stem == own or (stem == [] and not _is_repeated(seen))
+        is_own_key = is_own_key and len(path) == 1 and leaf is seen
+        if family is None or (is_own_key and _has_suffix(path[-1])):
+            continue
+        values = tuple(value for value in leaf.values if value != "")
+        if values and leaf.dates * 2 <= leaf.filled:
+            yield ReferenceField(collection, path, family, values, leaf is not seen, stem)
+
+
+def find_keys(collection: Surveyed) -> Iterator[CandidateKey]:
+    """Yield `_id`, and other properties that seem unique."""
+    words = type_words(collection.name)
+    for name, seen in collection.profile.shape.fields.items():
+        family = _family_of(seen)
+        if family is None or not is_plain(name):
+            continue
+        is_key = name == "_id" or collection.is_unique(name)
+        if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
+            yield CandidateKey(collection, name, family, tuple(seen.values), words)
+
+
+def is_copy(source: ReferenceField, key: CandidateKey) -> bool:
+    """Return whether both have a property of one name with another meaning: not a key."""
+    if source.path[-1] != key.name or not _NATURAL.isdisjoint(split_words(key.name)[-1:]):
+        return False
+    return stem_of((key.name,)) not in ([], key.words)
+
+
+def score_name(source: ReferenceField, key: CandidateKey) -> int:
+    """Return how well the name of a field matches the name of a collection."""
+    stem, target = source.stem, key.words
+    is_self = source.collection is key.collection
+    if stem and (stem[-len(target) :] == target or target[-len(stem) :] == stem):
+        return 2
+    if source.path[-1] == key.name and not is_self and not _GENERIC.issuperset(stem):
+        return 2
+    if is_self:
+        return 1 if stem and not _OWN.isdisjoint(stem) else 0
+    is_person = bool(stem) and (stem[-1] in _PEOPLE or "by" in stem)
+    return 1 if is_person and target[-1] in _PEOPLE else 0
+
+
+def _family_of(seen: Seen) -> str | None:
+    families = {_FAMILIES.get(kind) for kind in seen.kinds}
+    return families.pop() if len(families) == 1 else None
+
+
+def is_plain(name: str) -> bool:
+    """Return whether the name can be a step of a path in a filter and of a foreign key."""
+    # These two mark escaped keys of a stored definition.
+    return _STEP.fullmatch(name) is not None and "::" not in name and not name.startswith("_$")
+
+
+def _has_suffix(name: str) -> bool:
+    words = split_words(name)
+    return bool(words) and words[-1] in _SUFFIXES
+
+
+def _is_repeated(seen: Seen) -> bool:
+    return any(count > 1 for count in seen.values.values())
+
+
+def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
+    words = split_words(name)
+    if not words or words[-1] not in _KEY_WORDS:
+        return False
+    total = collection.profile.documents
+    is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)
+    return seen.filled == total and is_enough and not _is_repeated(seen)

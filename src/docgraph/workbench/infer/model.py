@@ -1,0 +1,81 @@
+"""Model of a definition that is being inferred: types, fields, mappings and comments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Argument", "EnumType", "Field", "Model", "ObjectType", "ScalarProperty"]
+
+
+@dataclass(slots=True)
+class Argument:
+    """An argument of a field; `default` as it is written in SDL."""
+
+    name: str
+    type: str
+    default: str | None = None
+
+
+@dataclass(slots=True)
+class Field:
+    """A field; without `mapping` it reads the property of its own name."""
+
+    name: str
+    type: str
+    mapping: Any = None
+    arguments: list[Argument] = field(default_factory=list)
+    description: str = ""
+    remarks: list[str] = field(default_factory=list)  # comments above it
+    aside: str = ""  # a comment after it
+
+
+@dataclass(slots=True)
+class ObjectType:
+    """An object type; `left_out` are names of properties with the reason."""
+
+    name: str
+    description: str = ""
+    remarks: list[str] = field(default_factory=list)
+    fields: dict[str, Field] = field(default_factory=dict)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, one: Field) -> None:
+        """Add a field."""
+        self.fields[one.name] = one
+
+
+@dataclass(slots=True)
+class EnumType:
+    """An enum: names of the schema with the stored values."""
+
+    name: str
+    values: dict[str, Any]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarProperty:
+    """A scalar property of a collection, for filters and sorts."""
+
+    path: tuple[str, ...]
+    type: str  # of a single value
+    is_list: bool
+    is_repeated: bool  # its path contains an array
+    distinct: int
+    filled: int
+    is_varied: bool = False  # there are more values than were counted
+
+    @property
+    def text(self) -> str:
+        """Its path in dot notation."""
+        return ".".join(self.path)
+
+
+@dataclass(slots=True)
+class Model:
+    """Everything that is inferred; the first type is `Query`."""
+
+    types: dict[str, ObjectType] = field(default_factory=dict)
+    enums: dict[str, EnumType] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,322 @@
+"""Object types from sampled shapes: fields, nested objects, enums, omitted properties."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from docgraph.workbench.infer.enums import find_enum_values
+from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
+from docgraph.workbench.infer.profile import Seen, Shape
+from docgraph.workbench.infer.sensitive import is_personal, is_secret, looks_secret
+from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar
+from docgraph.workbench.infer.words import (
+    NamePool,
+    is_name,
+    pascal,
+    safe_name,
+    singular,
+    split_words,
+)
+
+__all__ = ["RESERVED_TYPES", "TypeBuilder"]
+
+RESERVED_TYPES: Final = frozenset(
+    "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
+    "Timestamp Regex BsonDocument SortOrder".split()
+)
+_MAP_FIELDS: Final = 20
+_MAP_PRESENCE: Final = 0.3
+_MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
+_MAP_KEYS: Final = 2
+_DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
+_REPEATED: Final = 3  # occurrences of a string before it becomes an example
+_LONGEST_EXAMPLE: Final = 40
+_PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
+_FORMS: Final = frozenset({"array", "object"})
+_PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}")
+_NUMBER_SECRETS: Final = frozenset("password passcode pin otp cvv cvc".split())
+
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Typed:
+    """A type as SDL, and what is uncertain about it; `base` without brackets."""
+
+    base: str
+    text: str
+    remarks: list[str] = field(default_factory=list)
+    is_leaf: bool = True
+
+
+@dataclass(slots=True)
+class TypeBuilder:
+    """Builds the types of one collection.
+
+    `references` are the paths of relations, `open_ended` those with more strings than were sampled:
+    those are no enums. `owners` collects which type has the objects at a path, `leaves` the
+    scalars, `names` the field of each path.
+    """
+
+    model: Model
+    type_names: NamePool
+    references: Collection[Path] = ()
+    open_ended: Collection[Path] = ()
+    nested: Mapping[tuple[str, str], str] = field(default_factory=dict)  # existing names
+    required: Collection[str] = ()
+    owners: dict[Path, ObjectType] = field(default_factory=dict)
+    leaves: list[ScalarProperty] = field(default_factory=list)
+    names: dict[Path, str] = field(default_factory=dict)
+    shapes: dict[Path, Shape] = field(default_factory=dict)
+    pools: dict[str, NamePool] = field(default_factory=dict)
+
+    def build(self, name: str, shape: Shape, path: Path = (), *, repeated: bool = False) -> None:
+        """Add the type for objects of this shape, and those nested in it."""
+        type_ = self.model.types[name] = self.owners[path] = ObjectType(name)
+        self.shapes[path] = shape
+        pool = self.pools[name] = NamePool()
+        for key in sorted(shape.fields, key=lambda key: not is_name(key)):  # valid names come first
+            if key == "_id" and "id" not in shape.fields:
+                self.names[(*path, key)] = pool.claim("id")
+            elif is_name(key):
+                self.names[(*path, key)] = pool.claim(key)
+        for key, seen in shape.fields.items():
+            self._add_field(type_, pool, (*path, key), seen, shape, repeated)
+        if shape.omitted:
+            type_.remarks.append("there are more fields than these: the others were left out")
+            self.model.notes.append(f"{name}: has more fields than are looked at; some are missing")
+
+    def _add_field(
+        self,
+        type_: ObjectType,
+        pool: NamePool,
+        path: Path,
+        seen: Seen,
+        shape: Shape,
+        repeated: bool,
+    ) -> None:
+        key = path[-1]
+        step = _write_step(key)
+        reason = _find_reason(key, seen, step)
+        typed = None if reason else self._type(type_.name, path, seen, repeated)
+        if typed is None or step is None:
+            label = key if is_name(key) else safe_name(key)
+            type_.left_out.append((label, reason or "its values have no type of GraphQL"))
+            return
+        name = self.names.get(path) or pool.claim(safe_name(key))
+        self.names[path] = name
+        if safe_name(key) != key:
+            self.model.notes.append(f"{type_.name}.{name}: the property is called {key!r}")
+        is_required = key in self.required or key == "_id"
+        is_always = seen.filled == shape.count
+        text = typed.text + ("!" if len(path) == 1 and is_required and is_always else "")
+        one = Field(name, text, None if name == key else step, remarks=typed.remarks)
+        if path not in self.references and typed.base not in self.model.enums:
+            one.description = _describe(path, seen, typed)
+        if not is_always:
+            one.aside = f"in {_percent(seen.filled, shape.count)} of the documents"
+        type_.add(one)
+
+    def _type(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed | None:
+        """Return the type of the values, by their most frequent form; None if there is none."""
+        forms = _find_forms(seen)
+        form = max(forms, key=lambda one: forms[one])
+        typed = self._type_form(form, owner, path, seen, repeated)
+        if typed is not None and len(forms) > 1:
+            others = sum(forms.values()) - forms[form]
+            share = _percent(others, sum(forms.values()))
+            typed.remarks.append(f"{share} of the values have another form: null, with an error")
+        return typed
+
+    def _type_form(
+        self, form: str, owner: str, path: Path, seen: Seen, repeated: bool
+    ) -> _Typed | None:
+        if form == "array":
+            if seen.elements is None or not seen.elements.kinds:
+                return None
+            inner = self._type(owner, path, seen.elements, True)
+            if inner is None:
+                return None
+            if "array" in seen.elements.kinds:  # no filter reaches into it
+                self.leaves = [one for one in self.leaves if one.path[: len(path)] != path]
+            elif self.leaves and self.leaves[-1].path == path:
+                self.leaves[-1] = replace(self.leaves[-1], is_list=True)
+            return _Typed(inner.base, f"[{inner.text}]", inner.remarks, inner.is_leaf)
+        if form == "object":
+            return self._type_object(owner, path, seen, repeated)
+        return self._type_scalar(owner, path, seen, repeated)
+
+    def _type_object(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed:
+        shape = seen.shape
+        if shape is None:
+            return _document("nested too deep to be looked at")
+        if not any(not one.is_empty for one in shape.fields.values()):
+            return _document("nothing is known of what is in it")
+        if _is_map(shape):
+            return _document("its keys are data, so it is shown as it is")
+        if (same := self._find_same(path, shape)) is not None:
+            return _Typed(same, same, is_leaf=False)
+        words = split_words(path[-1]) or ["part"]
+        if repeated:
+            words = [*words[:-1], singular(words[-1])]
+        name = self._claim(owner, path, owner + pascal(words), f"{owner}{pascal(words)}Part")
+        self.build(name, shape, path, repeated=repeated)
+        if not self.model.types[name].fields:
+            del self.model.types[name]
+            return _document("nothing in it has a type of its own")
+        return _Typed(name, name, is_leaf=False)
+
+    def _find_same(self, path: Path, shape: Shape) -> str | None:
+        """Return the enclosing type that has the same shape: replies to replies are replies."""
+        for end in range(len(path) - 1, 0, -1):
+            outer = self.shapes.get(path[:end])
+            if outer is not None and path[end - 1] == path[-1] and _is_within(shape, outer):
+                return self.owners[path[:end]].name
+        return None
+
+    def _type_scalar(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed | None:
+        counts = {kind: seen.kinds[kind] for kind in seen.kinds if kind not in _FORMS}
+        kinds = _without_exceptions(counts)
+        scalar = choose_scalar(kinds)
+        if scalar is None:
+            return None
+        typed = _Typed(scalar, scalar)
+        is_open = path in self.references or path in self.open_ended
+        values = None if is_open else find_enum_values(path[-1], seen, repeated=repeated)
+        if values is not None and "array" not in seen.kinds and "object" not in seen.kinds:
+            typed = self._type_enum(owner, path, values)
+        elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
+            typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
+        elif kinds <= {"binary", "uuid"}:
+            typed.remarks.append("binary data, shown as text; it cannot be asked for by value")
+        if len(kinds) < len(counts):
+            others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
+            typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
+        if seen.dates and seen.dates == seen.kinds["string"]:
+            typed.remarks.append("texts that look like dates")
+        known = (len(seen.values), seen.filled, seen.overflowed)
+        compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
+        self.leaves.append(ScalarProperty(path, compared, False, repeated, *known))
+        return typed
+
+    def _claim(self, owner: str, path: Path, *wishes: str) -> str:
+        """Return a name for a type, preferably the one it already has."""
+        known = self.nested.get((owner, path[-1]))
+        return self.type_names.claim(*([known] if known else []), *wishes)
+
+    def _type_enum(self, owner: str, path: Path, values: dict[str, str]) -> _Typed:
+        wish = owner + pascal(split_words(path[-1]) or ["kind"])
+        name = self._claim(owner, path, wish, f"{wish}Kind")
+        self.model.enums[name] = EnumType(name, dict(values))
+        return _Typed(name, name)
+
+
+def _is_within(shape: Shape, outer: Shape) -> bool:
+    """Return whether objects of the one shape are objects of the other."""
+    for name, seen in shape.fields.items():
+        other = outer.fields.get(name)
+        if other is None or not seen.kinds.keys() <= other.kinds.keys():
+            return False
+    return True
+
+
+def _without_exceptions(counts: Mapping[str, int]) -> set[str]:
+    """Return the kinds of nearly all values; all numbers count as one kind."""
+    total = sum(counts.values())
+    numbers = {kind for kind in counts if kind in NUMBERS}
+    groups = [numbers, *({kind} for kind in counts if kind not in NUMBERS)]
+    largest = max(groups, key=lambda group: sum(counts[kind] for kind in group))
+    share = sum(counts[kind] for kind in largest) / total
+    return largest if share >= _DOMINANT and share < 1 else set(counts)
+
+
+def _is_number(counts: Mapping[str, int]) -> bool:
+    """Return whether most values are numbers, so that they can be compared."""
+    numbers = sum(count for kind, count in counts.items() if kind in NUMBERS)
+    return numbers * 2 > sum(counts.values())
+
+
+def _document(remark: str) -> _Typed:
+    return _Typed("BsonDocument", "BsonDocument", [remark], is_leaf=False)
+
+
+def _find_forms(seen: Seen) -> dict[str, int]:
+    """Return how often it is a list, an object, a scalar."""
+    forms: dict[str, int] = {}
+    for kind, count in seen.kinds.items():
+        form = kind if kind in _FORMS else "scalar"
+        forms[form] = forms.get(form, 0) + count
+    return forms
+
+
+def _find_reason(key: str, seen: Seen, step: str | None) -> str | None:
+    """Return why a property cannot become a field; None if it can."""
+    if step is None:
+        return "a mapping cannot name it"
+    if seen.is_empty:
+        return "it is always null or empty in the sample"
+    kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
+    is_text = not kinds <= {*NUMBERS, "bool", "date", "array"}
+    if is_secret(key) and (is_text or not _NUMBER_SECRETS.isdisjoint(split_words(key))):
+        return "it looks like a secret"
+    if "string" in seen.kinds and looks_secret(seen.values):
+        return "its values look like secrets"
+    return None
+
+
+def _write_step(key: str) -> str | None:
+    """Return the property as a mapping names it; None if that is not possible."""
+    if not key or key.startswith("$") or "\0" in key:
+        return None
+    if _PLAIN_STEP.fullmatch(key) or ("." not in key and "[" not in key):
+        return key
+    quote = next((mark for mark in "'\"" if mark not in key), None)
+    return None if quote is None else f"[{quote}{key}{quote}]"
+
+
+def _is_map(shape: Shape) -> bool:
+    """Return whether the keys of the objects are data (days, ids), not names of fields."""
+    names = list(shape.fields)
+    odd = sum(1 for name in names if _MAP_KEY.fullmatch(name))
+    if len(names) >= _MAP_KEYS and odd * 10 >= len(names) * 8:
+        return True
+    if shape.omitted:
+        return True
+    presence = sum(seen.count for seen in shape.fields.values()) / (len(names) * shape.count)
+    kinds = {frozenset(seen.kinds) for seen in shape.fields.values() if seen.kinds}
+    return len(names) >= _MAP_FIELDS and presence < _MAP_PRESENCE and len(kinds) == 1
+
+
+def _describe(path: Path, seen: Seen, typed: _Typed) -> str:
+    """Return an example from the data, unless it could be personal."""
+    if not typed.is_leaf or any(map(is_personal, path)) or path == ("_id",):
+        return ""
+    example = next(_find_examples(seen), None)
+    return "" if example is None else f"For example {example}"
+
+
+def _find_examples(seen: Seen) -> Iterator[str]:
+    leaf = seen.elements if seen.elements is not None and "array" in seen.kinds else seen
+    ordered = sorted(leaf.values.items(), key=lambda item: (-item[1], str(item[0])))
+    for value, count in ordered:
+        if isinstance(value, str):
+            is_short = value.isprintable() and 0 < len(value.strip()) <= _LONGEST_EXAMPLE
+            if count >= _REPEATED and is_short and not _PRIVATE_TEXT.search(value):
+                yield value
+        elif isinstance(value, datetime):
+            yield value.date().isoformat()
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield str(value)
+        elif isinstance(value, float):
+            yield f"{value:.4g}"
+
+
+def _percent(part: int, whole: int) -> str:
+    share = part * 100 / max(1, whole)
+    if 0 < share < 1:
+        return "less than 1 %"
+    return f"{min(99, round(share)) if part < whole else 100} %"

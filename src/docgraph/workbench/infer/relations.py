@@ -1,0 +1,281 @@
+"""Relations (joins): fields whose values are keys of another collection.
+
+A matching name alone is not enough, and neither are values that could occur anywhere: small numbers
+need a name that fits, strings without one need many values that are all found. ObjectIds and UUIDs
+are never the same by chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
+
+from docgraph.exchange import Deadline, DocgraphError
+from docgraph.store import Store
+from docgraph.workbench.infer.candidates import (
+    Candidate,
+    CandidateKey,
+    ReferenceField,
+    find_keys,
+    find_sources,
+    is_copy,
+    score_name,
+)
+from docgraph.workbench.infer.survey import Budget, Surveyed
+
+__all__ = ["InferredRelation", "find_candidates", "find_relations"]
+
+_MAX_SOURCES: Final = 500  # fields of a collection
+_TESTED: Final = 100  # values of a field
+_FIRST_LOOK: Final = 8
+_MAX_FOUND: Final = 1_000
+_PATIENCE_MS: Final = 2_000
+_MAX_PROBES: Final = 4_000
+_CHANCELESS: Final = frozenset({"objectId", "uuid"})
+_FEW: Final = 5
+_SMALL_NUMBER: Final = 3  # digits
+_HEX_ID: Final = re.compile("[0-9a-f]{24}")
+_HALF, _MAJORITY, _NEARLY_ALL = 0.5, 0.8, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class InferredRelation:
+    """A field that refers to documents by one of their properties, and the evidence."""
+
+    source: ReferenceField
+    key: CandidateKey
+    strength: int
+    found: int
+    tested: int
+    reverse: float | None = None  # share of the other documents that are referred to
+
+    @property
+    def share(self) -> float:
+        """Share of the field's values that were found."""
+        return self.found / self.tested if self.tested else 0.0
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the reverse relation has an index."""
+        return self.source.collection.has_index(self.source.text)
+
+    def describe(self) -> str:
+        """Return the evidence in words."""
+        source, key = self.source, self.key
+        back = "" if self.reverse is None else f"; {self.reverse:.0%} of {key.collection.name} used"
+        how = ("by its values only", "by its values", "by name and values")[self.strength]
+        index = "; indexed" if self.is_indexed else "; no index for the way back"
+        index = index if source.collection.is_told else ""
+        return (
+            f"{source.collection.name}.{source.text} refers to {key.collection.name}.{key.name} "
+            f"({how}: {self.found} of {self.tested} found{back}{index})"
+        )
+
+
+async def find_relations(
+    store: Store, collections: Sequence[Surveyed], budget: Budget, notes: list[str]
+) -> list[InferredRelation]:
+    """Return the relations between these collections, one for each field at most."""
+    search = _Search(store, budget, notes)
+    keys = [key for one in collections for key in find_keys(one)]
+    relations: list[InferredRelation] = []
+    for collection in collections:
+        for source in islice(find_sources(collection), _MAX_SOURCES):
+            await asyncio.sleep(0)  # let other tasks run
+            if search.is_exhausted:
+                break
+            relation = await search.find(source, keys)
+            if relation is not None:
+                relations.append(await search.find_back_references(relation))
+    if search.is_exhausted:
+        notes.append("relations: there was no time to compare all fields; some may be missing")
+    return relations
+
+
+class _Search:
+    """Queries the database for which values are keys of which collections."""
+
+    def __init__(self, store: Store, budget: Budget, notes: list[str]) -> None:
+        self._store = store
+        self._budget = budget
+        self._notes = notes
+        self._probes = _MAX_PROBES
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there is no time left."""
+        return self._probes <= 0 or self._budget.left <= 0
+
+    async def find(
+        self, source: ReferenceField, keys: Sequence[CandidateKey]
+    ) -> InferredRelation | None:
+        """Return the best relation of a field, if any."""
+        candidates = sorted(find_candidates(source, keys), key=lambda one: -one.strength)
+        found: list[InferredRelation] = []
+        for candidate in candidates:
+            if self.is_exhausted:
+                break
+            if found and candidate.strength < found[0].strength:
+                break  # a weaker name cannot be better
+            relation = await self._test(candidate)
+            if relation is not None and _is_believable(relation):
+                found.append(relation)
+        if not found:
+            self._remark(source, candidates, keys)
+            return None
+        best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
+        if len(found) > 1 and best.strength == 0 and source.family not in _CHANCELESS:
+            self._notes.append(f"{source.collection.name}.{source.text} fits several collections")
+            return None
+        return best
+
+    def _remark(
+        self, source: ReferenceField, candidates: Sequence[Candidate], keys: Sequence[CandidateKey]
+    ) -> None:
+        if _holds_ids_as_texts(source):
+            others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
+            meant = [one.collection.name for one in others if score_name(source, one) > 1]
+            if meant:
+                self._notes.append(
+                    f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
+                    "which never equal ObjectIds: no relation"
+                )
+                return
+        named = [one for one in candidates if one.strength > 1]
+        if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
+            key = named[0].key
+            self._notes.append(
+                f"{source.collection.name}.{source.text} sounds like {key.collection.name}."
+                f"{key.name}, but too few of its values are found there: no relation"
+            )
+
+    async def _test(self, candidate: Candidate) -> InferredRelation | None:
+        source, key = candidate.source, candidate.key
+        known = set(key.values)
+        first, rest = source.values[:_FIRST_LOOK], source.values[_FIRST_LOOK:_TESTED]
+        if key.collection.is_complete and len(known) >= key.collection.profile.documents:
+            tested = source.values[:_TESTED]
+            found = sum(1 for value in tested if value in known)
+            return InferredRelation(source, key, candidate.strength, found, len(tested))
+        if key.name != "_id" and not (
+            key.collection.is_small or key.collection.has_index(key.name)
+        ):
+            return None
+        found = await self._probe(key.collection, key.name, first)
+        if rest and (found or candidate.strength > 1):
+            found += await self._probe(key.collection, key.name, rest)
+            return InferredRelation(source, key, candidate.strength, found, len(first) + len(rest))
+        return InferredRelation(source, key, candidate.strength, found, len(first))
+
+    async def _probe(self, collection: Surveyed, path: str, values: Sequence[Any]) -> int:
+        """Return how many of the values occur in a property."""
+        self._probes -= 1
+        try:
+            documents = await self._store.reads.find(
+                collection.db,
+                collection.name,
+                {path: {"$in": list(values)}},
+                projection={path: 1},
+                limit=_MAX_FOUND,
+                deadline=Deadline.after_ms(_PATIENCE_MS),
+            )
+        except DocgraphError:
+            return 0  # unknown: the query takes too long
+        there = {value for one in documents for value in _values_at(one, path.split("."))}
+        return sum(1 for value in values if value in there)
+
+    async def find_back_references(self, relation: InferredRelation) -> InferredRelation:
+        """Return the relation with the share of referenced documents, if that costs little."""
+        source, key = relation.source, relation.key
+        collection = source.collection
+        if self.is_exhausted or not (collection.is_small or relation.is_indexed):
+            return relation
+        tested = list(key.values[:_TESTED])
+        if not tested:
+            return relation
+        self._probes -= 1
+        among = {"$in": tested}
+        stages: list[dict[str, Any]] = [
+            {"$match": {source.text: among}},
+            {"$project": {"value": f"${source.text}"}},
+            {"$unwind": "$value"},
+            {"$match": {"value": among}},
+            {"$group": {"_id": "$value"}},
+        ]
+        try:
+            found = await self._store.reads.aggregate(
+                collection.db,
+                collection.name,
+                stages,
+                limit=_MAX_FOUND,
+                deadline=Deadline.after_ms(_PATIENCE_MS),
+            )
+        except DocgraphError:
+            return relation  # unknown: the query takes too long
+        return replace(relation, reverse=len(found) / len(tested))
+
+
+def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Iterator[Candidate]:
+    """Yield the keys that are worth comparing with the values of a field."""
+    for key in keys:
+        is_same = key.collection is source.collection and source.path == (key.name,)
+        is_unsure = not key.collection.is_unique(key.name) and is_copy(source, key)
+        if key.family != source.family or is_same or is_unsure:
+            continue
+        strength = score_name(source, key)
+        if strength or source.family in _CHANCELESS or _is_alike(source, key):
+            yield Candidate(source, key, strength)
+
+
+def _is_alike(source: ReferenceField, key: CandidateKey) -> bool:
+    """Return whether strings resemble these keys, so that a query is worth it without a name."""
+    if source.family != "string" or len(source.values) < _FEW:
+        return False
+    lengths = [len(value) for value in key.values]
+    if not lengths:
+        return False
+    own = [len(value) for value in source.values]
+    is_small = max(own) <= _SMALL_NUMBER and all(value.isdigit() for value in source.values)
+    if min(own) <= 1 or is_small:  # letters and small numbers occur everywhere
+        return False
+    is_as_long = min(own) >= min(lengths) - 1 and max(own) <= max(lengths) + 1
+    is_upper = {value.isupper() for value in source.values}
+    return is_as_long and not is_upper.isdisjoint(value.isupper() for value in key.values)
+
+
+def _is_believable(relation: InferredRelation) -> bool:
+    """Return whether so many matches are unlikely by chance."""
+    family, strength, share = relation.source.family, relation.strength, relation.share
+    if relation.found == 0:
+        return False
+    if family in _CHANCELESS:
+        return share >= _HALF or strength > 1
+    if strength > 1:
+        return share >= (_HALF if family == "string" else _MAJORITY)
+    if strength == 1:
+        return share >= _NEARLY_ALL
+    return family == "string" and share >= _NEARLY_ALL and relation.found >= _FEW
+
+
+def _holds_ids_as_texts(source: ReferenceField) -> bool:
+    return source.family == "string" and all(_HEX_ID.fullmatch(one) for one in source.values)
+
+
+def _weigh(relation: InferredRelation) -> tuple[bool, int]:
+    """Prefer `_id` to other properties, large collections to small ones."""
+    return relation.key.name == "_id", relation.key.collection.documents or 1 << 40
+
+
+def _values_at(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _values_at(one, path)
+    elif not path:
+        if not isinstance(value, dict):
+            yield value
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _values_at(value[path[0]], path[1:])

@@ -1,0 +1,301 @@
+"""Survey of a database before inferring: collections, samples, indexes.
+
+All collections share one time budget, so that many or slow ones cannot make it take longer. The
+profile of each collection bounds the memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from docgraph.exchange import Deadline, DocgraphError, Document
+from docgraph.exchange.errors import (
+    NotFound,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
+from docgraph.store import Store
+from docgraph.store.catalog import Inventory, Listed, Measure
+from docgraph.store.collection_stats import Index
+from docgraph.store.mounts import is_reserved_collection
+from docgraph.workbench.infer.enums import find_enum_values
+from docgraph.workbench.infer.profile import Profile
+
+__all__ = [
+    "MAX_SECONDS",
+    "SCANNED",
+    "SMALL",
+    "Budget",
+    "Offload",
+    "SurveyScope",
+    "Surveyed",
+    "run_here",
+    "survey",
+]
+
+T = TypeVar("T")
+
+SMALL: Final = 100_000  # documents that are scanned to learn something
+SCANNED: Final = 1_000_000  # documents that a query may scan
+_SAMPLING_SHARE: Final = 0.6  # of the budget; the rest is for relations
+_LONGEST_MS: Final = 6_000  # for one collection
+_SHORTEST_MS: Final = 300
+_MAX_COLLECTIONS: Final = 500
+_MAX_NAMED: Final = 20
+_GLANCE_MS: Final = 900  # for a query that is optional
+_MAX_GLANCES: Final = 10
+
+MAX_SECONDS: Final = 45.0
+
+
+class Offload(Protocol):
+    """Runs work that takes long, maybe in a thread."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Return the result of the work."""
+
+
+async def run_here(work: Callable[[], T]) -> T:
+    """Run the work immediately and return its result."""
+    return work()
+
+
+class Budget:
+    """The remaining time of all steps together."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds, negative after the end."""
+        return self._end - time.monotonic()
+
+    def share(self, parts: int) -> Deadline:
+        """Return the deadline of one of so many equal parts of the remaining time."""
+        milliseconds = int(self.left * 1000 / max(1, parts))
+        return Deadline.after_ms(min(_LONGEST_MS, max(_SHORTEST_MS, milliseconds)))
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyScope:
+    """The scope of a survey; `own` are docgraph's collections, `may_read` checks permissions.
+
+    `tells`: whether indexes and counts may be reported. `tell` receives the progress.
+    """
+
+    db: str
+    collections: Collection[str] | None = None
+    sample: int = 1000
+    own: Collection[str] = ()
+    may_read: Callable[[str], Awaitable[bool]] | None = None
+    seconds: float = MAX_SECONDS
+    tells: bool = True
+    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    run: Offload = run_here
+
+
+@dataclass(slots=True)
+class Surveyed:
+    """A collection with what is known of it."""
+
+    db: str
+    listed: Listed
+    profile: Profile = field(default_factory=Profile)
+    documents: int | None = None  # estimate; None: unknown, treated as large
+    indexes: tuple[Index, ...] = ()
+    is_fair: bool = True
+    is_told: bool = True  # indexes and counts may be reported
+    open_ended: set[tuple[str, ...]] = field(default_factory=set)  # more strings than sampled
+
+    @property
+    def name(self) -> str:
+        """Its name in the database."""
+        return self.listed.name
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a view: its documents are those of other collections."""
+        return self.listed.kind == "view"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a full scan to learn something is acceptable."""
+        return self.documents is not None and self.documents <= SMALL
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a query may scan all of it: about a second, if no index serves it."""
+        return self.documents is not None and self.documents <= SCANNED
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sample has all documents."""
+        return self.documents is not None and self.profile.documents >= self.documents
+
+    def has_index(self, path: str) -> bool:
+        """Return whether an index finds documents by this property."""
+        return any(one.complete and one.keys[0] in ((path, 1), (path, -1)) for one in self.indexes)
+
+    def is_unique(self, path: str) -> bool:
+        """Return whether a unique index on this property exists."""
+        return any(one.unique and [path] == [key for key, _ in one.keys] for one in self.indexes)
+
+
+async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Surveyed]:
+    """Sample the collections in scope; add to the notes what is left out, and why."""
+    inventory = Inventory(store)
+    budget, end = Budget(scope.seconds * _SAMPLING_SHARE), Budget(scope.seconds)
+    listed = await _choose(inventory, scope, notes)
+    found: list[Surveyed] = []
+    for number, one in enumerate(listed):
+        if end.left <= 0:
+            left = ", ".join(other.name for other in listed[number : number + _MAX_NAMED])
+            notes.append(f"left out, as there was no time: {left}; name them to look at them alone")
+            break
+        scope.tell(number, len(listed), one.name)
+        parts = len(listed) - number
+        surveyed = await _inspect(store, inventory, scope, one, budget.share(parts), notes)
+        if surveyed is not None:
+            found.append(surveyed)
+    return found
+
+
+async def _choose(inventory: Inventory, scope: SurveyScope, notes: list[str]) -> list[Listed]:
+    deadline = Deadline.after_ms(_LONGEST_MS)
+    there = await inventory.list_collections(scope.db, deadline)
+    chosen: list[Listed] = []
+    for one in there:
+        if scope.collections is not None and one.name not in scope.collections:
+            continue
+        if scope.may_read is not None and not await scope.may_read(one.name):
+            continue
+        if one.name in scope.own:
+            notes.append(f"{one.name}: left out, it belongs to docgraph itself")
+        elif is_reserved_collection(one.name):
+            if not one.name.startswith("system."):
+                notes.append(f"{one.name}: left out, it is reserved")
+        else:
+            chosen.append(one)
+    _require_all(scope, [one.name for one in there], chosen)
+    if len(chosen) > _MAX_COLLECTIONS:
+        notes.append(f"only the first {_MAX_COLLECTIONS} of {len(chosen)} collections were read")
+    return chosen[:_MAX_COLLECTIONS]
+
+
+def _require_all(scope: SurveyScope, there: Sequence[str], chosen: Sequence[Listed]) -> None:
+    """Raise if a named collection does not exist or may not be read; the error is the same."""
+    names = {one.name for one in chosen}
+    for name in scope.collections or ():
+        is_left_out = name in scope.own or is_reserved_collection(name)
+        if name not in names and not (is_left_out and name in there and scope.may_read is None):
+            raise NotFound(f"there is no collection {name!r} in the database {scope.db!r}")
+
+
+async def _inspect(
+    store: Store,
+    inventory: Inventory,
+    scope: SurveyScope,
+    listed: Listed,
+    deadline: Deadline,
+    notes: list[str],
+) -> Surveyed | None:
+    db, name = scope.db, listed.name
+    found = Surveyed(db, listed)
+    try:
+        measure = await inventory.measure(db, name, deadline)
+        found.is_fair = await inventory.sample(
+            db, name, scope.sample, measure, deadline=deadline, take=_taker(scope, found.profile)
+        )
+        found.documents = await _count(store, found, measure)
+        found.indexes = await store.facts.indexes(db, name) or ()
+        await _inspect_ends(store, found)
+        await _find_others(store, found)
+        found.is_told = scope.tells
+        if not scope.tells:
+            found.indexes = ()  # the inferred definition would reveal them
+    except StoreUnavailable:
+        raise
+    except DocgraphError as error:
+        notes.append(f"{name}: left out, it cannot be sampled: {error.message}")
+        return None
+    if not found.profile.documents:
+        notes.append(f"{name}: left out, it has no documents to learn from")
+        return None
+    if not found.is_fair:
+        notes.append(f"{name}: sampling took too long, so only its first documents were read")
+    return found
+
+
+def _taker(scope: SurveyScope, profile: Profile) -> Callable[[list[Document]], Awaitable[None]]:
+    async def profile_batch(documents: list[Document]) -> None:
+        await scope.run(lambda: profile.add_all(documents))
+
+    return profile_batch
+
+
+async def _count(store: Store, found: Surveyed, measure: Measure) -> int | None:
+    """Return about how many documents; of views and time series only whether they are few."""
+    if measure.documents is not None:
+        return measure.documents
+    deadline = Deadline.after_ms(_GLANCE_MS)
+    try:
+        count = await store.reads.count(
+            found.db, found.name, {}, limit=SCANNED + 1, deadline=deadline
+        )
+    except DocgraphError:
+        return None
+    return count if count <= SCANNED else None
+
+
+async def _inspect_ends(store: Store, found: Surveyed) -> None:
+    """Add the first and the last `_id`: the database sorts by kind, so they show other kinds.
+
+    Views and time series have no index for that.
+    """
+    if found.listed.kind != "collection" or not found.indexes:
+        return
+    for direction in (1, -1):
+        one = await _glance(store, found, {}, {"_id": direction})
+        if one is not None:
+            found.profile.add_id(one["_id"])
+
+
+async def _find_others(store: Store, found: Surveyed) -> None:
+    """Check whether an apparent enum has other values, if that costs little."""
+    if found.is_complete:
+        return
+    glances = 0
+    for path, seen in found.profile.shape.walk():
+        leaf = seen.elements or seen
+        text = ".".join(path)
+        if find_enum_values(path[-1], leaf) is None or any("." in step for step in path):
+            continue
+        if not (found.is_small or found.has_index(text)):
+            continue
+        glances += 1
+        if glances > _MAX_GLANCES:
+            return  # as reliable as the sample
+        known: list[Any] = [*leaf.values, None]
+        if await _glance(store, found, {text: {"$nin": known}}) is not None:
+            found.open_ended.add(path)
+
+
+async def _glance(
+    store: Store, found: Surveyed, filter: dict[str, Any], sort: dict[str, int] | None = None
+) -> Document | None:
+    """Return the `_id` of one document; None also if finding it takes too long."""
+    try:
+        return await store.reads.find_one(
+            found.db,
+            found.name,
+            filter,
+            projection={"_id": 1},
+            sort=sort,
+            deadline=Deadline.after_ms(_GLANCE_MS),
+        )
+    except TimeLimitExceeded:
+        return None

@@ -1,0 +1,86 @@
+"""Kinds of stored values, and the scalar that can represent several of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Final
+
+from docgraph.codec.bson_types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+
+__all__ = ["NUMBERS", "choose_scalar", "is_date_text", "kind_of"]
+
+_UUID: Final = 4
+_KINDS: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int",
+    Int64: "long",
+    float: "double",
+    dict: "object",
+    list: "array",
+    datetime: "date",
+    DatetimeMS: "date",
+    ObjectId: "objectId",
+    Decimal128: "decimal",
+    Timestamp: "timestamp",
+    Regex: "regex",
+    bytes: "binary",
+}
+_SCALARS: Final = {
+    "string": "String",
+    "bool": "Boolean",
+    "int": "Int",
+    "long": "Long",
+    "double": "Float",
+    "date": "DateTime",
+    "objectId": "ObjectId",
+    "decimal": "Decimal128",
+    "timestamp": "Timestamp",
+    "regex": "Regex",
+    "uuid": "ID",
+    "binary": "ID",
+}
+NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
+_COMMON: Final = (
+    (frozenset({"int", "long"}), "Long"),
+    (frozenset({"int", "long", "double"}), "Float"),
+    (frozenset({"int", "long", "decimal"}), "Decimal128"),
+    (frozenset({"string", "objectId"}), "String"),
+)
+_DATE_TEXT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value, similar to MongoDB's names; `other` if no scalar fits."""
+    if value is None:
+        return "null"
+    if isinstance(value, Binary):
+        return "uuid" if value.subtype == _UUID else "binary"
+    return _KINDS.get(type(value), "other")
+
+
+def choose_scalar(kinds: Collection[str]) -> str | None:
+    """Return the scalar that represents all of these kinds; None if there is none."""
+    if len(kinds) == 1:
+        return _SCALARS.get(next(iter(kinds)))
+    if not all(kind in _SCALARS for kind in kinds):
+        return None
+    found = set(kinds)
+    return next((scalar for common, scalar in _COMMON if found <= common), "ID")
+
+
+def is_date_text(value: str) -> bool:
+    """Return whether a string is an ISO 8601 date."""
+    return _DATE_TEXT.fullmatch(value) is not None

@@ -1,0 +1,297 @@
+"""`POST /_tools/infer`: a definition out of data that answers as it is; nobody learns more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from docgraph.exchange.errors import NotFound
+from docgraph.workbench.infer.infer import infer as run_infer
+from docgraph.workbench.infer.survey import SurveyScope
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, forget_rules, guarded
+from tests.http.harness import Mongo, Reply, Service, failing
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+AUTHOR = caller("aug", "author")
+CUSTOMERS = [ObjectId() for _ in range(10)]
+START = datetime(2025, 1, 1)
+
+
+@module_application
+async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri) as one:
+        fill(one)
+        yield one
+
+
+def fill(service: Service) -> None:
+    """A shop: relations by id, in arrays and objects, by a code without a name, to its own kind."""
+    service.insert(
+        "customers",
+        *({"_id": id, "name": f"N{n}", "password": "x"} for n, id in enumerate(CUSTOMERS)),
+    )
+    service.insert(
+        "categories",
+        *({"_id": n, "name": f"C{n}", "parentId": None if n < 2 else n % 2} for n in range(6)),
+    )
+    service.insert(
+        "countries", *({"_id": code, "area": 1.5} for code in ("DE", "FR", "IT", "ES", "PT", "AT"))
+    )
+    service.insert(
+        "products",
+        *(
+            {"_id": ObjectId(), "sku": f"S-{n}", "category_ids": [n % 6], "madeIn": code, "qty": n}
+            for n, code in enumerate(("DE", "FR", "IT", "ES", "PT", "AT"))
+        ),
+    )
+    products = list(service.mongo[service.db]["products"].find())
+    service.insert(
+        "orders",
+        *(
+            {
+                "_id": n,
+                "customerId": CUSTOMERS[n % 10],
+                "status": ["open", "shipped"][n % 2],
+                "placed": START + timedelta(days=n),
+                "items": [{"product": products[n % 6]["_id"], "count": n % 4}],
+                "lonelyId": ObjectId(),
+                "customer_ref": str(CUSTOMERS[n % 10]),
+                "product_ref": str(products[n % 6]["_id"]),
+            }
+            for n in range(60)
+        ),
+    )
+    database = service.mongo[service.db]
+    database["orders"].create_index([("customerId", 1), ("placed", -1)])
+    database["products"].create_index("sku", unique=True)
+    database.create_collection("empty")
+    database.create_collection(
+        "shipped", viewOn="orders", pipeline=[{"$match": {"status": "shipped"}}]
+    )
+    database.create_collection("readings", timeseries={"timeField": "at", "metaField": "sensor"})
+    service.insert("readings", *({"at": START, "sensor": "a", "v": float(n)} for n in range(5)))
+    service.insert("users", {"_id": "ada", "password": "$2b$hashed", "roles": ["admin"]})
+    service.insert("fs.files", {"_id": 1, "length": 5})
+
+
+@pytest.fixture
+def service(server: Service) -> Service:
+    """Nobody but the root role may do anything."""
+    forget_rules(server)
+    return server
+
+
+async def infer(service: Service, who: dict[str, str] = ADMIN, **members: Any) -> Reply:
+    return await service.request(
+        "POST", "/_tools/infer", json={"db": service.db, **members}, headers=who
+    )
+
+
+async def learn(service: Service, who: dict[str, str] = ADMIN, **members: Any) -> Any:
+    reply = await infer(service, who, **members)
+    assert reply.status == 200, reply.text
+    return reply.json
+
+
+async def ask(service: Service, definition: Any, query: str) -> Any:
+    reply = await service.request(
+        "POST", "/_tools/draft", json={"definition": definition, "query": query}, headers=ADMIN
+    )
+    assert reply.status == 200, reply.text
+    assert "errors" not in reply.json
+    return reply.data
+
+
+async def test_the_inferred_app_passes_the_check_and_answers_without_edits(
+    service: Service,
+) -> None:
+    definition = (await learn(service))["definition"]
+
+    checked = await service.request(
+        "POST", "/_tools/check", json={"definition": definition}, headers=ADMIN
+    )
+    assert (checked.json["errors"], checked.json["warnings"]) == ([], [])
+    data = await ask(
+        service,
+        definition,
+        '{ orders(status: SHIPPED, placedFrom: "2025-01-20", sortByPlaced: DESC, limit: 1) {'
+        " id customer { name orders(sortByPlaced: ASC, limit: 1) { id } }"
+        " items { count product { sku categories { name parent { name } } country { area } } } } }",
+    )
+    assert data["orders"] == [
+        {
+            "id": 59,
+            "customer": {"name": "N9", "orders": [{"id": 9}]},
+            "items": [
+                {
+                    "count": 3,
+                    "product": {
+                        "sku": "S-5",
+                        "categories": [{"name": "C5", "parent": {"name": "C1"}}],
+                        "country": {"area": 1.5},
+                    },
+                }
+            ],
+        }
+    ]
+
+
+async def test_single_documents_ways_back_views_and_time_series_can_be_asked_for(
+    service: Service,
+) -> None:
+    definition = (await learn(service))["definition"]
+
+    data = await ask(
+        service,
+        definition,
+        '{ category(id: 1) { children { id } products { sku } } productBySku(sku: "S-2") { orders'
+        "(limit: 2) { id } } shippeds(limit: 1) { status } readings(vMin: 3) { v } }",
+    )
+    assert data == {
+        "category": {"children": [{"id": 3}, {"id": 5}], "products": [{"sku": "S-1"}]},
+        "productBySku": {"orders": [{"id": 2}, {"id": 8}]},
+        "shippeds": [{"status": "shipped"}],
+        "readings": [{"v": 3.0}, {"v": 4.0}],
+    }
+
+
+async def test_relations_are_told_with_their_evidence_and_false_ones_are_not_made(
+    service: Service,
+) -> None:
+    learned = await learn(service)
+
+    relations = {note.split(" (")[0] for note in learned["notes"] if "refers to" in note}
+    assert relations >= {
+        "categories.parentId refers to categories._id",
+        "orders.customerId refers to customers._id",
+        "orders.items.product refers to products._id",
+        "products.category_ids refers to categories._id",
+        "products.madeIn refers to countries._id",
+    }
+    assert not [one for one in relations if "qty" in one or ".count" in one or "lonely" in one]
+    for field, other in (("customer_ref", "customers"), ("product_ref", "products")):
+        told = f"orders.{field} holds ids of {other} as texts, which never equal ObjectIds"
+        assert f"{told}: no relation" in learned["notes"]
+    (told,) = [note for note in learned["notes"] if note.startswith("orders.customerId refers")]
+    assert "by name and values: 10 of 10 found; 100% of customers used; indexed" in told
+
+
+async def test_what_cannot_be_learned_from_is_left_out_and_told(service: Service) -> None:
+    learned = await learn(service)
+
+    schema, notes = learned["definition"]["schema"], learned["notes"]
+    assert "empty: left out, it has no documents to learn from" in notes
+    assert "users: left out, it belongs to docgraph itself" in notes
+    assert "fs.files: left out, it is reserved" in notes
+    assert "# password: left out, it looks like a secret" in schema
+    assert "type User" not in schema
+    assert not [one for one in notes if "system." in one]
+
+
+async def test_collections_can_be_chosen(service: Service) -> None:
+    definition = (await learn(service, collections=["orders"], sample=5))["definition"]
+
+    assert "type Order " in definition["schema"]
+    assert "Customer " not in definition["schema"]
+    assert "5 looked at" in definition["schema"]
+
+
+async def test_the_tool_is_for_the_root_role_unless_a_rule_says_more(service: Service) -> None:
+    assert (await infer(service, NOBODY)).status == 401
+    assert (await infer(service, AUTHOR)).status == 403
+
+
+async def test_callers_learn_only_from_collections_that_they_may_read_whole(
+    service: Service,
+) -> None:
+    await allow(service, "path-prefix('/_tools')", "author")
+    assert (await infer(service, AUTHOR)).status == 404
+    await allow(service, "path-prefix('/categories')", "author")
+    await allow(service, "path-prefix('/products')", "author", mongo={"readFilter": {"qty": 1}})
+    await allow(
+        service, "path-prefix('/orders')", "author", mongo={"projectResponse": {"status": 0}}
+    )
+
+    learned = await learn(service, AUTHOR)
+
+    assert list_types(learned) == ["Query", "Category"]
+    assert "products" not in str(learned)
+    assert "users" not in str(learned)
+    assert "createIndex" not in str(learned)  # which is for those who may explain
+    for name in ("products", "orders", "users", "nothing"):
+        reply = await infer(service, AUTHOR, collections=[name])
+        assert (reply.status, reply.json["code"]) == (404, "not-found")
+
+
+def list_types(learned: Any) -> list[str]:
+    lines = learned["definition"]["schema"].splitlines()
+    return [line.split()[1] for line in lines if line.startswith("type ")]
+
+
+async def test_row_filters_of_the_rule_for_the_tools_hold_too(service: Service) -> None:
+    filters = {f"{service.db}.categories": {"name": "C1"}}
+    await allow(service, "path-prefix('/_tools')", "author", mongo={"readFilters": filters})
+    await allow(service, "path-prefix('/categories')", "author")
+
+    assert (await infer(service, AUTHOR)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("members", "status", "message"),
+    [
+        ({"db": "admin"}, 403, "belongs to the server"),
+        ({"db": "a b"}, 400, "invalid database name"),
+        ({"db": "never_was"}, 404, "nothing to learn from"),
+        ({"db": 5}, 400, "'db' must be a string"),
+        ({"collections": "orders"}, 400, "'collections' must be"),
+        ({"collections": ["nothing"]}, 404, "no collection 'nothing'"),
+        ({"sample": 0}, 400, "'sample' must be from 1 to 10000"),
+        ({"sample": True}, 400, "'sample' must be a whole number"),
+        ({"app": "x"}, 400, "unknown member 'app'"),
+    ],
+)
+async def test_bad_requests_have_a_clear_result(
+    service: Service, members: dict[str, Any], status: int, message: str
+) -> None:
+    reply = await infer(service, **members)
+
+    assert (reply.status, message in reply.json["message"]) == (status, True), reply.text
+
+
+async def test_documents_of_sixteen_mebibytes_are_looked_at_within_bounds(
+    service: Service,
+) -> None:
+    large = {"items": [{"x": n} for n in range(1000)], "text": "x" * 15_000_000}
+    service.mongo["large_" + service.db]["things"].insert_many([{**large}, {**large}, {**large}])
+    try:
+        learned = await learn(service, db="large_" + service.db)
+    finally:
+        service.mongo.drop_database("large_" + service.db)
+
+    assert list_types(learned) == ["Query", "Thing", "ThingItem"]
+
+
+async def test_a_collection_that_takes_too_long_to_sample_is_read_from_its_beginning(
+    service: Service,
+) -> None:
+    with failing(service.mongo, "aggregate", errorCode=50):
+        learned = await learn(service, collections=["categories"], sample=3)
+
+    assert any("only its first documents" in note for note in learned["notes"])
+    assert list_types(learned) == ["Query", "Category"]
+
+
+async def test_collections_that_there_is_no_time_for_are_named(service: Service) -> None:
+    scope = SurveyScope(service.db, ("categories", "orders"), seconds=0.0)
+
+    with pytest.raises(NotFound) as caught:
+        await service.there(run_infer(service.app.store, scope))
+
+    assert caught.value.hint is not None
+    assert "there was no time: categories, orders;" in caught.value.hint

@@ -1,0 +1,262 @@
+"""The log of a cursor, and its readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from docgraph.events.close_reason import FAILED, GONE, TOO_SLOW, CloseReason, StreamClosed
+from docgraph.events.encoded_event import EncodedEvent
+from docgraph.events.event_log import EventLog, LogReader
+from docgraph.exchange import NotifyWhen, SharedMessages
+from tests.expect import keep
+
+pytestmark = pytest.mark.anyio
+
+
+def build_log(**bounds: int) -> EventLog:
+    return EventLog("00", **{"most": 3, "most_bytes": 1000, **bounds})
+
+
+def notices(*numbers: int, size: int = 1, **parts: Any) -> list[EncodedEvent]:
+    return [
+        EncodedEvent(f"{one:02}", {"n": one, **parts}, SharedMessages((b"x" * size,)))
+        for one in numbers
+    ]
+
+
+def publish(log: EventLog, notices: list[EncodedEvent]) -> None:
+    for notice in notices:
+        log.append(notice)
+    log.publish()
+
+
+def numbers(found: list[EncodedEvent]) -> list[int]:
+    return [one.event["n"] for one in found]
+
+
+async def test_everybody_reads_everything_in_order_at_their_own_pace() -> None:
+    log = build_log()
+    first = log.add_reader()
+    publish(log, notices(1))
+    second = log.add_reader()
+    assert numbers(await first.read()) == [1]
+    publish(log, notices(2, 3))
+    assert numbers(await first.read()) == [2, 3]
+    assert numbers(await second.read()) == [2, 3]
+
+
+async def test_a_reader_waits_for_the_next_event() -> None:
+    log = build_log()
+    reading = asyncio.create_task(log.add_reader().read())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    publish(log, notices(1))
+    assert numbers(await reading) == [1]
+
+
+@pytest.mark.parametrize("bounds", [{"most": 3}, {"most": 100, "most_bytes": 30}])
+async def test_who_is_too_far_behind_is_ended_and_nobody_else(bounds: dict[str, int]) -> None:
+    log = build_log(**bounds)
+    lagged: list[CloseReason] = []
+    slow, fast = log.add_reader(on_lag=lagged.append), log.add_reader()
+    for number in range(1, 5):
+        publish(log, notices(number, size=10))
+        assert numbers(await fast.read()) == [number]
+    with pytest.raises(StreamClosed) as ended:
+        await slow.read()
+    assert (ended.value.ending, lagged) == (TOO_SLOW, [TOO_SLOW])
+    assert log.floor == "01"
+
+
+async def test_one_event_larger_than_the_bound_is_told_all_the_same() -> None:
+    log = build_log(most_bytes=10)
+    reader = log.add_reader()
+    publish(log, notices(1, size=100))
+    assert numbers(await reader.read()) == [1]
+
+
+async def test_one_who_comes_later_goes_on_after_what_it_knows() -> None:
+    log = build_log()
+    publish(log, notices(1, 2, 3))
+    assert numbers(await log.add_reader(after="01").read()) == [2, 3]
+    ahead = log.add_reader(after="04")  # it heard that one from another worker
+    publish(log, notices(4, 5))
+    assert numbers(await ahead.read()) == [5]
+
+
+async def test_the_end_comes_after_what_is_left_to_read() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    publish(log, notices(1))
+    log.end(GONE)
+    assert numbers(await reader.read()) == [1]
+    with pytest.raises(StreamClosed) as ended:
+        await reader.read()
+    assert ended.value.ending is GONE
+
+
+async def test_of_two_ends_the_first_is_told() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    log.end(FAILED)
+    log.end(GONE)
+    with pytest.raises(StreamClosed) as ended:
+        await reader.read()
+    assert ended.value.ending is FAILED
+
+
+async def test_a_reader_that_is_ended_reads_no_more() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    publish(log, notices(1))
+    reader.end(GONE)
+    with pytest.raises(StreamClosed):
+        await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("blue", True),
+        (["red", "blue"], True),
+        ("red", False),
+        (5, False),
+        (None, False),
+        ({}, False),
+    ],
+)
+async def test_a_condition_is_a_text_at_a_path_or_in_its_array(value: Any, wanted: bool) -> None:
+    condition = NotifyWhen(("fullDocument", "room"), "blue")
+    (notice,) = notices(1, fullDocument={"room": value})
+    assert notice.concerns(condition) is wanted
+    assert not notices(1)[0].concerns(condition)
+
+
+async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None:
+    log = build_log()
+    reader: LogReader = log.add_reader()
+    publish(log, notices(1, 2))
+    assert not log.is_pressed_by(*notices(9))
+    publish(log, notices(3))
+    assert log.is_pressed_by(*notices(9))
+    await reader.read()
+    assert not log.is_pressed_by(*notices(9))
+
+
+async def test_one_who_waits_is_passed_events_without_being_woken() -> None:
+    log = build_log()
+    reader = log.add_reader(NotifyWhen(("room",), "blue"))
+    passed: list[Sequence[bytes]] = []
+
+    def offer(message: SharedMessages) -> bool:
+        passed.append(message.contents)
+        return len(passed) <= 2
+
+    reader.offer = offer
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    publish(log, notices(1, room="blue"))
+    publish(log, notices(2, room="red"))
+    publish(log, notices(3, room="blue", size=2))
+    await asyncio.sleep(0)
+    assert (passed, reading.done()) == ([(b"x",), (b"xx",)], False)
+
+    publish(log, notices(4, 5, room="blue"))  # refused: it is for the one who reads
+
+    assert numbers(await reading) == [4, 5]
+    assert len(passed) == 3
+
+
+async def test_those_who_wait_for_the_same_events_are_passed_the_same_message() -> None:
+    log = build_log(most=10)
+    passed: list[SharedMessages] = []
+    readers = [log.add_reader(), log.add_reader(), log.add_reader(after="02")]
+    for reader in readers:
+        reader.offer = lambda message: keep(passed, message)
+    reading = [asyncio.create_task(reader.read()) for reader in readers]
+    await asyncio.sleep(0)
+
+    publish(log, notices(1, 2, 3))
+
+    common = [one for one in passed if len(one.contents) == 3]
+    assert len(common) == 2
+    assert common[0] is common[1]
+    assert [len(one.contents) for one in passed if one is not common[0]] == [1]  # it knows 1 and 2
+    assert [reader.position for reader in readers] == [3, 3, 3]
+    for one in reading:
+        one.cancel()
+
+
+async def test_readers_learn_of_events_and_of_the_position_behind_them_when_they_are_told() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.append(*notices(1))
+    log.advance("01")
+    log.append(*notices(2))
+    await asyncio.sleep(0)
+    assert (log.position, log.next, reading.done()) == ("00", 0, False)
+
+    assert numbers(log.publish()) == [1, 2]
+
+    assert numbers(await reading) == [1, 2]
+    assert log.position == "01"
+    log.advance("02")
+    assert log.position == "02"
+
+
+async def test_what_is_noted_counts_for_what_would_be_pushed_out() -> None:
+    log = build_log(most=3)
+    log.add_reader()
+    for notice in notices(1, 2, 3):
+        assert not log.is_pressed_by(notice)
+        log.append(notice)
+    assert log.is_pressed_by(*notices(4))  # the first has been told to nobody
+
+
+async def test_nothing_is_passed_to_one_who_does_not_wait() -> None:
+    """It has not sent yet what it read before."""
+    log = build_log()
+    reader = log.add_reader()
+    passed: list[SharedMessages] = []
+    reader.offer = lambda message: keep(passed, message)
+    publish(log, notices(1))
+    publish(log, notices(2))
+    assert not passed
+    assert numbers(await reader.read()) == [1, 2]
+
+
+async def test_one_who_is_passed_events_is_told_of_the_end() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    reader.offer = lambda _: True
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    publish(log, notices(1))
+    log.end(GONE)
+    with pytest.raises(StreamClosed) as ended:
+        await reading
+    assert ended.value.ending is GONE
+
+
+async def test_it_is_known_before_whether_an_event_pushes_out_what_somebody_has_not_read() -> None:
+    log = build_log(most=3, most_bytes=30)
+    reader = log.add_reader()
+    (small,), (large,) = notices(9), notices(9, size=30)
+    assert not log.is_pressed_by(large)  # there is nothing that it could push out
+    publish(log, notices(1, 2))
+    assert not log.is_pressed_by(small)
+    assert log.is_pressed_by(large)
+    reader.position = 1
+    assert log.is_pressed_by(large)  # it takes the place of both
+    await reader.read()
+    assert not log.is_pressed_by(large)
+    publish(log, notices(3))
+    assert not log.is_pressed_by(small)  # the first of three has been read
+    publish(log, notices(4, 5))
+    assert log.is_pressed_by(small)

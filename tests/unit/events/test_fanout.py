@@ -1,0 +1,84 @@
+"""When clients are told: at once after a rest, and the longer the wave took the longer it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docgraph.events.fanout import Fanout
+
+pytestmark = pytest.mark.anyio
+
+
+class Telling:
+    """Takes so many seconds of a clock that stands still else, and keeps when it began."""
+
+    def __init__(self, takes: float) -> None:
+        self.takes = takes
+        self.now = 100.0
+        self.begun: list[float] = []
+        self.waves = Fanout(self.flush, clock=lambda: self.now)
+
+    def flush(self) -> None:
+        self.begun.append(self.now)
+        self.now += self.takes
+
+
+async def turn() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_what_comes_within_a_turn_of_the_event_loop_is_told_together() -> None:
+    telling = Telling(takes=0.0)
+    telling.waves.plan()
+    telling.waves.plan()
+    assert not telling.begun
+    await turn()
+    assert len(telling.begun) == 1
+
+
+async def test_after_a_short_wave_there_is_no_rest() -> None:
+    telling = Telling(takes=0.0001)
+    for count in range(1, 4):
+        telling.waves.plan()
+        await turn()
+        assert len(telling.begun) == count
+
+
+async def test_after_a_long_wave_there_is_a_rest_unless_one_must_be_told_now() -> None:
+    telling = Telling(takes=60.0)
+    telling.waves.flush()
+    await turn()
+    telling.waves.plan()
+    await turn()
+    assert len(telling.begun) == 1
+
+    telling.waves.flush()
+    assert len(telling.begun) == 2
+    await turn()
+
+    telling.now += 1.0  # more than the longest rest
+    telling.waves.plan()
+    await turn()
+    assert len(telling.begun) == 3
+
+
+async def test_what_was_planned_for_the_end_of_a_rest_is_told_then() -> None:
+    telling = Telling(takes=0.01)
+    told = asyncio.Event()
+    telling.waves.flush()
+    await turn()
+    telling.waves.plan()
+    telling.waves._tell = told.set
+    async with asyncio.timeout(60):
+        await told.wait()
+
+
+async def test_what_is_stopped_tells_nothing() -> None:
+    telling = Telling(takes=0.0)
+    telling.waves.plan()
+    telling.waves.stop()
+    await turn()
+    assert not telling.begun

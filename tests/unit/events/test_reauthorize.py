@@ -1,0 +1,212 @@
+"""Sessions are judged again in time, and end for what they are told then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from docgraph.events.close_reason import (
+    CHANGED,
+    FAILED,
+    GONE,
+    NOT_ALLOWED,
+    NOT_KNOWN,
+    OTHER_RIGHTS,
+    CloseReason,
+)
+from docgraph.events.reauthorize import Reauthorizer, Session
+from docgraph.exchange import Subscription, WatchedIsGone
+from docgraph.exchange.errors import (
+    DefinitionError,
+    Forbidden,
+    NotFound,
+    Overloaded,
+    SecurityViolation,
+    StoreForbidden,
+    StoreRejected,
+    StoreUnavailable,
+    Unauthenticated,
+)
+from docgraph.runtime.generations import Generations, create_generations
+
+pytestmark = pytest.mark.anyio
+
+ASKED = Subscription("db", "things", "all", (), "standard")
+
+
+class Client:
+    """Remembers why it was ended."""
+
+    def __init__(self) -> None:
+        self.endings: list[CloseReason] = []
+        self.moves: list[Subscription] = []
+
+    async def move(self, client: Any, subscription: Subscription) -> bool:
+        assert client is self
+        self.moves.append(subscription)
+        return True
+
+    def end(self, ending: CloseReason) -> None:
+        self.endings.append(ending)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> Any:
+    create_generations(tmp_path / "generations")
+    opened = Generations(tmp_path / "generations")
+    yield opened
+    opened.close()
+
+
+def build(
+    generations: Generations, clock: Clock, outcome: Any
+) -> tuple[Reauthorizer, Client, list[int]]:
+    asked: list[int] = []
+
+    async def renew() -> Subscription:
+        asked.append(1)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast("Subscription", outcome)
+
+    client = Client()
+    renewals = Reauthorizer(generations, 50.0, client.move, clock=clock)
+    renewals.sessions.add(Session(cast("Any", client), ASKED, renew, judged_at=clock.now))
+    return renewals, client, asked
+
+
+@pytest.mark.parametrize(
+    ("outcome", "endings"),
+    [
+        (replace(ASKED), []),
+        (StoreUnavailable("away"), []),
+        (Overloaded("later"), []),
+        (SecurityViolation("a value that is refused"), [NOT_ALLOWED]),
+        (StoreForbidden("no"), [FAILED]),
+        (StoreRejected("no"), [FAILED]),
+        (Unauthenticated("no"), [NOT_KNOWN]),
+        (Forbidden("no"), [NOT_ALLOWED]),
+        (NotFound("no"), [GONE]),
+        (WatchedIsGone(), []),
+        (DefinitionError("no"), [CHANGED]),
+        (RuntimeError("a fault"), [FAILED]),
+        (replace(ASKED, stages=({"$match": {}},)), [CHANGED]),
+        (replace(ASKED, row={"a": 1}), [OTHER_RIGHTS]),
+        (replace(ASKED, shown={"a": 0}), [OTHER_RIGHTS]),
+    ],
+)
+async def test_who_would_be_told_something_else_is_ended(
+    generations: Generations, outcome: Any, endings: list[CloseReason]
+) -> None:
+    clock = Clock()
+    renewals, client, _ = build(generations, clock, outcome)
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+    assert client.endings == endings
+
+
+async def test_a_stream_that_does_not_tell_of_the_end_of_its_collection_is_ended_later(
+    generations: Generations,
+) -> None:
+    clock = Clock()
+    renewals, client, _ = build(generations, clock, WatchedIsGone())
+    for passed, endings in ((50.0, []), (1.0, []), (49.0, [GONE])):
+        clock.now += passed
+        generations.bump("collections")
+        await renewals.reauthorize_due()
+        assert client.endings == endings
+
+
+async def test_nobody_is_asked_before_the_time(generations: Generations) -> None:
+    clock = Clock()
+    renewals, _, asked = build(generations, clock, ASKED)
+    for passed, count in ((49.0, 0), (1.0, 1), (49.0, 1), (1.0, 2)):
+        clock.now += passed
+        await renewals.reauthorize_due()
+        assert len(asked) == count
+
+
+@pytest.mark.parametrize("name", ["rules", "users", "tokens", "logins", "collections"])
+async def test_all_are_asked_when_something_was_announced(
+    generations: Generations, name: Any
+) -> None:
+    renewals, _, asked = build(generations, Clock(), ASKED)
+    generations.bump(name)
+    await renewals.reauthorize_due()
+    await renewals.reauthorize_due()
+    assert len(asked) == 1
+
+
+async def test_who_was_admitted_before_an_announcement_is_asked(generations: Generations) -> None:
+    renewals, _, asked = build(generations, Clock(), ASKED)
+    (session,) = renewals.sessions
+    renewals.sessions.clear()
+    since = renewals.read_announced()
+    generations.bump("rules")
+    await renewals.reauthorize_due()  # while its stream is being opened
+    renewals.add(session, since)
+    await renewals.reauthorize_due()
+    await renewals.reauthorize_due()
+    assert len(asked) == 1
+
+
+async def test_a_row_filter_with_the_time_in_it_is_renewed_without_an_end(
+    generations: Generations,
+) -> None:
+    clock = Clock()
+    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
+    later = replace(momentary, row={"until": 2})
+    renewals, client, _ = build(generations, clock, later)
+    (session,) = renewals.sessions
+    session.subscription = momentary
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+    assert (client.endings, client.moves, session.subscription) == ([], [later], later)
+    session.subscription = replace(momentary, shown={"a": 0})
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+    assert (client.endings, client.moves) == ([OTHER_RIGHTS], [later])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "endings", "is_asked_soon"),
+    [
+        (Overloaded("no cursor"), [OTHER_RIGHTS], False),
+        (StoreForbidden("no"), [FAILED], False),
+        (SecurityViolation("no"), [FAILED], False),
+        (StoreUnavailable("away"), [], True),
+        (False, [], True),
+    ],
+)
+async def test_who_cannot_move_to_the_rights_of_now_is_ended_or_asked_again_soon(
+    generations: Generations, outcome: Any, endings: list[CloseReason], is_asked_soon: bool
+) -> None:
+    """Nobody goes on for long with a row filter of the past."""
+    clock = Clock()
+    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
+    renewals, client, asked = build(generations, clock, replace(momentary, row={"until": 2}))
+
+    async def move(client: Any, subscription: Subscription) -> bool:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast("bool", outcome)
+
+    renewals._move = move
+    (session,) = renewals.sessions
+    session.subscription = momentary
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+
+    assert (client.endings, session.subscription) == (endings, momentary)
+    await renewals.reauthorize_due()
+    assert len(asked) == (2 if is_asked_soon else 1)

@@ -1,0 +1,146 @@
+"""A client reads what it has missed, then what all read, and may go on with another cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from docgraph.events.close_reason import FAILED, HISTORY_LOST, CloseReason, StreamClosed
+from docgraph.events.encoded_event import EncodedEvent
+from docgraph.events.event_log import EventLog
+from docgraph.events.stream_client import Client
+from docgraph.events.transports import EventChunks
+from docgraph.exchange import SharedMessages
+from docgraph.exchange.errors import ResumePointLost, StoreRejected
+
+pytestmark = pytest.mark.anyio
+
+
+class Cursor:
+    """One that tells what a test says; `past` is what it knows of the past, or raises."""
+
+    def __init__(self, floor: int, past: Any = None) -> None:
+        self.log = EventLog(f"{floor:02}", most=100, most_bytes=10_000)
+        self.users = 1
+        self.position = self.log.floor
+        self.past = past
+
+    def publish(self, *numbers: int, position: int) -> None:
+        for number in numbers:
+            self.log.append(notice(number))
+        self.log.publish()
+        self.position = f"{position:02}"
+        self.log.advance(self.position)
+
+    def flush(self) -> None:
+        self.log.publish()
+
+    def find_ending(self, error: Exception) -> CloseReason:
+        return HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED
+
+    async def read_portion(self, token: Any) -> Any:
+        if isinstance(self.past, Exception):
+            raise self.past
+        assert token == {"_data": "01"}
+        return [], {"_data": "02"}
+
+
+def notice(number: int) -> EncodedEvent:
+    return EncodedEvent(f"{number:02}", {"n": number}, SharedMessages((b"x",)))
+
+
+async def build(cursor: Cursor, token: Any = None) -> Client:
+    client = Client(cast("Any", cursor), None, token, asyncio.Semaphore(1))
+    await client.begin()
+    return client
+
+
+async def read(client: Client) -> list[int]:
+    async with asyncio.timeout(60):
+        return [one.event["n"] for one in await client.read()]
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [(ResumePointLost("gone"), HISTORY_LOST), (StoreRejected("no"), FAILED)],
+)
+async def test_a_past_that_cannot_be_read_any_more_ends_with_the_reason(
+    error: Exception, ending: CloseReason
+) -> None:
+    cursor = Cursor(10)
+    client = await build(cursor, {"_data": "01"})
+    cursor.past = error
+    with pytest.raises(StreamClosed) as ended:
+        await read(client)
+    assert ended.value.ending is ending
+
+
+async def test_one_who_is_moved_reads_each_event_once_and_in_order() -> None:
+    first, second = Cursor(10), Cursor(14)
+    client = await build(first)
+    first.publish(11, position=11)
+    assert await read(client) == [11]
+    first.publish(12, position=12)
+    client.move(cast("Any", second))
+    second.publish(15, position=15)
+    first.publish(13, 15, 16, position=16)  # 15 and 16 are for the other cursor to tell
+    assert await read(client) == [12, 13]
+    assert await read(client) == [15]
+    assert (first.users, second.users, len(first.log.readers)) == (0, 1, 0)
+    client.leave()
+    client.leave()
+    assert (first.users, second.users, len(second.log.readers)) == (0, 0, 0)
+
+
+async def test_one_who_is_moved_waits_until_the_first_cursor_has_come_so_far() -> None:
+    first, second = Cursor(10), Cursor(14)
+    client = await build(first)
+    waiting = asyncio.create_task(read(client))
+    client.move(cast("Any", second))
+    assert not client.can_move()
+    second.publish(15, position=15)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.publish(position=14)
+    assert await waiting == [15]
+    assert client.can_move()
+
+
+async def test_one_who_begins_is_not_told_what_was_noted_before() -> None:
+    cursor = Cursor(10)
+    cursor.log.append(notice(11))
+    client = await build(cursor)
+    cursor.publish(12, position=12)
+    assert await read(client) == [12]
+
+
+async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past() -> None:
+    cursor = Cursor(10)
+    cursor.log = EventLog("10", most=2, most_bytes=10_000)
+    cursor.publish(11, 12, position=12)
+    for number in (13, 14, 15):
+        cursor.log.append(notice(number))
+    client = await build(cursor, {"_data": "11"})
+    assert cursor.log.floor == "13"
+    assert not client.is_up_to_date
+
+
+async def test_silence_between_server_sent_events_loses_none() -> None:
+    cursor = Cursor(10)
+    chunks = EventChunks(await build(cursor), heartbeat=0.001)
+    await anext(chunks)  # the opening
+    for number in (11, 13):
+        assert await anext(chunks) == b":\n\n"
+        cursor.publish(number, number + 1, position=number + 1)
+        assert (await anext(chunks)).count(b"event:change") == 2
+
+
+async def test_who_leaves_while_it_is_moved_leaves_both_cursors() -> None:
+    first, second = Cursor(10), Cursor(14)
+    client = await build(first)
+    client.move(cast("Any", second))
+    client.leave()
+    assert (first.users, second.users) == (0, 0)
+    assert not first.log.readers | second.log.readers

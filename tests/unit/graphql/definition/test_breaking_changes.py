@@ -1,0 +1,95 @@
+"""What a changed definition means to clients: broken, in danger, or safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.graphql.definition.breaking_changes import compare_definitions
+
+SCHEMA = "type Query { a(x: Int): A } type A { b: String c: String n: Int } enum E { ONE }"
+
+OPERATIONS = {"operations": [{"name": "all", "query": "{ a { b } }"}]}
+
+
+def definition(schema: str = SCHEMA, **descriptor: Any) -> dict[str, Any]:
+    return {"_id": "app", "descriptor": descriptor, "schema": schema, "mappings": {}}
+
+
+def compare(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    effects = compare_definitions(before, after, "standard")
+    return [f"{effect.severity}: {effect.what}" for effect in effects]
+
+
+def change(old: str, new: str) -> list[str]:
+    return compare(definition(), definition(SCHEMA.replace(old, new)))
+
+
+def test_nothing_has_no_effect() -> None:
+    assert compare(definition(), definition(**{"json-mode": "standard"})) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "severity", "word"),
+    [
+        (" c: String", "", "breaking", "A.c"),
+        ("b: String", "b: Int", "breaking", "A.b"),
+        ("(x: Int)", "(x: Int, y: Int!)", "breaking", "y"),
+        ("(x: Int)", "", "breaking", "x"),
+        ("ONE", "ONE TWO", "dangerous", "TWO"),
+        ("x: Int", "x: Int = 5", "safe", "x"),
+        ("b: String", "b: String!", "safe", "A.b"),
+        ("c: String", "c: String d: String", "safe", "A.d"),
+    ],
+)
+def test_changes_of_the_schema_are_judged(old: str, new: str, severity: str, word: str) -> None:
+    (effect,) = change(old, new)
+
+    assert effect.startswith(f"{severity}: ")
+    assert word in effect
+
+
+def test_the_worst_comes_first() -> None:
+    effects = change("c: String n: Int } enum E { ONE }", "d: String n: Int } enum E { ONE TWO }")
+
+    assert [effect.split(":")[0] for effect in effects] == ["breaking", "dangerous", "safe"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, {"enabled": False}, "breaking: The app is disabled."),
+        ({"enabled": False}, {}, "safe: The app is enabled."),
+        ({}, {"uri": "/v2"}, "breaking: The address changed from /app to /v2."),
+        (OPERATIONS, {}, "breaking: The prepared query all was removed."),
+        ({}, OPERATIONS, "safe: The prepared query all was added."),
+        ({}, {"json-mode": "plain"}, "breaking: The JSON mode changed from standard to plain."),
+    ],
+)
+def test_the_descriptor_can_break_clients(before: Any, after: Any, expected: str) -> None:
+    assert compare(definition(**before), definition(**after)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("", '@visible(roles: ["a"])', "breaking: Field A.c is hidden from callers who have"),
+        ('@visible(roles: ["a"])', '@visible(roles: ["b"])', "breaking: Field A.c is hidden"),
+        ('@visible(roles: ["a"])', '@visible(roles: ["a", "b"])', "safe: Field A.c is visible"),
+        ('@visible(roles: ["a"])', "", "safe: Field A.c is visible to more callers."),
+    ],
+)
+def test_fields_that_others_see_are_told(before: str, after: str, expected: str) -> None:
+    """Decision 20: a hidden field does not exist."""
+    schemas = [SCHEMA.replace("c: String", f"c: String {one}") for one in (before, after)]
+
+    (effect,) = compare(*map(definition, schemas))
+
+    assert effect.startswith(expected)
+
+
+def test_a_schema_that_cannot_work_is_not_compared() -> None:
+    expected = ["dangerous: A schema that cannot work cannot be compared."]
+
+    assert compare(definition("type"), definition()) == expected

@@ -1,0 +1,258 @@
+"""Query text → plan: kept, bounded, and never at the expense of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import pytest
+from graphql import get_introspection_query
+
+from docgraph.exchange import Account
+from docgraph.graphql.apps.compiled_app import App, VisibleApp, build_app
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.http import plan_cache as module
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.plan_cache import Operations, is_bound
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.validation_rules import BoundedMergingRule
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime import Blocking, Lane
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+
+KINDS = 30
+SCHEMA = (
+    'type Query { one: Node a: A secret: Int @visible(roles: ["admin"]) }'
+    " interface Node { id: ID node: Node } type A implements Node { id: ID node: Node x: Int a: A }"
+    + "".join(f" type T{n} implements Node {{ id: ID node: Node }}" for n in range(KINDS))
+)
+RESOLVER = {name: "true" for name in ("A", *(f"T{n}" for n in range(KINDS)))}
+
+
+def make_app() -> App:
+    mappings = {"Query": {}, "Node": {"$typeResolver": RESOLVER}}
+    definition = {"_id": "wide", "schema": SCHEMA, "mappings": mappings}
+    return build_app(decode_definition(definition), Graphql())
+
+
+@pytest.fixture
+def app() -> VisibleApp:
+    return make_app().visible_to(())
+
+
+@asynccontextmanager
+async def open_lane() -> AsyncIterator[Lane]:
+    blocking = Blocking()
+    try:
+        yield blocking.lane("plan", concurrency=1)
+    finally:
+        await blocking.close()
+
+
+class Watch:
+    """Notes the threads in which a function is called."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def on(self, function: Callable[..., T]) -> Callable[..., T]:
+        def watched(*args: Any, **kwargs: Any) -> T:
+            self.threads.append(threading.get_ident())
+            return function(*args, **kwargs)
+
+        return watched
+
+    @property
+    def was_aside(self) -> bool:
+        """Whether all calls were made in another thread than that of the event loop."""
+        return bool(self.threads) and threading.get_ident() not in self.threads
+
+
+def branch(depth: int) -> str:
+    """Selections that differ for every type, so that nothing of their plans is shared."""
+    if not depth:
+        return "id"
+    inner = branch(depth - 1)
+    return "".join(f"... on T{n} {{ node {{ {inner} }} }} " for n in (depth, depth + 1))
+
+
+LARGE = f"{{ one {{ {branch(6)} }} }}"
+HOSTILE = {
+    "leaves": "{ a { " + "x " * 2_400 + "} }",
+    "objects": "{ a { " + "a{x} " * 600 + "} }",
+    "objects of objects": "{ a { " + "a{a{x}} " * 350 + "} }",
+    "fragments": "{ a { " + "... on A { x a { x } } " * 200 + "} }",
+    "not the same": "{ a { id: x " + "id " * 110 + "} }",
+}
+
+
+async def test_a_plan_is_built_once_and_then_kept(app: VisibleApp) -> None:
+    request = GraphqlRequest("{ a { x } }")
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+
+        plan, first = await plan_cache.find(app, request, introspection=True)
+        again, second = await plan_cache.find(app, request, introspection=True)
+
+    assert plan is again
+    assert (first, second) == (False, True)
+
+
+async def test_callers_who_may_not_introspect_have_plans_of_their_own(app: VisibleApp) -> None:
+    request = GraphqlRequest("{ __schema { queryType { name } } }")
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+        await plan_cache.find(app, request, introspection=True)
+
+        with pytest.raises(OperationRefused, match="introspection"):
+            await plan_cache.find(app, request, introspection=False)
+
+
+@pytest.mark.parametrize("step", ["parse_query", "check_limits", "validate", "build_plan"])
+async def test_a_large_query_is_worked_out_outside_of_the_event_loop(
+    app: VisibleApp, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    watch = Watch()
+    monkeypatch.setattr(module, step, watch.on(getattr(module, step)))
+    async with open_lane() as lane:
+        await Operations(lane).find(app, GraphqlRequest(LARGE), introspection=True)
+
+    assert watch.was_aside
+
+
+async def test_a_large_query_that_many_send_at_once_is_planned_once(app: VisibleApp) -> None:
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+        finds = [plan_cache.find(app, GraphqlRequest(LARGE), introspection=True) for _ in range(20)]
+
+        plans = await asyncio.gather(*finds)
+
+    assert len({id(plan) for plan, _ in plans}) == 1
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_fields_repeated_without_end_are_refused_before_any_is_compared(
+    app: VisibleApp, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 26: comparing them all would cost the square of their number."""
+    monkeypatch.setattr(module, "validate", lambda *_, **__: pytest.fail("was validated"))
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+
+        with pytest.raises(OperationRefused) as refusal:
+            await plan_cache.find(app, GraphqlRequest(HOSTILE[name]), introspection=True)
+
+    (error,) = refusal.value.errors
+    assert error.code == "limit-exceeded"
+    assert "the same name too often" in error.message
+
+
+async def test_fields_repeated_as_tools_do_are_fine(app: VisibleApp) -> None:
+    """Many components that each ask for what they show."""
+    fragments = [f"fragment F{n} on A {{ id x a {{ id x a {{ id }} }} }}" for n in range(50)]
+    query = "{ a { " + " ".join(f"...F{n}" for n in range(50)) + " } }" + " ".join(fragments)
+    async with open_lane() as lane:
+        plan, _ = await Operations(lane).find(app, GraphqlRequest(query), introspection=True)
+
+    assert plan.tree({}).block is not None
+
+
+async def test_as_many_repetitions_as_are_documented_are_answered(
+    app: VisibleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are seen to be the same, so that not one comparison is made."""
+    monkeypatch.setattr(
+        BoundedMergingRule, "enter_selection_set", lambda *_: pytest.fail("was compared")
+    )
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+        for query in ("{ a { " + "x " * 224 + "} }", "{ a { " + "a{a{x}} " * 129 + "} }"):
+            plan, _ = await plan_cache.find(app, GraphqlRequest(query), introspection=True)
+
+            assert plan.tree({}).block is not None
+
+
+async def test_a_tree_of_a_large_plan_grows_outside_of_the_event_loop(
+    app: VisibleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`@include` by a variable: the tree is known only when its value is."""
+    watch = Watch()
+    monkeypatch.setattr(Plan, "_build", watch.on(Plan._build))
+    query = f"query ($v: Boolean!) {{ one @include(if: $v) {{ {branch(6)} }} }}"
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+        plan, _ = await plan_cache.find(app, GraphqlRequest(query), introspection=True)
+        assert plan.kept_tree({"v": True}) is None
+
+        tree = await plan.grow({"v": True}, lane)
+
+    assert watch.was_aside
+    assert plan.kept_tree({"v": True}) is tree
+
+
+async def test_the_part_that_a_caller_sees_is_worked_out_outside_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch, whole = Watch(), make_app()
+    monkeypatch.setattr(App, "_build_view", watch.on(App._build_view))
+    async with open_lane() as lane:
+        plan_cache = Operations(lane)
+
+        view = await plan_cache.view(whole, ["reader"])
+
+    assert watch.was_aside
+    assert view is await plan_cache.view(whole, ["other"])
+    assert view is whole.visible_to([])
+    assert view is whole.kept_view(["reader"])
+    assert whole.kept_view(["admin"]) is None
+
+
+async def test_the_standard_introspection_query_has_a_plan(app: VisibleApp) -> None:
+    async with open_lane() as lane:
+        request = GraphqlRequest(get_introspection_query())
+
+        plan, _ = await Operations(lane).find(app, request, introspection=True)
+
+    assert [column.key for column in plan.tree({}).block.columns] == ["__schema"]
+
+
+# --- operations-only ------------------------------------------------------------------------------
+
+EVERYBODY = ("$authenticated", "$unauthenticated")
+
+
+@pytest.mark.parametrize(
+    ("setting", "roles", "bound"),
+    [
+        ((), (), False),
+        ((), None, False),
+        (("customer",), ("customer",), True),
+        (("customer",), ("customer", "staff"), False),
+        (("customer", "partner"), ("customer", "partner"), True),
+        (("customer",), (), False),
+        (("customer",), None, False),
+        (("$unauthenticated",), None, True),
+        (("$unauthenticated",), (), True),
+        (("$unauthenticated",), ("customer",), False),
+        (("$authenticated",), None, False),
+        (("$authenticated",), (), True),
+        (("$authenticated",), ("customer", "staff"), True),
+        (EVERYBODY, ("admin",), False),
+        (EVERYBODY, ("admin", "customer"), False),
+        ((*EVERYBODY, "admin"), ("admin",), True),
+        (("admin",), ("admin",), True),
+    ],
+)
+def test_who_runs_stored_operations_and_nothing_else(
+    setting: tuple[str, ...], roles: tuple[str, ...] | None, bound: bool
+) -> None:
+    """`roles` None: an unknown caller."""
+    account = None if roles is None else Account("ada", roles)
+    assert is_bound(setting, account, "admin") is bound

@@ -1,0 +1,101 @@
+"""One timer for the time of many: who is late is ended, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from math import inf
+
+import pytest
+
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def work(watched: Timeout) -> str:
+    try:
+        with watched:
+            await asyncio.Event().wait()
+    except TimeoutError:
+        return "ended"
+    return "done"
+
+
+async def test_who_is_late_is_ended_and_nobody_else() -> None:
+    clock = Clock()
+    patrol = TimeoutWheel(clock)
+    late, early = (asyncio.create_task(work(patrol.until(moment))) for moment in (1.0, 2.0))
+    await asyncio.sleep(0)
+
+    clock.now = 1.5
+    patrol.expire()
+
+    assert await late == "ended"
+    assert late.cancelling() == 0
+    assert not early.done()
+    clock.now = 2.0
+    patrol.expire()
+    assert await early == "ended"
+    patrol.close()
+
+
+async def test_a_client_that_leaves_in_the_same_moment_is_not_taken_for_late() -> None:
+    patrol = TimeoutWheel(Clock())
+    task = asyncio.create_task(work(patrol.until(0.0)))
+    await asyncio.sleep(0)
+
+    task.cancel()
+    patrol.expire()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    patrol.close()
+
+
+async def test_errors_and_results_of_the_work_are_its_own() -> None:
+    patrol = TimeoutWheel(Clock())
+
+    with pytest.raises(ValueError, match="mine"), patrol.until(1.0):
+        raise ValueError("mine")
+    with patrol.until(1.0) as watched:
+        pass
+
+    assert not watched.expired
+    patrol.expire()
+    assert patrol._timer is None
+
+
+async def test_one_timer_is_set_for_the_first_end_and_stays_for_the_later_ones() -> None:
+    patrol = TimeoutWheel(Clock())
+
+    with patrol.until(inf):
+        none = patrol._timer
+    assert none is None
+    with patrol.until(5.0):
+        first = patrol._timer
+        with patrol.until(6.0):
+            assert patrol._timer is first
+        with patrol.until(4.0):
+            assert patrol._timer is not first
+
+    assert patrol._timer is not None
+    patrol.close()
+    assert patrol._timer is None
+
+
+async def test_the_timer_ends_what_is_late_by_itself() -> None:
+    patrol = TimeoutWheel()
+
+    task = asyncio.create_task(work(patrol.until(time.monotonic() + 0.01)))
+
+    assert await asyncio.wait_for(task, 30) == "ended"
+    assert patrol._timer is None

@@ -1,0 +1,72 @@
+"""Check names in `src` against the glossary (`docs/explanation/glossary.md`): one word per thing.
+
+* A class name is used once. Only a plugin and the section that configures it may share one.
+* A module name is used once, except for those that a convention repeats.
+* No function begins with a retired verb, and no constant has a retired name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+SOURCES: Final = Path(__file__).parents[1] / "src/docgraph"
+RETIRED_VERBS: Final = re.compile(
+    r"_*(tell|judge|look|note|ask|take|settle|imagine|wonder|doubt|refuse|mend|bury)(_|$)"
+)
+RETIRED_CONSTANTS: Final = re.compile(r"_?(MOST(_|$)|UNSAID|SOMEBODY|AT_HOME|LAST_WORDS)")
+# What every package may have, and the verbs that the glossary keeps.
+CONVENTIONAL: Final = frozenset(
+    {"__init__", "sections", "service", "command", "errors", "call"}
+    | {"parse", "render", "decode", "encode", "build", "compile", "check"}
+)
+# Commands and handlers have the name of what they serve, which is a module elsewhere.
+NAMED_AFTER_SUBJECT: Final = ("cli/", "rest/handlers/", "server/services/")
+
+
+def find_flaws(sources: Path) -> Iterator[str]:
+    """Every name that the glossary does not allow, with its location."""
+    classes: dict[str, list[str]] = defaultdict(list)
+    modules: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(sources.rglob("*.py")):
+        name = path.relative_to(sources).as_posix()
+        if path.stem not in CONVENTIONAL and not name.startswith(NAMED_AFTER_SUBJECT):
+            modules[path.stem].append(name)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and path.name != "sections.py":
+                classes[node.name].append(name)
+            yield from _check_name(node, name)
+    yield from _find_repeated("class", classes)
+    yield from _find_repeated("module", modules)
+
+
+def _check_name(node: ast.AST, path: str) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and RETIRED_VERBS.match(node.name):
+        yield f"{path}:{node.lineno}: the verb of {node.name}() is retired"
+    elif isinstance(node, ast.Name) and RETIRED_CONSTANTS.match(node.id):
+        yield f"{path}:{node.lineno}: the name {node.id} is retired"
+
+
+def _find_repeated(kind: str, found: dict[str, list[str]]) -> Iterable[str]:
+    for name, paths in found.items():
+        if len(paths) > 1:
+            yield f"the {kind} name {name} is used for several things: {', '.join(paths)}"
+
+
+def main() -> int:
+    """Print what is wrong; 1 if anything is."""
+    flaws = list(find_flaws(SOURCES))
+    for flaw in flaws:
+        print(flaw)
+    if flaws:
+        print("see docs/explanation/glossary.md for the names to use")
+    return 1 if flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Mutation testing: change one expression of the source, and see whether a test fails."""
