@@ -61,6 +61,12 @@ class Pod:
         place.write_text(text.replace(": /etc/", f": {self.directory}/etc/"))
         return place
 
+    def write_certificate(self, authority: trustme.CA) -> None:
+        """The Secret of `tls.secretName`."""
+        certificate = authority.issue_cert("localhost")
+        self.write("/etc/docgraph-tls/tls.crt", certificate.cert_chain_pems[0].bytes().decode())
+        self.write("/etc/docgraph-tls/tls.key", certificate.private_key_pem.bytes().decode())
+
     def _read_variable(self, one: dict[str, Any], secrets: dict[str, str]) -> str:
         if "valueFrom" in one:
             return secrets[one["valueFrom"]["secretKeyRef"]["key"]]
@@ -152,7 +158,6 @@ def test_docgraph_starts_with_every_value_with_tls_and_with_secrets_in_their_pla
     helm: str, tmp_path: Path, mongo_uri: str, database: str
 ) -> None:
     authority = trustme.CA()
-    certificate = authority.issue_cert("localhost")
     context = ssl.create_default_context()
     authority.configure_trust(context)
     secrets = {
@@ -163,8 +168,7 @@ def test_docgraph_starts_with_every_value_with_tls_and_with_secrets_in_their_pla
     }
     options = ["-f", str(CHART / "ci/everything.yaml"), *write_values(tmp_path, database)]
     pod = Pod(template(helm, *options, "--set", "tls.secretName=tls"), secrets, tmp_path)
-    pod.write("/etc/docgraph-tls/tls.crt", certificate.cert_chain_pems[0].bytes().decode())
-    pod.write("/etc/docgraph-tls/tls.key", certificate.private_key_pem.bytes().decode())
+    pod.write_certificate(authority)
 
     with pod.run() as server:
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -185,6 +189,8 @@ def test_the_rendered_configuration_is_one_that_docgraph_takes(
     secrets = dict.fromkeys(("uri", "MONGODB_URI", "connection-string"), "mongodb://db/")
     secrets |= {"token-key": "x" * 40, "digest-key": "y" * 40, "first-user": USER}
     pod = Pod(objects, secrets, tmp_path)
+    # `config check` reads the certificate that the configuration names.
+    pod.write_certificate(trustme.CA())
 
     done = commands.run(
         *("config", "check", pod.environment["DOCGRAPH_CONFIG"]),
