@@ -76,7 +76,7 @@ class _ModelBuilder:
                 chosen[one.name] = self._types.claim(wish, f"{wish}Document")
         for one in collections:
             references = self._references(one)
-            known = (references, one.open_ended, names.nested, one.listed.required)
+            known = (references, one.open_ended, names.nested, one.listed.required, one.name)
             builder = TypeBuilder(self.model, self._types, *known)
             builder.build(chosen[one.name], one.profile.shape)
             if not self.model.types[chosen[one.name]].fields:
@@ -141,10 +141,15 @@ class _ModelBuilder:
         stem = stem_of(source.path[-1:])
         words = [*stem[:-1], plural(stem[-1])] if source.is_many and stem else stem
         if words and words != last:
-            return pool.claim(camel(words), camel([*words, *target]))
-        is_identifying = source.family in _IDENTIFYING or stem == target
+            longer = [*words, *target]
+            return pool.claim(camel(words), camel(longer), camel([*longer, "document"]))
+        # `sequelOf` says more than the type of the document: `movie` of a `Movie`.
+        is_own = source.collection is relation.key.collection
+        is_identifying = is_own or source.family in _IDENTIFYING or stem == target
         if is_identifying and own_name == source.path[-1]:
-            raw = pool.claim(f"{camel(stem)}Ids" if source.is_many else f"{own_name}Id")
+            ends = ("Ids", "Keys") if source.is_many else ("Id", "Key")
+            base = camel(stem) if source.is_many else own_name
+            raw = pool.claim(*(f"{base}{end}" for end in ends))
             renamed = owner.fields[own_name]
             owner.fields = {
                 raw if key == own_name else key: value for key, value in owner.fields.items()
@@ -251,9 +256,10 @@ def _name_backward(relation: InferredRelation, *, is_only: bool) -> tuple[str, .
     several = camel([*words[:-1], plural(words[-1])])
     stem = stem_of(source.path) or ["key"]
     by = f"{several}By{pascal(stem)}"
+    full = f"{several}By{pascal([word for name in source.path for word in split_words(name)])}"
     if source.collection is relation.key.collection:
-        return ("children", by) if stem == ["parent"] else (by,)
-    return (several, by) if is_only else (by,)
+        return ("children", by, full) if stem == ["parent"] else (by, full)
+    return (several, by, full) if is_only else (by, full)
 
 
 def _create_index(collection: Surveyed, path: str) -> str:

@@ -48,6 +48,8 @@ _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".spli
 _SELECTIVE: Final = 0.5  # a string that is repeated this often can become a filter
 _FOUND_BY: Final = "text"  # kind of an index
 
+_Filter = tuple[tuple[Argument, ...], dict[str, Any]]  # the condition when all arguments are given
+
 
 @dataclass(frozen=True, slots=True)
 class ListBuilder:
@@ -65,9 +67,10 @@ class ListBuilder:
         names = NamePool(("limit", "skip"))
         conditions: list[Any] = []
         arguments: list[Argument] = []
-        for argument, condition in self._filters(names):
-            arguments.append(argument)
-            conditions.append({"$ifarg": [argument.name, condition]})
+        for given, condition in self._filters(names):
+            arguments += [one for one in given if one not in arguments]
+            wanted = [one.name for one in given]
+            conditions.append({"$ifarg": [wanted if len(wanted) > 1 else wanted[0], condition]})
         sorts = self.build_sorts(names, _MAX_SORTS)
         mapping = self.build_mapping({"$and": conditions} if conditions else {}, sorts)
         arguments += [argument for argument, _ in sorts]
@@ -140,10 +143,10 @@ class ListBuilder:
 
     # --- filters ----------------------------------------------------------------------------------
 
-    def _filters(self, names: NamePool) -> Iterator[tuple[Argument, dict[str, Any]]]:
+    def _filters(self, names: NamePool) -> Iterator[_Filter]:
         if any(kind == _FOUND_BY for index in self.collection.indexes for _, kind in index.keys):
             name = names.claim("search")
-            yield Argument(name, "String"), {"$text": {"$search": {"$arg": name}}}
+            yield (Argument(name, "String"),), {"$text": {"$search": {"$arg": name}}}
         ranked = sorted(
             ((rank, leaf) for leaf in self.leaves if (rank := self._rank(leaf)) is not None),
             key=lambda one: one[0],
@@ -151,9 +154,7 @@ class ListBuilder:
         for _, leaf in ranked[:_MAX_FILTERS]:
             yield from self._filter(leaf, names)
 
-    def _filter(
-        self, leaf: ScalarProperty, names: NamePool
-    ) -> Iterator[tuple[Argument, dict[str, Any]]]:
+    def _filter(self, leaf: ScalarProperty, names: NamePool) -> Iterator[_Filter]:
         path = leaf.path
         words = [self.names.get(path[:end], path[end - 1]) for end in range(1, len(path) + 1)]
         words = [*words[:-1], _one_of(words[-1])] if leaf.is_list else words
@@ -161,16 +162,12 @@ class ListBuilder:
         is_key = path in self.references or _is_number_of(path)
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
             name = names.claim(base)
-            yield Argument(name, leaf.type), {leaf.text: {"$arg": name}}
+            yield (Argument(name, leaf.type),), {leaf.text: {"$arg": name}}
         if leaf.type == "String" and _is_called(leaf) and self.collection.is_scanned:
             name = names.claim(_join([base, "matches"]))
-            yield Argument(name, "Regex"), {leaf.text: {"$arg": name}}
+            yield (Argument(name, "Regex"),), {leaf.text: {"$arg": name}}
         if (leaf.type in _NUMBERS or leaf.type == "DateTime") and not is_key:
-            ends = ("from", "before") if leaf.type == "DateTime" else ("min", "max")
-            operators = ("$gte", "$lt" if leaf.type == "DateTime" else "$lte")
-            for end, operator in zip(ends, operators, strict=True):
-                name = names.claim(_join([base, end]))
-                yield Argument(name, leaf.type), {leaf.text: {operator: {"$arg": name}}}
+            yield from _filter_range(leaf, base, names)
 
     def _is_askable(self, leaf: ScalarProperty) -> bool:
         return all(map(is_plain, leaf.path)) and (
@@ -205,6 +202,28 @@ class ListBuilder:
             return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
         return 5 if leaf.type == "String" and is_selective else None
+
+
+def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_Filter]:
+    """Yield a filter for each end of a range.
+
+    Below an array one element must be within both ends: two conditions would also match a document
+    in which one element satisfies the first and another element the second.
+    """
+    is_date = leaf.type == "DateTime"
+    ends = {"from": "$gte", "before": "$lt"} if is_date else {"min": "$gte", "max": "$lte"}
+    arguments = [Argument(names.claim(_join([base, end])), leaf.type) for end in ends]
+    bounds = [
+        {operator: {"$arg": one.name}}
+        for one, operator in zip(arguments, ends.values(), strict=True)
+    ]
+    for one, bound in zip(arguments, bounds, strict=True):
+        yield (one,), {leaf.text: bound}
+    if leaf.is_repeated:
+        inner = ".".join(leaf.path[leaf.list_depth :])
+        both = bounds[0] | bounds[1]
+        within = {"$elemMatch": {inner: both} if inner else both}
+        yield tuple(arguments), {".".join(leaf.path[: leaf.list_depth]): within}
 
 
 def page_arguments() -> list[Argument]:

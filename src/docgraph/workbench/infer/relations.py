@@ -202,7 +202,7 @@ class _Search:
         stages: list[dict[str, Any]] = [
             {"$match": {source.text: among}},
             {"$project": {"value": f"${source.text}"}},
-            {"$unwind": "$value"},
+            *([{"$unwind": "$value"}] * len(source.path)),  # each step may be an array
             {"$match": {"value": among}},
             {"$group": {"_id": "$value"}},
         ]
