@@ -92,7 +92,10 @@ def fill_movies(service: Service) -> None:
                 "_id": title,
                 "sequelOf": titles[n - 1] if n else None,
                 "scenes": [
-                    {"actors": [f"actor-{(n + k) % 12:03}" for k in range(3)], "minute": 10 * k}
+                    {
+                        "actors": [f"actor-{(n * (k + 1) + n // 5) % 12:03}" for k in range(3)],
+                        "minute": 10 * k,
+                    }
                     for k in (n % 5, n % 5 + 6)
                 ],
             }
