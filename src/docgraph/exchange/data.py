@@ -22,6 +22,7 @@ __all__ = [
     "Read",
     "Resource",
     "ResourceType",
+    "SeveralKinds",
     "TrustedDocument",
     "Write",
     "WriteConcern",
@@ -37,6 +38,17 @@ class TrustedDocument(dict[str, Any]):
     """A filter that an administrator or a plugin wrote."""
 
     __slots__ = ()
+
+
+class SeveralKinds:
+    """A value that a filter compares with several kinds of stored values."""
+
+    __slots__ = ()
+
+    @property
+    def candidates(self) -> tuple[Any, ...]:
+        """The stored values that are meant, the preferred one first."""
+        raise NotImplementedError
 
 
 # The sort key of each document in a keyset page; the service removes it again.

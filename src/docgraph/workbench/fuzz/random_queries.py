@@ -46,6 +46,7 @@ _STORED: Final = {
     "DateTime": "date",
     "ObjectId": "objectId",
     "Decimal128": "decimal",
+    "UUID": "uuid",
     "Timestamp": "timestamp",
     "BsonDocument": "object",
 }

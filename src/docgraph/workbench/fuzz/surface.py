@@ -40,6 +40,7 @@ _KINDS: Final = {
     "DateTime": "date",
     "ObjectId": "objectId",
     "Decimal128": "decimal",
+    "UUID": "uuid",
     "Timestamp": "timestamp",
     "BsonDocument": "object",
 }

@@ -242,7 +242,7 @@ def _find_id(part: _CollectionPart) -> ScalarProperty | None:
     """Return the `_id`, if callers can query by it."""
     for leaf in part.builder.leaves:
         if leaf.path == ("_id",) and not leaf.is_repeated:
-            return leaf if leaf.type not in ("ID", "BsonDocument", "Regex") else None
+            return leaf if leaf.type not in ("Binary", "BsonDocument", "Regex") else None
     return None
 
 

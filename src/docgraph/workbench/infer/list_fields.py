@@ -32,7 +32,7 @@ _MAX_SORTS: Final = 8
 _DEEPEST: Final = 3  # levels of a property that can become a filter
 _NUMBERS: Final = frozenset({"Int", "Long", "Float", "Decimal128"})
 _COUNTS: Final = frozenset({"Int", "Long"})
-_FILTERED: Final = frozenset({"String", "Boolean", "ObjectId", "DateTime", *_NUMBERS})
+_FILTERED: Final = frozenset({"String", "Boolean", "ObjectId", "UUID", "ID", "DateTime", *_NUMBERS})
 _CALLED: Final = frozenset(
     "name title label subject headline firstname lastname fullname displayname".split()
 )
@@ -127,7 +127,7 @@ class ListBuilder:
             if not one.is_repeated
             and self._is_askable(one)
             and one.path not in self.references
-            and one.type != "ObjectId"
+            and one.type not in ("ObjectId", "UUID", "ID")
         ]
         first = [one for one in able if self.collection.has_index(one.text)]
         others = [one for one in able if one not in first and self.collection.is_scanned]

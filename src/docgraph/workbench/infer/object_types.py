@@ -31,7 +31,7 @@ __all__ = ["RESERVED_TYPES", "TypeBuilder"]
 
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
-    "Timestamp Regex BsonDocument SortOrder".split()
+    "Timestamp Regex BsonDocument UUID SortOrder".split()
 )
 _MAP_FIELDS: Final = 20
 _MAP_PRESENCE: Final = 0.3
@@ -43,6 +43,7 @@ _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
 _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}")
+_NOT_COMPARED: Final = "Binary"  # no scalar: callers cannot send such values
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
 Path = tuple[str, ...]
@@ -198,7 +199,7 @@ class TypeBuilder:
             typed = self._type_enum(owner, path, values)
         elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
-        elif kinds <= {"binary", "uuid"}:
+        elif kinds == {"binary"}:
             typed.remarks.append("binary data, shown as text; it cannot be asked for by value")
         if len(kinds) < len(counts):
             others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
@@ -207,6 +208,8 @@ class TypeBuilder:
             typed.remarks.append("texts that look like dates")
         known = (len(seen.values), seen.filled, seen.overflowed)
         compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
+        if "binary" in kinds:
+            compared = _NOT_COMPARED
         self.leaves.append(ScalarProperty(path, compared, False, list_depth, *known))
         return typed
 

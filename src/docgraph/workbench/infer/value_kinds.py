@@ -16,10 +16,10 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
+from docgraph.codec.id_text import is_uuid
 
 __all__ = ["NUMBERS", "choose_scalar", "is_date_text", "kind_of"]
 
-_UUID: Final = 4
 _KINDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",
@@ -47,7 +47,7 @@ _SCALARS: Final = {
     "decimal": "Decimal128",
     "timestamp": "Timestamp",
     "regex": "Regex",
-    "uuid": "ID",
+    "uuid": "UUID",
     "binary": "ID",
 }
 NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
@@ -67,7 +67,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, Binary):
-        return "uuid" if value.subtype == _UUID else "binary"
+        return "uuid" if is_uuid(value) else "binary"
     return _KINDS.get(type(value), "other")
 
 
