@@ -42,7 +42,7 @@ class RowIndex:
     def __init__(self) -> None:
         self._conditions: dict[Hashable, _Condition] = {}
         self._anchors: dict[Path, dict[Key, set[Hashable]]] = {}
-        self._chosen: dict[Hashable, Sequence[_Values]] = {}
+        self._chosen: dict[Hashable, Sequence[_OneOf]] = {}
 
     def __len__(self) -> int:
         return len(self._conditions)
@@ -93,7 +93,7 @@ class RowIndex:
         """Return whether the filter of this key matches the document."""
         return self._conditions[key].is_met(_Reached(document))
 
-    def _count(self, values: _Values) -> int:
+    def _count(self, values: _OneOf) -> int:
         """Return how many filters are registered under these values, and would be evaluated."""
         by_value = self._anchors.get(values.path, {})
         return sum(len(by_value.get(value, ())) for value in values.keys)
@@ -146,7 +146,7 @@ class _Reached(dict[Path, frozenset[Key]]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
+class _OneOf:
     """The path reaches one of the values."""
 
     path: Path
@@ -159,7 +159,7 @@ class _Values:
     def is_met(self, reached: _Reached) -> bool:
         return not self.keys.isdisjoint(reached[self.path])
 
-    def choose(self, count: _Count) -> Sequence[_Values]:
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
         """Return values of which every matching document has one."""
         return (self,)
 
@@ -175,7 +175,7 @@ class _All:
     def is_met(self, reached: _Reached) -> bool:
         return all(part.is_met(reached) for part in self.parts)
 
-    def choose(self, count: _Count) -> Sequence[_Values]:
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
         """Return the values of the part under which the fewest filters are registered."""
         return min(
             (part.choose(count) for part in self.parts),
@@ -194,13 +194,13 @@ class _Any:
     def is_met(self, reached: _Reached) -> bool:
         return any(part.is_met(reached) for part in self.parts)
 
-    def choose(self, count: _Count) -> Sequence[_Values]:
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
         """Return values of each part: any of them may be the one that holds."""
         return tuple(one for part in self.parts for one in part.choose(count))
 
 
-_Condition = _Values | _All | _Any
-_Count = Callable[[_Values], int]
+_Condition = _OneOf | _All | _Any
+_Count = Callable[[_OneOf], int]
 
 
 # --- parsing --------------------------------------------------------------------------------------
@@ -236,12 +236,12 @@ def _parse_entry(name: str, value: Any, depth: int) -> Iterator[_Condition]:
     if not all(step and step[0] != "$" and not step.isdigit() for step in path):
         raise _NotIndexable
     if not isinstance(value, dict):
-        yield _Values(path, _read_keys([value]))
+        yield _OneOf(path, _read_keys([value]))
         return
     if not value:
         raise _NotIndexable
     for operator, operand in value.items():
-        yield _Values(path, _read_keys(_list_operands(operator, operand)))
+        yield _OneOf(path, _read_keys(_list_operands(operator, operand)))
 
 
 def _list_operands(operator: str, operand: Any) -> list[Any]:
