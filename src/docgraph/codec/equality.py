@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Inexact
 from math import isnan
 from typing import Any
 
@@ -85,7 +86,10 @@ def _float_key(value: float) -> Key:
 
 def _decimal_key(value: Decimal128) -> Key:
     """Return the number that is equal, or its digits: hashes of texts cannot be made to collide."""
-    number = value.to_decimal()
+    try:
+        number = value.to_decimal()
+    except Inexact:  # more than 34 digits, which the database reads as zero
+        return 0
     if number.is_nan():
         return _NAN
     if (near := float(number)) == number:
@@ -118,7 +122,7 @@ _KEYS: dict[type, Callable[[Any], Key]] = {
     DatetimeMS: lambda value: ("date", int(value)),
     Timestamp: lambda value: ("timestamp", value.time, value.inc),
     Regex: lambda value: ("regex", value.pattern, value.flags),
-    Code: lambda value: ("code", str(value), value.scope and equality_key(value.scope)),
+    Code: lambda value: ("code", str(value), equality_key(value.scope)),
     DBRef: lambda value: _document_key(dict(value.as_doc())),
     MinKey: lambda _: ("min",),
     MaxKey: lambda _: ("max",),

@@ -28,7 +28,7 @@ from docgraph.exchange.errors import (
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import explain
 from docgraph.store.exact import to_bytes
-from docgraph.store.guard.below import match_below
+from docgraph.store.guard.below import match_below, move_below
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, admit_either
 
 __all__ = [
@@ -256,7 +256,7 @@ class DocumentPipelines:
         place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
         errors: dict[int, Any] = {}
         matched: list[set[int]] = [set() for _ in filters]
-        parts = _encode(filters, errors, partial(match_below, part="image"))
+        parts = _encode(filters, errors, partial(move_below, part="image"))
         sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
         for images in _portions(sent, _room_beside(parts)) or [[]]:
             run = partial(self._match, place, images)
@@ -285,7 +285,7 @@ class DocumentPipelines:
         place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
         results: dict[int, Any] = {}
         parts = _encode(events, results)
-        run = partial(self._run, place, stages)
+        run = partial(self._run, place, stages, events)
         for some in _portions(parts, _LARGEST_COMMAND - len(to_bytes({"": list(stages)}))):
             results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
@@ -305,11 +305,16 @@ class DocumentPipelines:
         }
 
     async def _run(
-        self, place: _CommandPlace, stages: Stages, events: Sequence[_Part], deadline: Deadline
+        self,
+        place: _CommandPlace,
+        stages: Stages,
+        events: Sequence[Mapping[str, Any]],
+        parts: Sequence[_Part],
+        deadline: Deadline,
     ) -> dict[int, Document | None]:
-        results: dict[int, Document | None] = {one.number: None for one in events}
-        numbers = {one.raw["_id"].raw: one.number for one in events}
-        for event in await self._fetch(place, events, stages, deadline):
+        results: dict[int, Document | None] = {one.number: None for one in parts}
+        numbers = {to_bytes(events[one.number]["_id"]): one.number for one in parts}
+        for event in await self._fetch(place, parts, stages, deadline):
             id = event.get("_id")
             number = numbers.pop(to_bytes(id), None) if isinstance(id, Mapping) else None
             if number is None:
