@@ -77,7 +77,11 @@ async def test_failing_filters_are_isolated(pipelines: DocumentPipelines, databa
 async def test_filters_are_checked_without_documents(
     pipelines: DocumentPipelines, database: str
 ) -> None:
-    unusable = [{"n": {"$unknown": 1}}, {"n": {"$near": [1, 2]}}, {"$text": {"$search": "x"}}]
+    unusable: list[Document] = [
+        {"n": {"$unknown": 1}},
+        {"n": {"$near": [1, 2]}},
+        {"$text": {"$search": "x"}},
+    ]
 
     found: list[Any] = await pipelines.match_documents(database, [], [{"n": 1}, DIVIDE, *unusable])
 
