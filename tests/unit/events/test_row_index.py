@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bson import Code, Decimal128, Int64, MaxKey, ObjectId, Regex, encode
+from bson.raw_bson import RawBSONDocument
 
 from docgraph.events import row_index
 from docgraph.events.row_index import RowIndex, is_indexable, split_indexable
@@ -177,9 +178,20 @@ def test_a_filter_is_split(filter: Filter, indexable: Filter, others: Filter) ->
 
 def test_documents_are_decoded_exactly_or_not_at_all() -> None:
     document = {"_id": 1, "a": [Int64(1), {"b": datetime(2020, 1, 1)}], "c": Decimal128("1.0")}
-    data = encode(document)
+    twice = encode({"a": 1, "b": 2}).replace(b"b", b"a")
+    old = encode({"_": 1, "a": "x"}).replace(b"\2a", b"\x0ea")  # a symbol
 
-    assert decode_exactly(data) == document
-    assert decode_exactly(encode({"a": 1, "b": 1}).replace(b"b", b"a")) is None
-    assert decode_exactly(encode({"a": "x"}).replace(b"\2a", b"\x0ea")) is None
+    assert decode_exactly(encode(document)) == document
+    assert decode_exactly(old) == {"_": 1, "a": "x"}
+    assert decode_exactly(twice) is None
+    for inside in ({"x": RawBSONDocument(twice)}, {"x": [1, {"y": RawBSONDocument(twice)}]}):
+        assert decode_exactly(encode(inside)) is None
     assert decode_exactly(encode({"a": "x"}).replace(b"x", b"\xff")) is None
+
+
+def test_large_documents_are_not_searched_for_names_in_memory() -> None:
+    text = "x" * 200_000
+    old = encode({"a": "x", "text": text}).replace(b"\2a", b"\x0ea")
+
+    assert decode_exactly(encode({"a": "x", "text": text})) is not None
+    assert decode_exactly(old) is None
