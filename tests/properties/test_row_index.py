@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-from docgraph.events.row_index import RowIndex, is_indexable, split_indexable
+from docgraph.events.row_index import RowIndex
 from docgraph.store.exact import decode_exactly
 from tests.chance import examples
-from tests.properties.stores import Document, StoreOnLoop, combine_filters, new_database
+from tests.properties.stores import Document, StoreOnLoop, new_database
 from tests.properties.test_watched_rows import filters as general_filters
 
 Things = Collection[Document]
@@ -192,20 +192,3 @@ def test_the_database_decides_about_sent_documents_as_find_does(
     found = matcher.match(stored, wanted, has_documents=has_documents)
 
     assert [set(one) for one in found] == [find(things, one) for one in wanted]
-
-
-@few
-@given(
-    some=st.lists(documents, min_size=1, max_size=12),
-    wanted=combine_filters(filters | general_filters),
-)
-def test_both_parts_of_a_split_filter_are_the_filter(
-    things: Things, some: Any, wanted: Document
-) -> None:
-    store(things, some)
-
-    indexable, others = split_indexable(wanted)
-
-    assert not indexable or is_indexable(indexable)
-    both = {"$and": [indexable, others]}
-    assert find(things, both) == find(things, wanted)

@@ -3,13 +3,13 @@
 A change may move a document into the rows of a reader, or out of them. The reader then gets an
 insertion or a deletion. A change stream alone cannot do that: a filter only removes events. So the
 stream contains both images of a document. `DocumentPipelines` lets the database decide which of
-them many row filters admit, many images at a time. `choose_visible` builds the visible event. The
-stages of the stream's author run on it, and see nothing else.
+them many row filters admit, many images at a time, and runs the stages of the stream's author on
+the visible events. The author's stages see nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -34,8 +34,6 @@ from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, adm
 __all__ = [
     "DocumentPipelines",
     "EventFilter",
-    "choose_visible",
-    "find_images",
     "shorten_large",
 ]
 
@@ -165,44 +163,6 @@ def _build(plain: Document, kind: str, content: Document) -> Document:
 def _documents(documents: list[Document]) -> Document:
     """Return a stage that produces these documents; their strings are never expressions."""
     return {"$documents": {"$literal": documents}}
-
-
-# --- visible events -------------------------------------------------------------------------------
-
-
-def find_images(event: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the images of an event by side; a missing image counts as not visible."""
-    sides = _IMAGES.get(event["operationType"], ())
-    return {side: event[side] for side in sides if isinstance(event.get(side), Mapping)}
-
-
-def choose_visible(
-    event: Mapping[str, Any], sides: Collection[str], *, images: bool = True
-) -> tuple[str, Document] | None:
-    """Return the kind and the form of an event for readers whose row filter admits these sides.
-
-    None: the event is not visible. Without stored images only the current document is known; the
-    description of the update is removed, since it is about a state that no filter has checked.
-    """
-    kind = event["operationType"]
-    if kind in OF_COLLECTIONS:
-        return kind, _build_event(event, kind, ())
-    if not images:
-        is_visible = AFTER in sides and isinstance(event.get(AFTER), Mapping)
-        return (kind, _build_event(event, kind, (AFTER,))) if is_visible else None
-    admitted = [side for side in find_images(event) if side in sides]
-    if admitted == [BEFORE, AFTER]:
-        return kind, _build_event(event, kind, (AFTER, _UPDATE))
-    if admitted == [AFTER]:
-        return "insert", _build_event(event, "insert", (AFTER,))
-    return ("delete", _build_event(event, "delete", ())) if admitted else None
-
-
-def _build_event(event: Mapping[str, Any], kind: str, parts: Collection[str]) -> Document:
-    """Return the event as one of this kind, with these of the parts that show a document."""
-    hidden = {AFTER, BEFORE, _UPDATE}.difference(parts)
-    kept = {name: event[name] for name in event if name not in hidden}
-    return {**kept, "operationType": kind}
 
 
 # --- pipelines over documents ---------------------------------------------------------------------

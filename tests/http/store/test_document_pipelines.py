@@ -21,7 +21,7 @@ from docgraph.exchange.errors import (
 from docgraph.observe import Event
 from docgraph.observe.command_events import CommandFinished
 from docgraph.store import Store, change_visibility, open_store
-from docgraph.store.change_visibility import DocumentPipelines, choose_visible
+from docgraph.store.change_visibility import DocumentPipelines
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.harness import UNREACHABLE, failing
 
@@ -292,52 +292,3 @@ async def test_servers_without_documents_are_noticed(
         assert found == [{0}]
 
     assert count_commands(events) == 1 + 2
-
-
-# --- visible events -------------------------------------------------------------------------------
-
-UPDATE: Document = {
-    "_id": {"_data": "1"},
-    "operationType": "update",
-    "fullDocument": {"a": 2},
-    "documentKey": {"_id": 1},
-    "updateDescription": {"updatedFields": {"a": 2}},
-    "fullDocumentBeforeChange": {"a": 1},
-}
-PLAIN: Document = {"_id": {"_data": "1"}, "documentKey": {"_id": 1}}
-DELETE: Document = {**PLAIN, "operationType": "delete"}
-BEFORE, AFTER = "fullDocumentBeforeChange", "fullDocument"
-
-
-@pytest.mark.parametrize(
-    ("event", "sides", "visible"),
-    [
-        (UPDATE, {BEFORE, AFTER}, {k: v for k, v in UPDATE.items() if k != BEFORE}),
-        (UPDATE, {AFTER}, {**PLAIN, "operationType": "insert", AFTER: {"a": 2}}),
-        (UPDATE, {BEFORE}, DELETE),
-        (UPDATE, set(), None),
-        ({**UPDATE, BEFORE: None}, {AFTER}, {**PLAIN, "operationType": "insert", AFTER: {"a": 2}}),
-        ({**UPDATE, AFTER: None}, {AFTER}, None),
-        ({**DELETE, BEFORE: {}}, {BEFORE}, DELETE),
-        (DELETE, {BEFORE}, None),
-        ({**PLAIN, "operationType": "drop"}, set(), {**PLAIN, "operationType": "drop"}),
-        ({**PLAIN, "operationType": "unknown", AFTER: {}}, {AFTER}, None),
-    ],
-)  # fmt: skip
-def test_the_admitted_images_decide_what_is_visible(
-    event: Document, sides: set[str], visible: Document | None
-) -> None:
-    found = choose_visible(event, sides)
-
-    assert (found and found[1]) == visible
-    assert found is None or found[0] == found[1]["operationType"]
-
-
-def test_without_images_the_current_document_decides() -> None:
-    described = {**UPDATE, BEFORE: None}
-
-    visible = choose_visible(described, {AFTER}, images=False)
-
-    assert visible == ("update", {**PLAIN, "operationType": "update", AFTER: {"a": 2}})
-    assert choose_visible(described, set(), images=False) is None
-    assert choose_visible({**described, AFTER: None}, {AFTER}, images=False) is None

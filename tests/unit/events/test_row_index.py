@@ -10,7 +10,7 @@ from bson import Code, Decimal128, Int64, MaxKey, ObjectId, Regex, encode
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.events import row_index
-from docgraph.events.row_index import RowIndex, is_indexable, split_indexable
+from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.store.exact import decode_exactly
 
 Filter = dict[str, Any]
@@ -154,26 +154,6 @@ def test_a_condition_that_all_filters_share_does_not_make_all_of_them_candidates
 
     assert index.match({"kind": "message", "tenant": 3, "to": "user7"}) == {7}
     assert len(evaluated) < 10
-
-
-@pytest.mark.parametrize(
-    ("filter", "indexable", "others"),
-    [
-        ({"a": 1}, {"a": 1}, {}),
-        ({"a": None}, {}, {"a": None}),
-        ({"a": 1, "b": {"$gt": 1}}, {"a": 1}, {"b": {"$gt": 1}}),
-        (
-            {"$and": [{"a": 1, "b": None}, {"$and": [{"c": 1}]}], "$or": [{"d": 1}, {"e": None}]},
-            {"$and": [{"a": 1}, {"c": 1}]},
-            {"$and": [{"b": None}, {"$or": [{"d": 1}, {"e": None}]}]},
-        ),
-        ({"$and": []}, {}, {"$and": []}),
-        ({"$and": [{"a": 1}, 2]}, {}, {"$and": [{"a": 1}, 2]}),
-        ({}, {}, {}),
-    ],
-)
-def test_a_filter_is_split(filter: Filter, indexable: Filter, others: Filter) -> None:
-    assert split_indexable(filter) == (indexable, others)
 
 
 def test_documents_are_decoded_exactly_or_not_at_all() -> None:
