@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from bson import ObjectId
+from bson import DBRef, ObjectId
 
 from docgraph.exchange.errors import NotFound
 from docgraph.workbench.infer.infer import infer as run_infer
@@ -103,6 +103,18 @@ def fill_movies(service: Service) -> None:
         ),
     )
     service.mongo[service.db]["movies"].create_index("scenes.minute")
+    service.insert(
+        "prizes",
+        *(
+            {
+                "_id": n,
+                "winner": DBRef("movies", title),
+                "jury": [DBRef("actors", f"actor-{(n + k) % 12:03}") for k in range(2)],
+                "about": DBRef(["movies", "actors"][n % 2], title),
+            }
+            for n, title in enumerate(titles)
+        ),
+    )
 
 
 @pytest.fixture
@@ -349,3 +361,23 @@ async def test_the_evidence_has_no_share_above_one_hundred_percent(service: Serv
 
     (evidence,) = [note for note in notes if note.startswith("movies.scenes.actors refers")]
     assert "; 100% of actors used" in evidence
+
+
+async def test_references_become_relations_by_the_collection_that_they_name(
+    service: Service,
+) -> None:
+    learned = await learn(service, collections=["movies", "actors", "prizes"])
+
+    data = await ask(
+        service,
+        learned["definition"],
+        "{ prize(id: 3) { winner { id prizes { id } } jury { id } winnerRef about } }",
+    )
+    assert data["prize"] == {
+        "winner": {"id": "movie-003", "prizes": [{"id": 3}]},
+        "jury": [{"id": "actor-003"}, {"id": "actor-004"}],
+        "winnerRef": {"$ref": "movies", "$id": "movie-003"},
+        "about": {"$ref": "actors", "$id": "movie-003"},
+    }
+    several = "prizes.about.$id refers to several collections (actors, movies): no relation"
+    assert several in learned["notes"]

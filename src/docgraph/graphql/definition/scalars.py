@@ -17,6 +17,7 @@ from graphql import GraphQLFloat, GraphQLID, GraphQLScalarType, StringValueNode,
 from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
+    DBRef,
     Decimal128,
     Int64,
     ObjectId,
@@ -79,7 +80,8 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
-            return _shown(_expecting("BsonDocument", dict), lambda value: fragment(value, mode))
+            expect = _expecting("BsonDocument", dict, DBRef)
+            return _shown(expect, lambda value: fragment(value, mode))
         case _:
             return _PLAIN[type_name]
 

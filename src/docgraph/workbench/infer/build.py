@@ -113,15 +113,20 @@ class _ModelBuilder:
     def _add_forward(self, relation: InferredRelation) -> None:
         source, key = relation.source, relation.key
         part, target = self._parts[source.collection.name], self._parts[key.collection.name]
-        owner = part.builder.owners.get(source.path[:-1])
-        own_name = part.builder.names.get(source.path)
+        path = source.path[:-1] if source.is_reference else source.path
+        owner = part.builder.owners.get(path[:-1])
+        own_name = part.builder.names.get(path)
         if owner is None or own_name is None or own_name not in owner.fields:
             return  # the field itself was left out
         many = source.is_many
-        value: Any = {"$fk": source.path[-1]}
+        value: Any = {"$fk": source.text.removeprefix(".".join((*path[:-1], "")))}
         find = {key.name: {"$in": value} if many else value}
         mapping = target.lists.build_mapping(find)
-        name = self._name_forward(part, owner, relation, own_name)
+        if source.is_reference:
+            name = _rename(part, owner, path, own_name, f"{own_name}Ref")
+            part.builder.names[source.path] = part.builder.names[path]
+        else:
+            name = self._name_forward(part, owner, relation, own_name)
         one = Field(name, f"[{target.type_name}!]!" if many else target.type_name, mapping)
         if many:
             one.arguments, one.mapping = page_arguments(), page_mapping(mapping)
@@ -149,14 +154,7 @@ class _ModelBuilder:
         if is_identifying and own_name == source.path[-1]:
             ends = ("Ids", "Keys") if source.is_many else ("Id", "Key")
             base = camel(stem) if source.is_many else own_name
-            raw = pool.claim(*(f"{base}{end}" for end in ends))
-            renamed = owner.fields[own_name]
-            owner.fields = {
-                raw if key == own_name else key: value for key, value in owner.fields.items()
-            }
-            renamed.name, renamed.mapping = raw, own_name
-            part.builder.names[source.path] = raw
-            return own_name
+            return _rename(part, owner, source.path, own_name, *(f"{base}{end}" for end in ends))
         ending = [*target[:-1], plural(target[-1])] if source.is_many else target
         wishes = (camel(ending), camel([*split_words(own_name), *ending]))
         return pool.claim(*(wishes if self._is_only(relation) else wishes[1:]))
@@ -236,6 +234,18 @@ class _ModelBuilder:
             self.model.notes.append(
                 f"{collection.name}: it is large, so only properties with an index are filters"
             )
+
+
+def _rename(
+    part: _CollectionPart, owner: ObjectType, path: tuple[str, ...], own_name: str, *wishes: str
+) -> str:
+    """Give the raw field of a relation another name; return its own, for the relation."""
+    raw = part.builder.pools[owner.name].claim(*wishes)
+    renamed = owner.fields[own_name]
+    owner.fields = {raw if key == own_name else key: value for key, value in owner.fields.items()}
+    renamed.name, renamed.mapping = raw, renamed.mapping or own_name
+    part.builder.names[path] = raw
+    return own_name
 
 
 def _find_id(part: _CollectionPart) -> ScalarProperty | None:

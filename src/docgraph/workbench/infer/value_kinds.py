@@ -10,6 +10,7 @@ from typing import Any, Final
 from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
+    DBRef,
     Decimal128,
     Int64,
     ObjectId,
@@ -35,6 +36,7 @@ _KINDS: Final[dict[type, str]] = {
     Timestamp: "timestamp",
     Regex: "regex",
     bytes: "binary",
+    DBRef: "dbRef",
 }
 _SCALARS: Final = {
     "string": "String",
@@ -49,6 +51,7 @@ _SCALARS: Final = {
     "regex": "Regex",
     "uuid": "UUID",
     "binary": "ID",
+    "dbRef": "BsonDocument",
 }
 NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
 _COMMON: Final = (
