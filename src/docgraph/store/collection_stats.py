@@ -77,6 +77,10 @@ _PROBES: Final[Mapping[str, tuple[Callable[[str], Document], ...]]] = {
 }
 
 
+# An index with one of these does not contain, or does not find, every document.
+SPECIAL_OPTIONS = ("hidden", "sparse", "partialFilterExpression", "collation")
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """An index: its keys in order, and what it says of the documents in it."""
@@ -88,9 +92,8 @@ class Index:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Index:
         """An index as the database describes it."""
-        special = ("sparse", "partialFilterExpression", "collation", "hidden")
         keys = tuple(document["key"].items())
-        is_complete = not any(document.get(option) for option in special)
+        is_complete = not any(document.get(option) for option in SPECIAL_OPTIONS)
         return cls(keys, bool(document.get("unique")) or keys == (("_id", 1),), is_complete)
 
 

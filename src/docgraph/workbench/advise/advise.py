@@ -222,7 +222,8 @@ class _Adviser:
     def _is_plausible(self, question: PlannedQuery) -> bool:
         """Return whether all its properties occur; a missing one is reported elsewhere."""
         look = self._looks.get(question.place)
-        return look is None or not any(is_unseen(one, look) for one in find_paths(question.filter))
+        paths = (*find_paths(question.filter), *question.sort)
+        return look is None or not any(is_unseen(one, look) for one in paths)
 
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
@@ -403,6 +404,8 @@ def _record_problem(look: Look, reason: str) -> Advice:
         Weight.WARNING,
         "not-looked-at",
         f"{look.name} could not be looked at: {reason}",
-        hint="`docgraph doctor` says which rights are missing",
+        hint="take a smaller sample, or more time"
+        if look.is_slow
+        else "`docgraph doctor` says which rights are missing",
         collection=look.name,
     )
