@@ -69,7 +69,7 @@ def serve(
                 )
     finally:
         for listener in listeners:
-            listener.socket.close()
+            listener.close()
     emit(ServerStopped(time.monotonic() - started))
     return 0
 

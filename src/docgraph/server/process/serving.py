@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -119,11 +119,16 @@ class HttpServer:
         """Listen; raises `StartupError` for invalid TLS files."""
         loop = asyncio.get_running_loop()
         for listener in listeners:
-            server = await loop.create_server(
+            listen: Callable[..., Awaitable[asyncio.Server]] = loop.create_server
+            options = self._tls_options(listener)
+            if listener.is_unix:
+                listen = loop.create_unix_server
+                options = {"cleanup_socket": False}  # the process that made the file removes it
+            server = await listen(
                 partial(HttpProtocol, self._state, loop),
                 sock=listener.socket,
                 backlog=BACKLOG,  # it listens again, and its default is 100
-                **self._tls_options(listener),
+                **options,
             )
             self._servers.append((listener, server))
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
