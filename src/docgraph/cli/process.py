@@ -10,13 +10,16 @@ import select
 import signal
 import sys
 import threading
+from functools import partial
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from docgraph.server.process.terminal import ControllingTerminal
 
 __all__ = ["OutputError", "end_start_by_signals", "guard_streams", "leave", "prepare_to_leave"]
 
-_PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins
-_READ = 1.0  # seconds that a reader has to make room in a pipe
+_PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins, and for readers
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -41,6 +44,8 @@ class _Descriptor(io.FileIO):
     def __init__(self, number: int, *, is_result: bool) -> None:
         super().__init__(number, "w", closefd=False)
         self._is_result = is_result
+        # Seconds that a reader has to make room in a pipe; a server does not wait twice for it.
+        self._patience = None if is_result else _PATIENCE
 
     def write(self, data: Any, /) -> int:
         """Write all of it, or drop it; raises `OutputError` if it is the result of a command."""
@@ -48,11 +53,13 @@ class _Descriptor(io.FileIO):
         size = len(left)
         try:
             while left:
-                _, writable, _ = select.select((), (self,), (), None if self._is_result else _READ)
+                _, writable, _ = select.select((), (self,), (), self._patience)
                 if not writable:
-                    break  # a server does not wait for its reader
+                    self._patience = 0.0
+                    break
                 # So much never blocks a pipe that is writable.
                 left = left[super().write(left[: select.PIPE_BUF]) or 0 :]
+                self._patience = None if self._is_result else _PATIENCE
         except OSError as error:
             if self._is_result:
                 self._is_result = False  # what is still buffered is lost with it
@@ -94,8 +101,18 @@ def _guard(stream: TextIO | None, number: int, *, is_result: bool) -> TextIO:
 
 def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
+    from docgraph.server.process.terminal import ControllingTerminal
+
     for one in _SIGNALS:
         signal.signal(one, _stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, partial(_hang_up, ControllingTerminal()))
+
+
+def _hang_up(terminal: ControllingTerminal, number: int, frame: FrameType | None) -> None:
+    """Stop if the terminal is gone; otherwise there is nothing to reload yet."""
+    if terminal.is_gone():
+        _stop(number, frame)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

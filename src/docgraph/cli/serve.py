@@ -18,7 +18,7 @@ __all__ = ["serve"]
 @configured
 @listening
 def serve(sources: ConfigSources) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Serve until SIGTERM or Ctrl-C; SIGHUP reloads certificates and reopens log files.
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
     line on stdout says when all workers are ready: "docgraph ready <url>". What is wrong with the
@@ -31,4 +31,4 @@ def serve(sources: ConfigSources) -> None:
     tree = load_tree(sources)
     with locating(tree):
         check_parts(prepare(tree))  # before a database is started in vain
-        sys.exit(host(tree, say=notice))
+        sys.exit(host(tree, say=notice, load_again=lambda: load_tree(sources)))

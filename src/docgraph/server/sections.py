@@ -80,6 +80,13 @@ class HttpsListener(Section, frozen=True):
         FilePath | None,
         Meta(description="PEM file with the private key", extra={"secret": False}),
     ] = None
+    check_interval_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="time between two checks whether certificate or key have changed; 0: they "
+            "are read again on SIGHUP only"
+        ),
+    ] = 60_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Require certificate and key for TLS, and different addresses for both listeners."""
