@@ -171,7 +171,11 @@ def connect_socket(path: Path, timeout: float = 60.0) -> Wire:
     """A connection to the Unix socket at this path."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
-    connection.connect(str(path))
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
     return Wire(connection)
 
 

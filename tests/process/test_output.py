@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.commands import run, start
-from tests.process.harness import connect_socket, eventually, serve_options
+from tests.process.harness import connect_socket, serve_options
 from tests.programs import HANGS_SECONDS
 
 BOTH = pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
@@ -71,7 +72,9 @@ def test_a_server_serves_and_ends_whatever_becomes_of_its_output(
 ) -> None:
     path = tmp_path / "socket"
     settings = {
-        "core": {"workers": workers},
+        # The sample plugin writes to stderr itself.
+        "core": {"workers": workers, "plugins-directory": "/nonexistent"},
+        "ping": {"enabled": True},
         "http-listener": {"port": None, "socket": str(path)},
         # As text where it is odd, as JSON where it is even.
         "logging": {
@@ -79,27 +82,37 @@ def test_a_server_serves_and_ends_whatever_becomes_of_its_output(
             "format": ("json", "console")[BROKEN.index((stdout, stderr)) % 2],
         },
     }
-    with opened(stdout) as first, opened(stderr) as second:
-        code = CLOSING.format(closed=find_closed(stdout, stderr))
-        with start(*serve_options(settings), outputs=(first, second), code=code) as process:
-            eventually(lambda: answers(path))
-            assert process.poll() is None
-            process.terminate()
-            assert process.wait(HANGS_SECONDS) == 0
+    with (
+        opened(stdout) as first,
+        opened(stderr) as second,
+        listening(tmp_path / "n") as manager,
+        start(
+            *serve_options(settings),
+            outputs=(first, second),
+            code=CLOSING.format(closed=find_closed(stdout, stderr)),
+            environment={"NOTIFY_SOCKET": str(tmp_path / "n")},
+        ) as process,
+    ):
+        # It is sent after the line `docgraph ready`.
+        assert manager.recv(4096).startswith(b"READY=1")
+        with connect_socket(path) as wire:
+            assert [wire.get("/ping").status for _ in range(20)] == [200] * 20
+        process.terminate()
+        assert process.wait(HANGS_SECONDS) == 0
     assert not path.exists()
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """The socket of a service manager."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(path))
+        channel.settimeout(60)
+        yield channel
 
 
 def find_closed(*kinds: str | None) -> list[int]:
     return [number for number, kind in enumerate(kinds, 1) if kind == "closed"]
-
-
-def answers(path: Path) -> bool:
-    """Whether the server is ready: workers answer before their parent has announced it."""
-    try:
-        with connect_socket(path) as wire:
-            return wire.get("/health/db").status == 503 and wire.get("/ping").status == 200
-    except OSError:
-        return False
 
 
 COMMANDS = [["config", "template"], ["version"], ["--help"], ["plugins"], ["completion", "bash"]]
