@@ -205,6 +205,7 @@ def test_a_renamed_log_file_is_left_to_the_rotation(tmp_path: Path, workers: int
                 killed = server.workers()[0]
                 killed.kill()
                 eventually(lambda: find_events(log, "worker-started"))
+                eventually(lambda: killed not in server.workers())
             serving = [server.process.pid, *(one.pid for one in server.workers())]
             assert {os.readlink(f"/proc/{pid}/fd/2") for pid in serving} == {str(log)}
             assert server.stop() == 0
@@ -308,7 +309,7 @@ def test_a_server_ends_gracefully_with_its_terminal_and_reloads_while_it_is_ther
 
             terminal.close()
 
-            (stopping,) = eventually(lambda: find_events(log, "server-stopping"))
+            stopping = eventually(lambda: find_events(log, "server-stopping"))[0]
             assert stopping["reason"] == "SIGHUP"
             process.send_signal(signal.SIGHUP)  # a shell sends another one
             released.touch()

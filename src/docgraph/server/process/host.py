@@ -28,7 +28,7 @@ from docgraph.observe.events import (
 )
 from docgraph.observe.log import EventLogger, open_log
 from docgraph.observe.log_files import remember_log_files
-from docgraph.observe.process_events import CertificateLoaded, ReloadFailed
+from docgraph.observe.process_events import CertificateLoaded, FewDescriptors, ReloadFailed
 from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
@@ -54,7 +54,7 @@ Say = Callable[[str], None]
 # All workers use the same database, database user and files: one of them reports about these.
 _ONCE = (
     *(DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted),
-    *(CertificateLoaded, ReloadFailed),
+    *(CertificateLoaded, ReloadFailed, FewDescriptors),
 )
 
 

@@ -9,6 +9,8 @@ import socket
 from dataclasses import dataclass
 
 from docgraph.exchange import StartupError
+from docgraph.observe import emit
+from docgraph.observe.process_events import FewDescriptors
 from docgraph.server.process.unix_socket import SocketFile, listen_at_path
 from docgraph.server.settings import ServerSettings
 
@@ -138,7 +140,8 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
 def raise_descriptor_limit(connections: int) -> int:
     """Raise the descriptor limit for so many connections; returns the possible number.
 
-    A process without descriptors cannot even reject: it is better to answer 503 before that.
+    A process without descriptors cannot even reject: it is better to answer 503 before that. A
+    lower number is logged.
     """
     wanted = connections + LINGERING + _RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -148,4 +151,8 @@ def raise_descriptor_limit(connections: int) -> int:
         soft = allowed
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))
+    possible = max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))
+    if possible < connections:
+        hint = f"raise the limit of open files to {wanted} (ulimit -n, LimitNOFILE of systemd)"
+        emit(FewDescriptors(soft, possible, connections, hint))
+    return possible
