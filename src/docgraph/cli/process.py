@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from docgraph.server.process.terminal import ControllingTerminal
 
-__all__ = ["OutputError", "end_start_by_signals", "guard_streams", "leave", "prepare_to_leave"]
+__all__ = [
+    "OutputError",
+    "end_start_by_signals",
+    "end_start_with_terminal",
+    "guard_streams",
+    "leave",
+    "prepare_to_leave",
+]
 
 _PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins, and for readers
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -101,16 +108,19 @@ def _guard(stream: TextIO | None, number: int, *, is_result: bool) -> TextIO:
 
 def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
-    from docgraph.server.process.terminal import ControllingTerminal
-
     for one in _SIGNALS:
         signal.signal(one, _stop)
+
+
+def end_start_with_terminal() -> None:
+    """End the start on SIGHUP if the terminal is gone; otherwise it has nothing to reload yet."""
+    from docgraph.server.process.terminal import ControllingTerminal
+
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, partial(_hang_up, ControllingTerminal()))
 
 
 def _hang_up(terminal: ControllingTerminal, number: int, frame: FrameType | None) -> None:
-    """Stop if the terminal is gone; otherwise there is nothing to reload yet."""
     if terminal.is_gone():
         _stop(number, frame)
 
