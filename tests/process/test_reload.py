@@ -206,8 +206,8 @@ def test_a_renamed_log_file_is_left_to_the_rotation(tmp_path: Path, workers: int
                 killed.kill()
                 eventually(lambda: find_events(log, "worker-started"))
                 eventually(lambda: killed not in server.workers())
-            serving = [server.process.pid, *(one.pid for one in server.workers())]
-            assert {os.readlink(f"/proc/{pid}/fd/2") for pid in serving} == {str(log)}
+            pids = [server.process.pid, *(one.pid for one in server.workers())]
+            assert {os.readlink(f"/proc/{pid}/fd/2") for pid in pids} == {str(log)}
             assert server.stop() == 0
     eventually(lambda: "server-stopped" in log.read_text())
     assert log.stat().st_mode & 0o777 == (tmp_path / "docgraph.log.1").stat().st_mode & 0o777
