@@ -12,7 +12,7 @@ import sys
 import threading
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 if TYPE_CHECKING:
     from docgraph.server.process.terminal import ControllingTerminal
@@ -48,11 +48,11 @@ class _Descriptor(io.FileIO):
     written must not hide the exit code. Only a command whose result is lost fails.
     """
 
-    def __init__(self, number: int, *, is_result: bool) -> None:
+    def __init__(self, number: int, *, is_server: bool) -> None:
         super().__init__(number, "w", closefd=False)
-        self._is_result = is_result
+        self._is_result = number == 1 and not is_server
         # Seconds that a reader has to make room in a pipe; a server does not wait twice for it.
-        self._patience = None if is_result else _PATIENCE
+        self._longest = self._patience = _PATIENCE if is_server else None
 
     def write(self, data: Any, /) -> int:
         """Write all of it, or drop it; raises `OutputError` if it is the result of a command."""
@@ -66,7 +66,7 @@ class _Descriptor(io.FileIO):
                     break
                 # So much never blocks a pipe that is writable.
                 left = left[super().write(left[: select.PIPE_BUF]) or 0 :]
-                self._patience = None if self._is_result else _PATIENCE
+                self._patience = self._longest
         except OSError as error:
             if self._is_result:
                 self._is_result = False  # what is still buffered is lost with it
@@ -86,17 +86,18 @@ def guard_streams(*, is_server: bool) -> None:
         except OSError:
             os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number: this one
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115 - for as long as the process lives
-    sys.stdout = _guard(sys.stdout, 1, is_result=not is_server)
-    sys.stderr = _guard(sys.stderr, 2, is_result=False)
+    sys.stdout = _guard(sys.stdout, 1, is_server=is_server)
+    sys.stderr = _guard(sys.stderr, 2, is_server=is_server)
 
 
-def _guard(stream: TextIO | None, number: int, *, is_result: bool) -> TextIO:
+def _guard(stream: TextIO | None, number: int, *, is_server: bool) -> TextIO:
     """Return the stream, or a new one for a closed one, whose bytes a `_Descriptor` writes."""
     if stream:
         stream.flush()
-    raw = _Descriptor(number, is_result=is_result)
+    raw = _Descriptor(number, is_server=is_server)
+    # Without a second buffer, which would write again what a signal has interrupted.
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        cast("BinaryIO", raw),
         encoding=stream.encoding if stream else "utf-8",
         errors=(stream.errors if stream else None) or "backslashreplace",
         line_buffering=number != 1 or raw.isatty(),

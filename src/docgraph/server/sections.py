@@ -167,7 +167,7 @@ class ConnectionOptions(Section, frozen=True):
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(
             description="open connections of one address (IPv6: of a network of 64 bits); not for "
-            "`core.trusted-proxies`; null: half of `max-connections`"
+            "`core.trusted-proxies` and `http-listener.socket`; null: half of `max-connections`"
         ),
     ] = None
     max_requests_in_flight: Annotated[
