@@ -107,22 +107,29 @@ def start(
     environment: Mapping[str, str] | None = None,
     code: str | None = None,
     preloaded: bool = True,
+    outputs: Sequence[int | None] = (None, None),
 ) -> Process:
     """`docgraph` with these arguments, or this Python code; `files` is its limit of open files.
 
-    A test of what a command imports starts it in a new interpreter, not `preloaded`.
+    A test of what a command imports starts it in a new interpreter, not `preloaded`. `outputs` are
+    descriptors for stdout and stderr in place of pipes that the test reads.
     """
     merged = {**os.environ, **(environment or {})}
     if not (_CAN_PRELOAD and preloaded):
         limit = ["prlimit", f"--nofile={files}"] if files else []
         program = _PYTHON if code is None else (sys.executable, "-c", code)
-        return _start_new([*limit, *program, *arguments], cwd, merged, [subprocess.PIPE] * 3)
+        streams = [subprocess.PIPE if one is None else one for one in (None, *outputs)]
+        return _start_new([*limit, *program, *arguments], cwd, merged, streams)
     pipes = [os.pipe() for _ in range(3)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    given = [
+        *theirs[:1],
+        *(one if new is None else new for one, new in zip(theirs[1:], outputs, strict=True)),
+    ]
     ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
     order = {"arguments": arguments, "cwd": str(cwd), "files": files, "environment": merged}
     try:
-        return _order({**order, "code": code, "session": False}, theirs, ours)
+        return _order({**order, "code": code, "session": False}, given, ours)
     finally:
         for one in theirs:
             os.close(one)

@@ -12,9 +12,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
@@ -166,6 +167,18 @@ class Wire:
         self._buffer += data
 
 
+def connect_socket(path: Path, timeout: float = 60.0) -> Wire:
+    """A connection to the Unix socket at this path."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return Wire(connection)
+
+
 def request(method: str, path: str, body: bytes | None = None, /, **headers: str) -> bytes:
     """A well-formed request; header names are written with underscores."""
     fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -257,12 +270,15 @@ def run_server(
     workers: int = 1,
     limit_files: int | None = None,
     preloaded: bool = True,
+    outputs: Sequence[int | None] = (None, None),
     **environment: str,
 ) -> Iterator[Server]:
     """A server on a free port; killed at the end if it still runs."""
     merged = {"http-listener": {"port": 0}, **(settings or {})}
     merged["core"] = {"workers": workers, **merged.get("core", {})}
-    process = start(merged, limit_files=limit_files, preloaded=preloaded, **environment)
+    process = start(
+        merged, limit_files=limit_files, preloaded=preloaded, outputs=outputs, **environment
+    )
     server = Server(process, [])
     reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
     reader.start()
@@ -294,11 +310,18 @@ def start(
     *,
     limit_files: int | None = None,
     preloaded: bool = True,
+    outputs: Sequence[int | None] = (None, None),
     **environment: str,
 ) -> Process:
     """The bare process."""
     options = serve_options(settings)
-    return commands.start(*options, files=limit_files, environment=environment, preloaded=preloaded)
+    return commands.start(
+        *options,
+        files=limit_files,
+        environment=environment,
+        preloaded=preloaded,
+        outputs=outputs,
+    )
 
 
 def _collect(process: Process, lines: list[str]) -> None:

@@ -18,10 +18,11 @@ import click
 
 from docgraph import __version__
 from docgraph.cli.process import (
+    OutputError,
     end_start_by_signals,
+    guard_streams,
     leave,
     prepare_to_leave,
-    replace_closed_streams,
 )
 from docgraph.cli.terminal import notice, report_failure
 
@@ -110,15 +111,21 @@ def docgraph() -> None:
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
     prepare_to_leave()
-    replace_closed_streams()
-    if sys.argv[1:2] and sys.argv[1] in SERVERS:
+    is_server = sys.argv[1:2] != [] and sys.argv[1] in SERVERS
+    guard_streams(is_server=is_server or sys.argv[1:2] == ["mongod"])
+    if is_server:
         end_start_by_signals()
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
+        sys.stdout.flush()
     except SystemExit as stop:
-        if sys.argv[1:2] and sys.argv[1] in SERVERS and isinstance(stop.code, int):
+        if is_server and isinstance(stop.code, int):
             leave(stop.code)
         raise
+    except OutputError as error:
+        if not error.is_quiet:
+            notice(f"docgraph: {error}")
+        sys.exit(1)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:

@@ -3,35 +3,105 @@
 from __future__ import annotations
 
 import atexit
+import errno
+import io
 import os
+import select
 import signal
 import sys
 import threading
+from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-__all__ = ["end_start_by_signals", "leave", "prepare_to_leave", "replace_closed_streams"]
+if TYPE_CHECKING:
+    from docgraph.server.process.terminal import ControllingTerminal
 
-_PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins
+__all__ = [
+    "OutputError",
+    "end_start_by_signals",
+    "end_start_with_terminal",
+    "guard_streams",
+    "leave",
+    "prepare_to_leave",
+]
+
+_PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins, and for readers
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-# --- standard streams that the parent process has closed ------------------------------------------
+# --- standard streams -----------------------------------------------------------------------------
 
 
-def replace_closed_streams() -> None:
-    """Replace closed streams by /dev/null; otherwise files and sockets would get their numbers.
+class OutputError(Exception):
+    """The result of a command could not be written."""
 
-    Python itself has None instead of such a stream. Everything that is written to it fails or goes
-    to whatever has its number by then.
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write the output: {(error.strerror or 'unknown error').lower()}")
+        self.is_quiet = error.errno == errno.EPIPE  # `| head` has read what it wanted
+
+
+class _Descriptor(io.FileIO):
+    """All bytes to stdout and stderr pass `write`, except those of the log.
+
+    A reader that is gone or a full disk must not end a server, and an error message that cannot be
+    written must not hide the exit code. Only a command whose result is lost fails.
+    """
+
+    def __init__(self, number: int, *, is_server: bool) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._is_result = number == 1 and not is_server
+        # Seconds that a reader has to make room in a pipe; a server does not wait twice for it.
+        self._longest = self._patience = _PATIENCE if is_server else None
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it, or drop it; raises `OutputError` if it is the result of a command."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left:
+                _, writable, _ = select.select((), (self,), (), self._patience)
+                if not writable:
+                    self._patience = 0.0
+                    break
+                # So much never blocks a pipe that is writable.
+                left = left[super().write(left[: select.PIPE_BUF]) or 0 :]
+                self._patience = self._longest
+        except OSError as error:
+            if self._is_result:
+                self._is_result = False  # what is still buffered is lost with it
+                raise OutputError(error) from None
+        return size
+
+
+def guard_streams(*, is_server: bool) -> None:
+    """Let writes to stdout and stderr survive, whatever the other end does.
+
+    A stream that the parent process has closed is replaced: otherwise files and sockets would get
+    its number. Writing to it fails as before, because it is opened for reading.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number: this one
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115 - for as long as the process lives
-    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115 - as above
-    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115 - as above
+    sys.stdout = _guard(sys.stdout, 1, is_server=is_server)
+    sys.stderr = _guard(sys.stderr, 2, is_server=is_server)
+
+
+def _guard(stream: TextIO | None, number: int, *, is_server: bool) -> TextIO:
+    """Return the stream, or a new one for a closed one, whose bytes a `_Descriptor` writes."""
+    if stream:
+        stream.flush()
+    raw = _Descriptor(number, is_server=is_server)
+    # Without a second buffer, which would write again what a signal has interrupted.
+    return io.TextIOWrapper(
+        cast("BinaryIO", raw),
+        encoding=stream.encoding if stream else "utf-8",
+        errors=(stream.errors if stream else None) or "backslashreplace",
+        line_buffering=number != 1 or raw.isatty(),
+    )
 
 
 # --- signals that arrive before the server handles them -------------------------------------------
@@ -41,6 +111,19 @@ def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
     for one in _SIGNALS:
         signal.signal(one, _stop)
+
+
+def end_start_with_terminal() -> None:
+    """End the start on SIGHUP if the terminal is gone; otherwise it has nothing to reload yet."""
+    from docgraph.server.process.terminal import ControllingTerminal
+
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, partial(_hang_up, ControllingTerminal()))
+
+
+def _hang_up(terminal: ControllingTerminal, number: int, frame: FrameType | None) -> None:
+    if terminal.is_gone():
+        _stop(number, frame)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from docgraph.cli.options import configured, listening
+from docgraph.cli.process import end_start_with_terminal
 from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources
 from docgraph.config.locate import locating
@@ -20,6 +21,8 @@ __all__ = ["serve"]
 def serve(sources: ConfigSources) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
+    SIGHUP loads certificates and keys again, and opens log files again that were renamed.
+
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
     line on stdout says when all workers are ready: "docgraph ready <url>". What is wrong with the
     database, if anything, stands behind the url.
@@ -28,7 +31,8 @@ def serve(sources: ConfigSources) -> None:
     from docgraph.server.prepare import load_tree, prepare
     from docgraph.server.process.host import host
 
+    end_start_with_terminal()
     tree = load_tree(sources)
     with locating(tree):
         check_parts(prepare(tree))  # before a database is started in vain
-        sys.exit(host(tree, say=notice))
+        sys.exit(host(tree, say=notice, load_again=lambda: load_tree(sources)))

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
 CANNOT_EXECUTE = 126
@@ -24,7 +25,8 @@ def main(owner: int, command: list[str]) -> None:
     try:
         os.execv(command[0], command)  # noqa: S606
     except OSError as error:
-        sys.stderr.write(f"docgraph: cannot execute: errno {error.errno}\n")
+        with suppress(OSError):  # no reader: the exit code says it
+            os.write(2, b"docgraph: cannot execute: errno %d\n" % (error.errno or 0))
         sys.exit(CANNOT_EXECUTE)
 
 

@@ -16,6 +16,12 @@ from docgraph.observe.command_events import (  # noqa: F401 - part of the list
 )
 from docgraph.observe.event import Event, Level
 from docgraph.observe.limit_events import CallersLimited, RequestLimited  # noqa: F401 - part too
+from docgraph.observe.process_events import (  # noqa: F401 - part of the list
+    CertificateLoaded,
+    FewDescriptors,
+    ReloadFailed,
+    ServerReloaded,
+)
 from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamClient,
     StreamCursors,
@@ -45,7 +51,7 @@ class ServerStarted(Event, frozen=True):
 class ServerStopping(Event, frozen=True):
     """The server accepts nothing new and lets accepted requests finish."""
 
-    reason: str  # "SIGTERM", "SIGINT", or what failed
+    reason: str  # "SIGTERM", "SIGINT", "SIGHUP", or what failed
 
 
 class ServerStopped(Event, frozen=True):

@@ -6,6 +6,7 @@ in a bounded queue for a thread, and are dropped and counted when it is full.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import stat
@@ -42,6 +43,9 @@ class LineWriter:
         mode = os.fstat(fd).st_mode
         # Writes to a pipe are atomic up to PIPE_BUF (POSIX): lines of several workers do not mix.
         self._chunk_bytes = select.PIPE_BUF if stat.S_ISFIFO(mode) else CHUNK_BYTES
+        if stat.S_ISREG(mode):
+            # A file that is emptied while it is open (`copytruncate`) is written from its start.
+            fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
         self._takes_turns = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         # Its `put` never takes a lock: a signal handler may interrupt the main thread inside it.
         self._lines: SimpleQueue[Line] = SimpleQueue()
@@ -124,8 +128,6 @@ def _turn(fd: int, takes_turns: bool) -> Iterator[None]:
     if not takes_turns or sys.platform != "linux":  # elsewhere such files cannot be locked
         yield
         return
-    import fcntl
-
     fcntl.lockf(fd, fcntl.LOCK_EX)
     try:
         yield

@@ -29,6 +29,7 @@ __all__ = ["CALLS", "LOGINS", "SLOW_LOGINS", "Instance", "create_instance"]
 
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made there
 _SECRET_BYTES = 32
 LOGINS, CALLS, SLOW_LOGINS = _TABLES = ("counters", "calls", "slow-logins")
 
@@ -80,7 +81,7 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
 
     Only the process that created it removes it: a forked child that leaves here removes nothing.
     """
-    parent = parent or Path(tempfile.gettempdir())
+    parent = parent or _find_parent()
     _sweep(parent)
     directory, lock = _make(parent)
     owner = os.getpid()
@@ -97,6 +98,14 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
         if os.getpid() == owner:
             shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)
+
+
+def _find_parent() -> Path:
+    """Return the temporary directory; a container with a read-only file system has only memory."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # none of those that are usual can be written to
+        return _IN_MEMORY
 
 
 def _make(parent: Path) -> tuple[Path, int]:

@@ -53,7 +53,7 @@ class Core(Section, frozen=True):
         tuple[str, ...],
         Meta(
             description="addresses or networks of proxies whose `X-Forwarded-*` headers are "
-            "believed"
+            "believed; `unix` for those at `http-listener.socket`"
         ),
     ] = ()
     tracing_headers: Annotated[
@@ -107,7 +107,8 @@ class Core(Section, frozen=True):
         """Reject proxies given as names: a name could resolve to an address of another party."""
         for number, proxy in enumerate(self.trusted_proxies, 1):
             try:
-                ip_network(proxy, strict=False)
+                if proxy != "unix":
+                    ip_network(proxy, strict=False)
             except ValueError:
                 yield view.blame(
                     f"/core/trusted-proxies[{number}]",

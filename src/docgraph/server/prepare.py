@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec.structs import fields
+
 from docgraph.access.acl_registry import ACLRegistryAllower
 from docgraph.config import (
     ConfigSources,
@@ -30,6 +32,7 @@ from docgraph.server.builtin_sections import SECTIONS
 __all__ = [
     "LoadedConfiguration",
     "find_plugins",
+    "list_changed",
     "load_tree",
     "prepare",
     "require_allower",
@@ -57,6 +60,17 @@ def prepare(tree: ConfigTree, builtin: Sequence[type[Plugin]] = BUILTIN) -> Load
     unavailable = tuple(_find_unavailable(tree, {one.name for one in found}))
     tree = replace(tree, problems=(*tree.problems, *unavailable))
     return LoadedConfiguration(tree, decode(tree, sections_of(found)), found)
+
+
+def list_changed(prepared: LoadedConfiguration, tree: ConfigTree) -> list[str]:
+    """Return the options whose values differ in another tree; raises `ConfigError`."""
+    sections = decode(tree, sections_of(prepared.found)).sections
+    return sorted(
+        f"/{name}/{field.encode_name}"
+        for name, section in prepared.config.sections.items()
+        for field in fields(section)
+        if getattr(section, field.name) != getattr(sections[name], field.name)
+    )
 
 
 def find_plugins(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from typing import Final
 
 from docgraph.exchange import Headers
 
-__all__ = ["TrustedProxies"]
+__all__ = ["UNIX", "TrustedProxies"]
 
 Address = tuple[str, int]
+
+UNIX: Final = "unix"  # the address of all callers at the Unix socket
 
 # Some proxies send the schemes ws and wss for WebSockets; the handshake determines the protocol.
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
@@ -20,17 +23,19 @@ class TrustedProxies:
     """The trusted addresses and networks."""
 
     def __init__(self, proxies: Sequence[str]) -> None:
-        self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
+        networks = [proxy for proxy in proxies if proxy != UNIX]
+        self._networks = tuple(ip_network(proxy, strict=False) for proxy in networks)
+        self._trusts_socket = UNIX in proxies
         self.trusts = lru_cache(maxsize=1024)(self._contains)  # whether an address is trusted
 
     def __bool__(self) -> bool:
-        return bool(self._networks)
+        return bool(self._networks) or self._trusts_socket
 
     def resolve(
         self, peer: Address | None, scheme: str, headers: Headers
     ) -> tuple[Address | None, str]:
         """Return the caller's address and scheme, as trusted hops report them."""
-        if not self._networks or peer is None or not self.trusts(peer[0]):
+        if not self or peer is None or not self.trusts(peer[0]):
             return peer, scheme
         claimed = headers.get_list("x-forwarded-proto")
         if claimed:
@@ -39,7 +44,7 @@ class TrustedProxies:
 
     def find_host(self, peer: Address | None, headers: Headers) -> str | None:
         """Return the host that the first proxy received, if a trusted one reports it."""
-        if not self._networks or peer is None or not self.trusts(peer[0]):
+        if not self or peer is None or not self.trusts(peer[0]):
             return None
         return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
 
@@ -57,6 +62,8 @@ class TrustedProxies:
         return caller
 
     def _contains(self, address: str) -> bool:
+        if address == UNIX:
+            return self._trusts_socket
         try:
             parsed = ip_address(address)
         except ValueError:

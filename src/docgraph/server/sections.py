@@ -27,11 +27,34 @@ class HttpListener(Section, frozen=True):
 
     section_name: ClassVar[str] = "http-listener"
     enabled: Annotated[bool, Meta(description="whether the listener is on")] = True
-    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
-    port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 8080
+    host: Annotated[
+        Host, Meta(description="address to listen on; `0.0.0.0` for all, `::` for all of IPv6")
+    ] = "127.0.0.1"
+    port: Annotated[
+        Port | None,
+        Meta(description="port to listen on; 0 takes a free one; null: only `socket`"),
+    ] = 8080
+    socket: Annotated[
+        FilePath | None,
+        Meta(description="path of a Unix domain socket to listen on, in addition to the port"),
+    ] = None
+    socket_mode: Annotated[
+        str,
+        Meta(
+            description="permissions of the socket; a process that may write to it may connect",
+            pattern=r"^0?[0-7]{3}\Z",
+            extra={"form": "three octal digits, as text: '660'"},
+        ),
+    ] = "660"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Reject an instance without a listener."""
+        if self.enabled and self.port is None and self.socket is None:
+            yield view.blame(
+                "/http-listener/port",
+                "http-listener is on and has neither a port nor a socket",
+                "set one of them",
+            )
         if not self.enabled and view.knows(HttpsListener) and not view.on(HttpsListener):
             yield view.blame(
                 "/http-listener/enabled",
@@ -45,7 +68,9 @@ class HttpsListener(Section, frozen=True):
 
     section_name: ClassVar[str] = "https-listener"
     enabled: Annotated[bool, Meta(description="whether the listener is on")] = False
-    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
+    host: Annotated[
+        Host, Meta(description="address to listen on; `0.0.0.0` for all, `::` for all of IPv6")
+    ] = "127.0.0.1"
     port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 4443
     certificate: Annotated[
         FilePath | None, Meta(description="PEM file with the certificate and its chain")
@@ -55,6 +80,13 @@ class HttpsListener(Section, frozen=True):
         FilePath | None,
         Meta(description="PEM file with the private key", extra={"secret": False}),
     ] = None
+    check_interval_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="time between two checks whether certificate or key have changed; 0: they "
+            "are read again on SIGHUP only"
+        ),
+    ] = 60_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Require certificate and key for TLS, and different addresses for both listeners."""
@@ -135,7 +167,7 @@ class ConnectionOptions(Section, frozen=True):
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(
             description="open connections of one address (IPv6: of a network of 64 bits); not for "
-            "`core.trusted-proxies`; null: half of `max-connections`"
+            "`core.trusted-proxies` and `http-listener.socket`; null: half of `max-connections`"
         ),
     ] = None
     max_requests_in_flight: Annotated[

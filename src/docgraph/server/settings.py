@@ -20,7 +20,7 @@ from docgraph.server.sections import (
     count_probe_connections,
 )
 
-__all__ = ["Limits", "ServerSettings"]
+__all__ = ["Limits", "ServerSettings", "list_addresses"]
 
 _S = TypeVar("_S", bound=Section)
 
@@ -147,6 +147,19 @@ class ServerSettings:
         return Limits.from_options(
             self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
         )
+
+
+def list_addresses(settings: ServerSettings) -> list[str]:
+    """Return the addresses that the server will listen on, as configured."""
+    found = []
+    http, https = settings.http_listener, settings.https_listener
+    if http.enabled and http.port is not None:
+        found.append(f"http on port {http.port} of {http.host}")
+    if https.enabled:
+        found.append(f"https on port {https.port} of {https.host}")
+    if http.enabled and http.socket is not None:
+        found.append(f"http at unix:{http.socket}")
+    return found
 
 
 def _pick(sections: Mapping[str, Section], kind: type[_S]) -> _S:

@@ -56,8 +56,8 @@ def test_a_process_without_one_ends_as_any_other() -> None:
 
 CHECK = """
 import os, socket, sys
-from docgraph.cli.process import replace_closed_streams
-replace_closed_streams()
+from docgraph.cli.process import guard_streams
+guard_streams(is_server=True)
 print("said", file=sys.stderr, flush=True)
 print("said", flush=True)
 with socket.socket() as first:

@@ -62,6 +62,8 @@ http-listener:
   enabled: true                                           # built-in default
   host: 127.0.0.1                                         # built-in default
   port: 9090                                              # docgraph.yml:2:3
+  socket: null                                            # built-in default
+  socket-mode: "660"                                      # built-in default
 
 cors:
   allow-origins: ["https://a.example"]                    # docgraph.yml:4:3

@@ -21,7 +21,7 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import cancel_until_over
 from docgraph.runtime.clock import elapsed
 
-__all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys"]
+__all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys", "parse_pem"]
 
 PAUSE: Final = 10.0  # minimum seconds between two attempts
 MAX_KEYS: Final = 64
@@ -70,10 +70,16 @@ class Keys:
 
     by_kid: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
     all: tuple[Key, ...] = ()
+    has_names: bool = True  # otherwise the `kid` of a token does not matter
 
     def select(self, kid: str | None) -> tuple[Key, ...]:
         """Return the keys of that name; a mere lookup, so any name is safe."""
-        return self.all if kid is None else self.by_kid.get(kid, ())
+        return self.all if kid is None or not self.has_names else self.by_kid.get(kid, ())
+
+
+def parse_pem(data: bytes, algorithm: Algorithm) -> Keys:
+    """Parse the one key or certificate of a PEM file."""
+    return Keys(all=(algorithm.load_pem(data),), has_names=False)
 
 
 def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
@@ -100,7 +106,7 @@ def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
 
 
 class KeySet:
-    """The keys of `jwks`; `fetch` returns the bytes of the set, `max_age` is in seconds."""
+    """The keys of `jwks` or of a file; `fetch` returns their bytes, `max_age` is in seconds."""
 
     def __init__(
         self,
@@ -109,8 +115,10 @@ class KeySet:
         *,
         max_age: float,
         clock: Callable[[], float] = elapsed,
+        parse: Callable[[bytes, Algorithm], Keys] = parse_keys,
     ) -> None:
         self._fetch = fetch
+        self._parse = parse
         self._algorithm = algorithm
         self._max_age = max_age
         self._clock = clock
@@ -124,7 +132,7 @@ class KeySet:
         """Fetch the set; raises the error of the source."""
         self._attempted = self._clock()
         data = await self._fetch()
-        keys = parse_keys(data, self._algorithm)
+        keys = self._parse(data, self._algorithm)
         if data != self._data:
             self._keys, self._data = keys, data
             self.version += 1

@@ -22,7 +22,7 @@ from docgraph.auth.credentials import (
 )
 from docgraph.auth.jwt import key_sources
 from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
-from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource, parse_keys
+from docgraph.auth.jwt.jwks import FixedKey, Keys, KeySet, KeySource, parse_keys, parse_pem
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.jwt.verified_claims import Claims, Verified
 from docgraph.auth.mechanisms.rejection_reason import TokenRefused
@@ -119,6 +119,8 @@ class JwtMechanism(AuthMechanism):
 
     async def _open_keys(self) -> KeySource:
         match self.config.key, self.config.jwks:
+            case str(key), None if not self._algorithm.is_symmetric and not _is_pem(key):
+                return await self._open_file(self._directory / key, parse_pem)
             case str(), None:
                 return FixedKey(await run_blocking(self._lane, self._load_key))
             case None, str(jwks):
@@ -131,7 +133,7 @@ class JwtMechanism(AuthMechanism):
 
     async def _open_set(self, jwks: str) -> KeySet:
         if not key_sources.is_address(jwks):
-            return await self._open_file(self._directory / jwks)
+            return await self._open_file(self._directory / jwks, parse_keys)
         if key_sources.is_plain_address(jwks):
             message = "keys fetched over http can be replaced on the way"
             emit(ConfigWarning("configuration", f"/{self.name}/jwks", message, "use https"))
@@ -148,11 +150,13 @@ class JwtMechanism(AuthMechanism):
             emit(BackgroundFailed("jwks", error))
         return keys
 
-    async def _open_file(self, path: Path) -> KeySet:
+    async def _open_file(self, path: Path, parse: Callable[[bytes, Algorithm], Keys]) -> KeySet:
+        """Load a file, which may be replaced later."""
         keys = KeySet(
             lambda: run_blocking(self._lane, key_sources.read, path),
             self._algorithm,
             max_age=FILE_AGE,
+            parse=parse,
         )
         await run_blocking(self._lane, check_keys, self.config, self._directory)
         await keys.load()
@@ -186,7 +190,7 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
     try:
         if algorithm.is_symmetric:
             return algorithm.load_secret(key.encode())
-        pem = key.encode() if "-----BEGIN" in key else key_sources.read(directory / key)
+        pem = key.encode() if _is_pem(key) else key_sources.read(directory / key)
         return algorithm.load_pem(pem)
     except KeyRefused as error:
         raise _reject("key", str(error), hint) from None
@@ -195,6 +199,11 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
         reason = f" ({_describe(error)})" if isinstance(error, OSError) else ""
         what = f"neither PEM text nor the path of a readable file{reason}"
         raise _reject("key", what, hint) from None
+
+
+def _is_pem(key: str) -> bool:
+    """Return whether it is the text of a key, not the path of a file."""
+    return "-----BEGIN" in key
 
 
 def _describe(error: OSError) -> str:

@@ -14,6 +14,7 @@ import click
 import orjson
 
 from docgraph.cli.options import configured, listening
+from docgraph.cli.process import end_start_with_terminal
 from docgraph.cli.terminal import make_printable, notice, progress
 from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.locate import locating
@@ -68,6 +69,7 @@ def demo(sources: ConfigSources) -> None:
     from docgraph.server.process.host import host
     from docgraph.server.process.run import announce
 
+    end_start_with_terminal()
     tree = load_tree(sources)
     _reject_own_database(tree)
     directory = Path(prepare(tree).config.get(Core).data_directory)
@@ -81,7 +83,15 @@ def demo(sources: ConfigSources) -> None:
             asyncio.run(_load_blog(tree, address))
 
     with locating(tree):
-        sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
+        sys.exit(
+            host(
+                tree,
+                say=notice,
+                on_address=on_address,
+                on_ready=on_ready,
+                load_again=lambda: load_tree(sources),
+            )
+        )
 
 
 def _reject_own_database(tree: ConfigTree) -> None:

@@ -20,6 +20,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare, require_allower
+from docgraph.server.settings import ServerSettings, list_addresses
 from docgraph.store.diagnostics import (
     CheckState,
     Diagnosis,
@@ -67,7 +68,12 @@ def _check_configuration(tree: ConfigTree) -> tuple[LoadedConfiguration, list[Di
     where = str(tree.file) if tree.file else "no file: the defaults, and what was given beside them"
     warnings = (*prepared.config.warnings, *found)
     advice = (Diagnosis("configuration", CheckState.ADVICE, str(one)) for one in warnings)
-    return prepared, [Diagnosis("configuration", CheckState.OK, where), *advice]
+    listeners = ", ".join(list_addresses(ServerSettings.from_sections(prepared.config.sections)))
+    return prepared, [
+        Diagnosis("configuration", CheckState.OK, where),
+        *advice,
+        Diagnosis("listeners", CheckState.OK, listeners),
+    ]
 
 
 def _examine_database(prepared: LoadedConfiguration) -> list[Diagnosis]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from docgraph.auth.guard.attempts import group_address
 from docgraph.runtime.shared import share_numbers
-from docgraph.server.proxies import TrustedProxies
+from docgraph.server.proxies import UNIX, TrustedProxies
 from docgraph.server.settings import Limits
 
 __all__ = ["Admitted", "Cells", "ConnectionLimits", "forget_worker", "make_cells"]
@@ -71,7 +71,9 @@ class ConnectionLimits:
         for kind in (Admitted.ALL, Admitted.PROBES):
             total, of_address = self._bounds[kind]
             # A proxy has the connections of all its callers; a Unix socket has no address.
-            is_exempt = kind is Admitted.ALL and (not address or self._proxies.trusts(address))
+            is_exempt = kind is Admitted.ALL and (
+                address in ("", UNIX) or self._proxies.trusts(address)
+            )
             places = self._find_places(kind, address)
             if self._sum(places[0]) < total and (
                 is_exempt or min(map(self._sum, places[1:])) < of_address

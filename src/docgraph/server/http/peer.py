@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from docgraph.exchange import Connection
+from docgraph.server.proxies import UNIX
 
 __all__ = ["describe_peer"]
 
@@ -20,5 +21,7 @@ def describe_peer(transport: asyncio.Transport) -> Connection:
 
 
 def _read_address(name: Any) -> tuple[str, int] | None:
-    """Return host and port; the name of a Unix socket is a text and has none."""
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+    """Return host and port; those of a Unix socket, whose name is a text, are `unix` and 0."""
+    if isinstance(name, tuple):
+        return str(name[0]), int(name[1])
+    return None if name is None else (UNIX, 0)

@@ -115,7 +115,7 @@ def _run(work: Work, orders: Connection) -> NoReturn:
     """Run the forker until the parent ends."""
     try:
         atexit._clear()  # the exit handlers of the parent
-        for ignored in (signal.SIGINT, signal.SIGTERM):
+        for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         gc.freeze()  # otherwise garbage collection in forked processes would copy all of it

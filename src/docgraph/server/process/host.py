@@ -27,12 +27,20 @@ from docgraph.observe.events import (
     WorkerLost,
 )
 from docgraph.observe.log import EventLogger, open_log
+from docgraph.observe.log_files import remember_log_files
+from docgraph.observe.process_events import CertificateLoaded, FewDescriptors, ReloadFailed
 from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import LoadedConfiguration, prepare, require_allower
+from docgraph.server.prepare import (
+    LoadedConfiguration,
+    list_changed,
+    prepare,
+    require_allower,
+)
 from docgraph.server.process.notify import ServiceManager
+from docgraph.server.process.reload import Reload, reopen_logs
 from docgraph.server.process.run import announce, serve
 from docgraph.server.process.shutdown import Shutdown
 from docgraph.server.process.workers import WorkerForker
@@ -43,8 +51,11 @@ __all__ = ["host", "open_database"]
 
 Say = Callable[[str], None]
 
-# All workers use the same database and database user: one of them reports about both.
-_ONCE = (DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted)
+# All workers use the same database, database user and files: one of them reports about these.
+_ONCE = (
+    *(DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted),
+    *(CertificateLoaded, ReloadFailed, FewDescriptors),
+)
 
 
 def host(
@@ -53,11 +64,14 @@ def host(
     say: Say = lambda text: None,
     on_address: Callable[[str], None] = lambda address: None,
     on_ready: Callable[[Sequence[str], str], None] = announce,
+    load_again: Callable[[], ConfigTree] | None = None,
 ) -> int:
     """Serve a configuration until a signal; returns the exit code.
 
     `on_address` gets the connection string of the database before the first request is answered.
+    `load_again` reads the sources of the configuration again, on SIGHUP.
     """
+    remember_log_files()
     prepared = prepare(tree)
     require_allower(prepared)
     workers = prepared.config.get(Core).workers
@@ -66,6 +80,7 @@ def host(
     settings = ServerSettings.from_sections(prepared.config.sections)
     manager = ServiceManager.from_environment(os.environ)
     ending = Shutdown(settings.limits.longest_stop)
+    reload = Reload(lambda: list_changed(prepared, load_again()) if load_again else ())
     with forking as forker, create_instance() as instance:
         if forker is not None:
             prometheus.prepare_multiprocess(instance.metrics_directory)
@@ -83,13 +98,16 @@ def host(
                 on_address(address)
             with stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
-                return serve(settings, make_application, say_ready, forker, manager.watchdog)
+                return serve(
+                    settings, make_application, say_ready, forker, manager.watchdog, reload
+                )
 
 
 def build(tree: ConfigTree, instance: Instance, address: str, worker: int) -> Docgraph:
     """Build the application of one process. A worker process opens its own log and metrics."""
     prepared = prepare(tree)
     if worker:
+        reopen_logs()  # renamed since the forker was started
         prometheus.join_multiprocess(instance.metrics_directory)
         _observe(prepared, besides=_ONCE if worker > 1 else ())
     return Docgraph(prepared, instance.for_worker(worker), address)
@@ -185,7 +203,7 @@ def stopping_in_peace() -> Iterator[None]:
     try:
         yield
     finally:
-        for one in (signal.SIGTERM, signal.SIGINT):
+        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(one, signal.SIG_IGN)
 
 

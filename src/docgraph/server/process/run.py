@@ -16,6 +16,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.notify import Watchdog
+from docgraph.server.process.reload import Reload
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import ListeningSocket, open_listeners
 from docgraph.server.process.tls import build_context
@@ -39,6 +40,7 @@ def serve(
     on_ready: OnReady = announce,
     forker: WorkerForker | None = None,
     watchdog: Watchdog | None = None,
+    reload: Reload | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartupError`.
 
@@ -46,8 +48,9 @@ def serve(
     With several workers `forker` starts them, and it is called in each of them, so it must be
     picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for the
     first request to succeed: nothing, unless there is a problem with the database. The `watchdog`
-    is notified while serving continues.
+    is notified while serving continues. `reload` is what SIGHUP does.
     """
+    reload = reload or Reload()
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
     listeners = open_listeners(settings)
@@ -60,16 +63,18 @@ def serve(
 
     try:
         if forker is not None:
-            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog)
+            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog, reload)
             supervisor.run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(
-                    _serve_alone(settings, make_application, listeners, emit_started, watchdog)
+                    _serve_alone(
+                        settings, make_application, listeners, emit_started, watchdog, reload
+                    )
                 )
     finally:
         for listener in listeners:
-            listener.socket.close()
+            listener.close()
     emit(ServerStopped(time.monotonic() - started))
     return 0
 
@@ -80,6 +85,7 @@ async def _serve_alone(
     listeners: Sequence[ListeningSocket],
     on_ready: Callable[[str], None],
     watchdog: Watchdog | None,
+    reload: Reload,
 ) -> None:
     stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
@@ -91,4 +97,13 @@ async def _serve_alone(
             watchdog.check({0: next(sweeps)})
 
     server = HttpServer(application, settings, on_sweep=check)
+
+    def on_hangup() -> None:
+        if not reload.must_stop():
+            reload.start()
+            server.reload()
+        elif not stop.gentle.is_set():  # it comes twice, and the second would not be graceful
+            stop.request(signal.SIGHUP.name)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
     await serve_process(application, server, listeners, stop, on_ready)

@@ -14,21 +14,21 @@ import gc
 import os
 import signal
 import socket
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from docgraph.runtime import Blocking, cancel_until_over, run_blocking
+from docgraph.runtime import Blocking, Tasks, cancel_until_over, run_blocking
 from docgraph.runtime.memory import MemoryKeeper
 from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
+from docgraph.server.process.reload import reopen_logs
 from docgraph.server.process.sockets import BACKLOG, ListeningSocket, raise_descriptor_limit
-from docgraph.server.process.tls import build_context
+from docgraph.server.process.tls import Certificate
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["HttpServer", "Stop", "serve_process"]
@@ -106,6 +106,10 @@ class HttpServer:
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
         self._on_sweep = on_sweep
+        self._certificate: Certificate | None = None
+        self._files = self._blocking.lane("files", 1)
+        self._must_reload = asyncio.Event()
+        self._reloading = Tasks()
         self._servers: list[tuple[ListeningSocket, asyncio.Server]] = []
         self._late: list[asyncio.Task[Any]] = []  # connections that were not accepted yet
         self._tasks: list[asyncio.Task[None]] = []
@@ -118,25 +122,51 @@ class HttpServer:
     async def start(self, listeners: Sequence[ListeningSocket]) -> None:
         """Listen; raises `StartupError` for invalid TLS files."""
         loop = asyncio.get_running_loop()
+        if any(listener.scheme == "https" for listener in listeners):
+            self._certificate = Certificate(self._settings.https_listener)
+            self._reloading.start("certificate", self._watch_certificate)
+        self._reloading.start("reload", self._reload)
         for listener in listeners:
-            server = await loop.create_server(
+            listen: Callable[..., Awaitable[asyncio.Server]] = loop.create_server
+            options = self._tls_options(listener)
+            if listener.is_unix:
+                listen = loop.create_unix_server
+                options = {"cleanup_socket": False}  # the process that made the file removes it
+            server = await listen(
                 partial(HttpProtocol, self._state, loop),
                 sock=listener.socket,
                 backlog=BACKLOG,  # it listens again, and its default is 100
-                **self._tls_options(listener),
+                **options,
             )
             self._servers.append((listener, server))
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def _tls_options(self, listener: ListeningSocket) -> dict[str, Any]:
-        if listener.scheme != "https":
+        if listener.scheme != "https" or self._certificate is None:
             return {}
-        context: ssl.SSLContext = build_context(self._settings.https_listener)
         return {
-            "ssl": context,
+            "ssl": self._certificate.context,
             "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
             "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
+
+    def reload(self) -> None:
+        """Open log files again that were renamed, and load certificate and key."""
+        self._must_reload.set()
+
+    async def _reload(self) -> None:
+        while await self._must_reload.wait():
+            self._must_reload.clear()
+            await run_blocking(self._files, reopen_logs)
+            if self._certificate is not None:
+                await run_blocking(self._files, self._certificate.check, is_forced=True)
+
+    async def _watch_certificate(self) -> None:
+        """Notice a new certificate without a signal."""
+        interval = self._settings.https_listener.check_interval_ms / 1000
+        while interval and self._certificate is not None:
+            await asyncio.sleep(interval)
+            await run_blocking(self._files, self._certificate.check)
 
     async def await_departure(self, at_once: asyncio.Event) -> None:
         """Serve during the delay of the stop, so that load balancers can notice it.
@@ -205,6 +235,7 @@ class HttpServer:
         await cancel_until_over(self._late, grace=_CUT_SECONDS)
         await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
         await cancel_until_over(self._tasks)
+        await self._reloading.close(grace=_CUT_SECONDS)
         await self._blocking.close(grace=_CUT_SECONDS)
 
     async def _tick(self) -> None:

@@ -9,6 +9,9 @@ import socket
 from dataclasses import dataclass
 
 from docgraph.exchange import StartupError
+from docgraph.observe import emit
+from docgraph.observe.process_events import FewDescriptors
+from docgraph.server.process.unix_socket import SocketFile, listen_at_path
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["BACKLOG", "LINGERING", "ListeningSocket", "open_listeners", "raise_descriptor_limit"]
@@ -29,13 +32,30 @@ class ListeningSocket:
 
     socket: socket.socket
     scheme: str
+    file: SocketFile | None = None  # of a Unix socket, in the process that removes it
 
     @property
     def url(self) -> str:
-        """The URL to call, with the real port; for all interfaces the local one."""
+        """The URL to call, with the real port; for all interfaces the local one.
+
+        That of a Unix socket is `unix:` and its path.
+        """
+        if self.is_unix:
+            return f"unix:{self.socket.getsockname()}"
         host, port = self.socket.getsockname()[:2]
         host = _ANYWHERE.get(host, f"[{host}]" if ":" in host else host)
         return f"{self.scheme}://{host}:{port}"
+
+    @property
+    def is_unix(self) -> bool:
+        """Whether it is a Unix socket."""
+        return self.socket.family == socket.AF_UNIX
+
+    def close(self) -> None:
+        """Close it, and remove the file of a Unix socket."""
+        self.socket.close()
+        if self.file is not None:
+            self.file.remove()
 
 
 def open_listeners(settings: ServerSettings) -> list[ListeningSocket]:
@@ -46,13 +66,17 @@ def open_listeners(settings: ServerSettings) -> list[ListeningSocket]:
             ("http", settings.http_listener),
             ("https", settings.https_listener),
         ):
-            if section.enabled:
+            if section.enabled and section.port is not None:
                 listeners.append(
                     ListeningSocket(_listen(scheme, section.host, section.port), scheme)
                 )
+        http = settings.http_listener
+        if http.enabled and http.socket is not None:
+            opened = listen_at_path(http.socket, int(http.socket_mode, 8), BACKLOG)
+            listeners.append(ListeningSocket(opened, "http", SocketFile.find(http.socket)))
     except StartupError:
         for listener in listeners:
-            listener.socket.close()
+            listener.close()
         raise
     return listeners
 
@@ -116,7 +140,8 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
 def raise_descriptor_limit(connections: int) -> int:
     """Raise the descriptor limit for so many connections; returns the possible number.
 
-    A process without descriptors cannot even reject: it is better to answer 503 before that.
+    A process without descriptors cannot even reject: it is better to answer 503 before that. A
+    lower number is logged.
     """
     wanted = connections + LINGERING + _RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -126,4 +151,8 @@ def raise_descriptor_limit(connections: int) -> int:
         soft = allowed
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))
+    possible = max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))
+    if possible < connections:
+        hint = f"raise the limit of open files to {wanted} (ulimit -n, LimitNOFILE of systemd)"
+        emit(FewDescriptors(soft, possible, connections, hint))
+    return possible

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from types import FrameType
 from typing import Any
 
 from docgraph.exchange import StartupError
@@ -30,6 +31,7 @@ from docgraph.server.http.connection_limits import Cells, forget_worker, make_ce
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.notify import Watchdog
+from docgraph.server.process.reload import Reload
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.shutdown import WORKER_MARGIN
 from docgraph.server.process.sockets import ListeningSocket
@@ -98,12 +100,15 @@ class Supervisor:
         listeners: Sequence[ListeningSocket],
         forker: WorkerForker,
         watchdog: Watchdog | None = None,
+        reload: Reload | None = None,
     ) -> None:
         self._settings = settings
         self._make_application = make_application
         self._listeners = listeners
         self._forker = forker
         self._watchdog = watchdog
+        self._reload = reload or Reload()
+        self._must_reload = False
         self._workers = [_Worker(number + 1) for number in range(settings.core.workers)]
         self._signals: list[signal.Signals] = []
         self._is_serving = False
@@ -116,6 +121,7 @@ class Supervisor:
                     self._spawn(worker)
                 while not self._signals:
                     self._watch(wakeup_r)
+                    self._forward_reload()
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
@@ -137,6 +143,7 @@ class Supervisor:
             one: signal.signal(one, lambda number, _: self._signals.append(signal.Signals(number)))
             for one in signals
         }
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_hangup)
         previous = signal.set_wakeup_fd(wakeup_w.fileno(), warn_on_full_buffer=False)
         try:
             yield wakeup_r
@@ -146,6 +153,19 @@ class Supervisor:
                 signal.signal(one, handler)
             wakeup_r.close()
             wakeup_w.close()
+
+    def _on_hangup(self, number: int, frame: FrameType | None) -> None:
+        if not self._reload.must_stop():
+            self._must_reload = True
+        elif not self._signals:  # it comes twice, and the second would not be graceful
+            self._signals.append(signal.SIGHUP)
+
+    def _forward_reload(self) -> None:
+        """Let all workers reload, too; one that is starting reads everything anyway."""
+        if self._must_reload:
+            self._must_reload = False
+            self._reload.start()
+            self._signal_all(signal.SIGHUP)
 
     # --- start and exit of workers ----------------------------------------------------------------
 
@@ -306,6 +326,7 @@ async def _serve(
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application()
     server = make_server(application)
+    loop.add_signal_handler(signal.SIGHUP, server.reload)
 
     def notify_parent(missing: str) -> None:
         channel.send(_Ready(missing))

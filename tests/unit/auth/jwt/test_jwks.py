@@ -194,6 +194,24 @@ async def test_rsa_key_may_be_a_file_beside_the_configuration(
 
 
 @pytest.mark.anyio
+async def test_a_replaced_file_of_one_key_is_read_again_whatever_tokens_name(
+    build: Callable[..., Any], pem_file: str, tmp_path: Path
+) -> None:
+    mechanism, token = await build(algorithm="RS256", key=pem_file), sign(kid="any")
+    assert isinstance(await send(mechanism, token), Accepted)
+    mechanism._keys._fetched = mechanism._keys._attempted = float("-inf")  # long ago
+    await asyncio.to_thread((tmp_path / pem_file).write_text, "half of a ke")
+    assert isinstance(await send(mechanism, token), Accepted)
+    await present(mechanism._keys._refresh)
+    assert isinstance(await send(mechanism, token), Accepted)
+
+    await asyncio.to_thread((tmp_path / pem_file).write_text, certificate_pem(OTHER_KEY))
+    await mechanism._keys.load()
+    assert await send(mechanism, token) == Rejected("bad-signature")
+    assert isinstance(await send(mechanism, sign(OTHER_KEY, kid="other")), Accepted)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,0 +1,41 @@
+"""Events of the server process besides its start and stop: reloads, and limits of the system."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docgraph.observe.event import Event, Level
+
+__all__ = ["CertificateLoaded", "FewDescriptors", "ReloadFailed", "ServerReloaded"]
+
+
+class ServerReloaded(Event, frozen=True):
+    """SIGHUP was handled; no connection was closed."""
+
+    log_files: tuple[str, ...] = ()  # that were opened again, because they were renamed
+    needs_restart: tuple[str, ...] = ()  # options that changed and are read at the start only
+
+
+class CertificateLoaded(Event, frozen=True):
+    """New connections get this certificate, which has replaced the previous one."""
+
+    certificate: str  # the path
+    sha256: str  # its fingerprint
+
+
+class ReloadFailed(Event, frozen=True):
+    """Something could not be read again; what was read before stays in use."""
+
+    level: ClassVar[Level] = Level.ERROR
+    part: str  # "certificate", "log file", "configuration"
+    reason: str
+
+
+class FewDescriptors(Event, frozen=True):
+    """The system allows too few open files for `connection-options.max-connections`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    limit: int  # open files of a process
+    connections: int  # that the instance accepts
+    wanted: int
+    hint: str

@@ -1,0 +1,319 @@
+"""SIGHUP reloads, and ends a server only together with its terminal; nobody is disconnected."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+import trustme
+
+from tests.process.commands import start
+from tests.process.harness import (
+    Server,
+    connect_socket,
+    eventually,
+    request,
+    run_server,
+    serve_options,
+)
+from tests.programs import HANGS_SECONDS, open_terminal
+
+BOTH = pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
+INFO = {"logging": {"level": "info", "format": "json"}}
+PATIENT = {"connection-options": {"shutdown-timeout-ms": 600_000}}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+class Pair:
+    """A certificate and its key in two files."""
+
+    def __init__(self, authority: trustme.CA, directory: Path) -> None:
+        self._authority = authority
+        self.certificate, self.key = directory / "server.pem", directory / "server.key"
+
+    def issue(self) -> tuple[bytes, bytes]:
+        """A new certificate with its chain, and its key."""
+        issued = self._authority.issue_cert("localhost")
+        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        return chain, issued.private_key_pem.bytes()
+
+    def renew(self) -> bytes:
+        """Write a new pair; the certificate as a client sees it."""
+        chain, key = self.issue()
+        self.key.write_bytes(key)
+        self.certificate.write_bytes(chain)
+        return decode(chain)
+
+    def sections(self, **options: Any) -> dict[str, Any]:
+        files = {"certificate": str(self.certificate), "key": str(self.key)}
+        # Without a check of its own, what happens is due to the signal.
+        https = {"enabled": True, "port": 0, "check-interval-ms": 0, **files, **options}
+        return {**INFO, "https-listener": https}
+
+
+def decode(chain: bytes) -> bytes:
+    end = "-----END CERTIFICATE-----"
+    return ssl.PEM_cert_to_DER_cert(chain.decode().partition(end)[0] + end)
+
+
+def logged(server: Server, name: str) -> list[dict[str, Any]]:
+    """The lines of the log; the sample plugin writes the events of each process besides."""
+    return [one for one in server.named(name) if "level" in one]
+
+
+@pytest.fixture
+def pair(authority: trustme.CA, tmp_path: Path) -> Pair:
+    return Pair(authority, tmp_path)
+
+
+@pytest.fixture
+def see(authority: trustme.CA) -> Callable[[Server], set[bytes]]:
+    """The certificates that several new connections get, which any worker may answer."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+
+    def look(server: Server) -> set[bytes]:
+        seen = set()
+        for _ in range(8):
+            with server.connect_tls(context) as wire:
+                assert wire.get("/ping").status == 200
+                seen.add(wire.socket.getpeercert(binary_form=True))  # type: ignore[attr-defined]
+        return seen
+
+    return look
+
+
+@BOTH
+def test_a_hangup_loads_the_new_certificate_and_keeps_all_connections(
+    pair: Pair, see: Callable[[Server], set[bytes]], workers: int, authority: trustme.CA
+) -> None:
+    old = pair.renew()
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    with run_server(pair.sections(), workers=workers) as server, ExitStack() as all:
+        kept = [all.enter_context(server.connect_tls(context)) for _ in range(6)]
+        kept += [all.enter_context(server.connect()) for _ in range(6)]
+        assert [wire.get("/ping").status for wire in kept] == [200] * 12
+        events = all.enter_context(server.connect())
+        events.send(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"200 OK" in events.socket.recv(1000)
+        assert see(server) == {old}
+
+        new = pair.renew()
+        server.process.send_signal(signal.SIGHUP)
+
+        eventually(lambda: see(server) == {new})
+        assert [wire.get("/ping").status for wire in kept] == [200] * 12
+        (loaded,) = eventually(lambda: logged(server, "certificate-loaded"))
+        assert loaded["certificate"] == str(pair.certificate)
+        (done,) = eventually(lambda: logged(server, "server-reloaded"))
+        assert "needs_restart" not in done
+        assert server.stop() == 0
+    assert len(logged(server, "certificate-loaded")) == 1
+    assert not logged(server, "worker-lost")
+
+
+def test_a_hangup_before_the_server_is_ready_is_no_reason_to_end(tmp_path: Path) -> None:
+    never_ready = tmp_path / "mongod"
+    never_ready.write_text("#!/bin/sh\nexec sleep 600\n")
+    never_ready.chmod(0o755)
+    environment = {"DOCGRAPH_MONGOD": str(never_ready)}
+    with start("serve", "--port=0", cwd=tmp_path, environment=environment) as process:
+        assert process.stderr.readline() == "starting MongoDB\n"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(HANGS_SECONDS) == 0  # and not -1, for the first signal
+
+
+def test_a_certificate_behind_symbolic_links_is_noticed_without_a_signal(
+    authority: trustme.CA, tmp_path: Path, see: Callable[[Server], set[bytes]]
+) -> None:
+    """As Kubernetes replaces the files of a Secret: all of them at once, by one link."""
+    versions = [tmp_path / name for name in ("..1", "..2")]
+    seen = []
+    for version in versions:
+        version.mkdir()
+        seen.append(Pair(authority, version).renew())
+    (tmp_path / "..data").symlink_to("..1")
+    pair = Pair(authority, tmp_path)
+    for file in (pair.certificate, pair.key):
+        file.symlink_to(Path("..data") / file.name)
+    with run_server(pair.sections(**{"check-interval-ms": 20}), workers=2) as server:
+        assert see(server) == {seen[0]}
+        (tmp_path / "..new").symlink_to("..2")
+        (tmp_path / "..new").rename(tmp_path / "..data")
+
+        eventually(lambda: see(server) == {seen[1]})
+        eventually(lambda: logged(server, "certificate-loaded"))
+
+
+@BOTH
+def test_a_pair_that_does_not_fit_is_reported_and_the_old_one_stays(
+    pair: Pair, see: Callable[[Server], set[bytes]], workers: int
+) -> None:
+    old = pair.renew()
+    with run_server(pair.sections(**{"check-interval-ms": 20}), workers=workers) as server:
+        chain, key = pair.issue()
+        pair.certificate.write_bytes(chain)
+        (failed,) = eventually(lambda: logged(server, "reload-failed"))
+        assert failed["part"] == "certificate"
+        assert failed["reason"].startswith(f"the private key {pair.key} does not belong to")
+        assert see(server) == {old}
+
+        pair.key.write_bytes(key)
+        eventually(lambda: see(server) == {decode(chain)})
+
+        pair.certificate.write_bytes(chain[: len(chain) // 3])
+        eventually(lambda: len(logged(server, "reload-failed")) == 2)
+        pair.certificate.unlink()
+        eventually(lambda: "cannot read" in logged(server, "reload-failed")[-1]["reason"])
+        assert see(server) == {decode(chain)}
+        assert server.stop() == 0  # what was loaded also serves those that come last
+
+
+@BOTH
+def test_a_renamed_log_file_is_left_to_the_rotation(tmp_path: Path, workers: int) -> None:
+    log = tmp_path / "docgraph.log"
+    with log.open("wb") as file:
+        serving = run_server(INFO, workers=workers, outputs=(None, file.fileno()))
+        with serving as server:
+            log.rename(tmp_path / "docgraph.log.1")
+            server.process.send_signal(signal.SIGHUP)
+            eventually(lambda: log.exists() and "server-reloaded" in log.read_text())
+            reloaded = find_events(log, "server-reloaded")
+            assert reloaded[0]["log_files"] == [str(log)]
+
+            def is_logged() -> bool:
+                server.get("/ping")
+                return "request-finished" in log.read_text()
+
+            eventually(is_logged)
+            if workers > 1:  # the forker, whose streams a new worker inherits, has the old file
+                killed = server.workers()[0]
+                killed.kill()
+                eventually(lambda: find_events(log, "worker-started"))
+                eventually(lambda: killed not in server.workers())
+            pids = [server.process.pid, *(one.pid for one in server.workers())]
+            assert {os.readlink(f"/proc/{pid}/fd/2") for pid in pids} == {str(log)}
+            assert server.stop() == 0
+    eventually(lambda: "server-stopped" in log.read_text())
+    assert log.stat().st_mode & 0o777 == (tmp_path / "docgraph.log.1").stat().st_mode & 0o777
+
+
+@BOTH
+def test_a_log_file_that_is_emptied_is_written_from_its_start(tmp_path: Path, workers: int) -> None:
+    """As `copytruncate` of logrotate does it; the file was not opened for appending."""
+    log = tmp_path / "docgraph.log"
+    with (
+        log.open("wb") as file,
+        run_server(INFO, workers=workers, outputs=(None, file.fileno())) as server,
+    ):
+        eventually(lambda: find_events(log, "server-started"))
+        os.truncate(log, 0)
+
+        def is_logged() -> bool:
+            server.get("/ping")
+            return "request-finished" in log.read_text()
+
+        eventually(is_logged)
+        assert server.stop() == 0
+    assert b"\0" not in log.read_bytes()
+    assert find_events(log, "server-stopped")
+
+
+def find_events(log: Path, name: str) -> list[dict[str, Any]]:
+    lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
+    return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+@BOTH
+def test_changed_options_that_need_a_restart_are_listed_without_their_values(
+    tmp_path: Path, workers: int
+) -> None:
+    file = tmp_path / "docgraph.yml"
+    file.write_text("jwtTokenManager:\n  issuer: here\n")
+    with run_server(INFO, workers=workers, DOCGRAPH_CONFIG=str(file)) as server:
+        file.write_text("jwtTokenManager:\n  issuer: secretive\nping:\n  msg: hello\n")
+        server.process.send_signal(signal.SIGHUP)
+        (reloaded,) = eventually(lambda: logged(server, "server-reloaded"))
+        assert reloaded["needs_restart"] == ["/jwtTokenManager/issuer", "/ping/msg"]
+
+        file.write_text("ping: [")
+        server.process.send_signal(signal.SIGHUP)
+        (failed,) = eventually(lambda: logged(server, "reload-failed"))
+        assert failed["part"] == "configuration"
+        assert str(file) in failed["reason"]
+        assert server.get("/ping").status == 200
+        assert server.stop() == 0
+    assert not any("secretive" in line for line in server.errors)
+
+
+# The first process of a session gets the terminal, which it inherits as stdin, for its own.
+WITH_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "docgraph", *sys.argv[1:]])
+"""
+
+
+@contextmanager
+def at_terminal(
+    log: Path, options: list[str]
+) -> Iterator[tuple[IO[bytes], subprocess.Popen[bytes]]]:
+    """A server with a terminal of its own, which the test can close, and its log in a file."""
+    ours, theirs = open_terminal()
+    with open(ours, "rb", buffering=0) as terminal, log.open("ab") as errors:
+        command = [sys.executable, "-c", WITH_TERMINAL, *options]
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=errors) as process:
+            os.close(theirs)
+            try:
+                yield terminal, process
+            finally:
+                process.kill()
+
+
+def read_until(terminal: IO[bytes], end: bytes) -> None:
+    seen = b""
+    while end not in seen:
+        seen += terminal.read(4096)
+
+
+@BOTH
+def test_a_server_ends_gracefully_with_its_terminal_and_reloads_while_it_is_there(
+    tmp_path: Path, workers: int
+) -> None:
+    log, path, released = (tmp_path / name for name in ("log", "socket", "released"))
+    listener = {"port": None, "socket": str(path)}
+    settings = {**INFO, **PATIENT, "core": {"workers": workers}, "http-listener": listener}
+    with at_terminal(log, serve_options(settings)) as (terminal, process):
+        read_until(terminal, b"docgraph ready")
+        process.send_signal(signal.SIGHUP)
+        eventually(lambda: find_events(log, "server-reloaded"))
+        with connect_socket(path) as wire:
+            wire.send(request("GET", f"/hold?until={released}"))
+            eventually(lambda: find_events(log, "request-started"))
+
+            terminal.close()
+
+            stopping = eventually(lambda: find_events(log, "server-stopping"))[0]
+            assert stopping["reason"] == "SIGHUP"
+            process.send_signal(signal.SIGHUP)  # a shell sends another one
+            released.touch()
+            assert wire.read().status == 200
+        assert process.wait(HANGS_SECONDS) == 0
+    assert not find_events(log, "worker-lost")
+    assert not path.exists()
