@@ -19,6 +19,9 @@ _RESERVED = 256  # descriptors for the database, the log and the like; a quarter
 # TCP keepalive: the system notices a peer that vanishes silently, such as one of server-sent
 # events. Seconds of silence until the first probe, between two probes, and number of probes.
 _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+# Bytes that the system buffers before they can be sent. It would buffer megabytes for each client
+# that does not read, which no limit counts, and its next requests would be executed.
+_UNSENT = 128 * 1024
 _UNCONFIRMED_MS = 30_000  # that bytes may be unacknowledged; the first are sent with a heartbeat
 LINGERING = 64  # connections above the limit that get a rejection before they are closed
 
@@ -75,9 +78,10 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
 
 
 def _watch_peers(listener: socket.socket) -> None:
-    """Set the keepalive options that accepted connections inherit; systems differ in support."""
+    """Set the options that accepted connections inherit; systems differ in support."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS}.items():
+    options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
+    for name, value in options.items():
         if hasattr(socket, name):
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
