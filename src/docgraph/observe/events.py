@@ -69,6 +69,13 @@ class WorkerLost(Event, frozen=True):
     signal: str | None = None  # "SIGKILL"
 
 
+class ForkerLost(Event, frozen=True):
+    """A process that starts workers ended; another one replaced it, and the workers continue."""
+
+    level: ClassVar[Level] = Level.WARNING
+    pid: int
+
+
 class NotifyFailed(Event, frozen=True):
     """The service manager of the machine (systemd) could not be told a `state`."""
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
+from docgraph.observe.events import ForkerLost, ServerStopping, WorkerLost, WorkerStarted
 from docgraph.runtime.shared import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
@@ -40,6 +40,7 @@ __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
+_ORPHAN_CHECK = 0.1  # seconds between two checks of a process whose forker has ended
 _STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
@@ -77,6 +78,11 @@ class _Worker:
     started: float = 0.0
     due: float = 0.0  # when the next process is to be started
     pause: float = field(default=_FIRST_PAUSE)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the end of its process has to be checked: nobody will report it."""
+        return self.process is not None and self.process.is_orphan and self.channel is None
 
 
 class WorkerForker(Forker):
@@ -163,26 +169,38 @@ class Supervisor:
 
     def _watch(self, wakeup_r: socket.socket) -> None:
         """Wait for the next signal, message, exit or restart that is due, and handle it."""
-        now = time.monotonic()
-        dues = [one.due - now for one in self._workers if one.process is None]
-        if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
-            dues.append(self._watchdog.seconds_left)
-        watched: list[Any] = [wakeup_r]
-        for one in self._workers:
-            if one.process is not None:
-                watched.append(one.process.sentinel)
-            if one.channel is not None:
-                watched.append(one.channel)
-        happened = wait(watched, timeout=max(0.0, min(dues)) if dues else None)
+        happened = wait(self._find_watched(wakeup_r), timeout=self._find_pause())
         with contextlib.suppress(BlockingIOError):
             wakeup_r.recv(64)
+        for pid in self._forker.restore():
+            emit(ForkerLost(pid))
         for one in self._workers:
             if one.channel in happened:
                 self._read_message(one)
-            if one.process is not None and one.process.sentinel in happened:
-                self._on_exit(one, one.process)
+            process = one.process
+            may_be_over = process and (process.sentinel in happened or one.is_cut_off)
+            if process is not None and may_be_over and process.is_over():
+                self._on_exit(one, process)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
+
+    def _find_watched(self, wakeup_r: socket.socket) -> list[Any]:
+        watched: list[Any] = [wakeup_r, *self._forker.connections_to_forkers]
+        for one in self._workers:
+            if one.process is not None and not one.process.is_orphan:
+                watched.append(one.process.sentinel)
+            if one.channel is not None:
+                watched.append(one.channel)
+        return watched
+
+    def _find_pause(self) -> float | None:
+        """Return the seconds until something is due; None if nothing is."""
+        now = time.monotonic()
+        dues = [one.due - now for one in self._workers if one.process is None]
+        dues += [_ORPHAN_CHECK for one in self._workers if one.is_cut_off]
+        if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
+            dues.append(self._watchdog.seconds_left)
+        return max(0.0, min(dues)) if dues else None
 
     def _speak_for_workers(self) -> None:
         """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
@@ -210,7 +228,7 @@ class Supervisor:
         """Report a worker that exited by itself, and schedule its replacement."""
         if worker.channel is not None and worker.channel.poll():
             self._read_message(worker)  # its error, which may have arrived together with its exit
-        code = process.join()
+        code = process.exit_code
         self._release(worker, process)
         if not self._is_serving and not self._signals:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
@@ -239,7 +257,8 @@ class Supervisor:
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:
                 self._signal_all(signal.SIGKILL)
-            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.1)
+            sentinels = [process.sentinel for _, process in running if not process.is_orphan]
+            wait([*sentinels, wakeup_r], timeout=0.1)
             with contextlib.suppress(BlockingIOError):
                 wakeup_r.recv(64)
             for worker, process in running:
