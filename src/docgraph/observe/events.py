@@ -40,6 +40,12 @@ class ServerStarted(Event, frozen=True):
     version: str
 
 
+class ProbesStarted(Event, frozen=True):
+    """The probe listener answers; emitted by the parent process."""
+
+    url: str
+
+
 class ServerStopping(Event, frozen=True):
     """The server accepts nothing new and lets accepted requests finish."""
 

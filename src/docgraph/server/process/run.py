@@ -15,6 +15,7 @@ from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
+from docgraph.server.process.health_state import HealthState
 from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import ListeningSocket, open_listeners
@@ -39,14 +40,15 @@ def serve(
     on_ready: OnReady = announce,
     forker: WorkerForker | None = None,
     watchdog: Watchdog | None = None,
+    health: HealthState | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartupError`.
 
-    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone.
-    With several workers `forker` starts them, and it is called in each of them, so it must be
-    picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for the
-    first request to succeed: nothing, unless there is a problem with the database. The `watchdog`
-    is notified while serving continues.
+    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone. A
+    `forker` starts the workers, and it is called in each of them, so it must be picklable.
+    `on_ready` gets the addresses once all workers are ready, and what is missing for the first
+    request to succeed: nothing, unless there is a problem with the database. The `watchdog` is
+    notified while serving continues; `health` gets the workers that are ready.
     """
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
@@ -60,7 +62,7 @@ def serve(
 
     try:
         if forker is not None:
-            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog)
+            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog, health)
             supervisor.run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -9,11 +9,18 @@ import socket
 from dataclasses import dataclass
 
 from docgraph.exchange import StartupError
+from docgraph.runtime.sections import ProbeListener
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["BACKLOG", "LINGERING", "ListeningSocket", "open_listeners", "raise_descriptor_limit"]
+__all__ = [
+    "LINGERING",
+    "ListeningSocket",
+    "open_listeners",
+    "open_probe_listener",
+    "raise_descriptor_limit",
+]
 
-BACKLOG = 2048  # connections that are not accepted yet
+_BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 256  # descriptors for the database, the log and the like; a quarter if there are few
 # TCP keepalive: the system notices a peer that vanishes silently, such as one of server-sent
@@ -60,6 +67,11 @@ def open_listeners(settings: ServerSettings) -> list[ListeningSocket]:
     return listeners
 
 
+def open_probe_listener(options: ProbeListener) -> ListeningSocket:
+    """Open the listener for health checks; raises `StartupError` when that fails."""
+    return ListeningSocket(_listen("core/probe", options.host, options.port or 0), "http")
+
+
 def _listen(scheme: str, host: str, port: int) -> socket.socket:
     family, address = _resolve(scheme, host, port)
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -69,7 +81,7 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _watch_peers(listener)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise _explain(error, scheme, host, port) from error

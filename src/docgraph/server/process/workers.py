@@ -29,6 +29,7 @@ from docgraph.runtime.shared import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.forker import ForkedProcess, Forker
+from docgraph.server.process.health_state import HealthState
 from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.shutdown import WORKER_MARGIN
@@ -104,7 +105,9 @@ class Supervisor:
         listeners: Sequence[ListeningSocket],
         forker: WorkerForker,
         watchdog: Watchdog | None = None,
+        health: HealthState | None = None,
     ) -> None:
+        self._health = health
         self._settings = settings
         self._make_application = make_application
         self._listeners = listeners
@@ -128,6 +131,8 @@ class Supervisor:
                     self._speak_for_workers()
                 emit(ServerStopping(self._signals[0].name))
             finally:
+                if self._health is not None:
+                    self._health.is_stopping = True
                 self._stop(wakeup_r)
 
     # --- signals ----------------------------------------------------------------------------------
@@ -204,9 +209,11 @@ class Supervisor:
 
     def _speak_for_workers(self) -> None:
         """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
+        alive = [one.number for one in self._workers if one.process and one.is_ready]
+        if self._health is not None:
+            self._health.ready = alive
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
-            alive = [one.number for one in self._workers if one.process and one.is_ready]
             self._watchdog.check({number: pulses[number - 1] for number in alive})
 
     def _read_message(self, worker: _Worker) -> None:
