@@ -106,9 +106,12 @@ class HealthState:
         for place, pulse in enumerate(self._pulses):
             if pulse != self._known[place]:
                 self._known[place], self._turned[place + 1] = pulse, now
+        for number in self.ready:
+            self._turned.setdefault(number, now)
 
     def read_liveness(self) -> Health:
         """Return whether any event loop turns."""
+        self.check()
         if not self._turned:
             return Health(503, "no worker has started yet")
         if self._clock() - max(self._turned.values()) > _TURNS_WITHIN:
@@ -117,6 +120,7 @@ class HealthState:
 
     def read_readiness(self) -> Health:
         """Return whether the database answers, and a worker accepts connections."""
+        self.check()
         if self.is_stopping:
             return Health(503, "stopping")
         since = self._clock() - _ACCEPTS_WITHIN

@@ -125,6 +125,8 @@ class Supervisor:
                     self._spawn(worker)
                 while not self._signals:
                     self._watch(wakeup_r)
+                    if self._health is not None:
+                        self._health.ready = self._find_ready()
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
@@ -207,14 +209,14 @@ class Supervisor:
             dues.append(self._watchdog.seconds_left)
         return max(0.0, min(dues)) if dues else None
 
+    def _find_ready(self) -> list[int]:
+        return [one.number for one in self._workers if one.process and one.is_ready]
+
     def _speak_for_workers(self) -> None:
         """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
-        alive = [one.number for one in self._workers if one.process and one.is_ready]
-        if self._health is not None:
-            self._health.ready = alive
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
-            self._watchdog.check({number: pulses[number - 1] for number in alive})
+            self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only open channels are watched
