@@ -42,7 +42,10 @@ def mongo(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
         mongo[blog.DB]["posts"].update_many({}, {"$set": {"text": "x" * 2048}})
         app = mongo[blog.DB]["gql-apps"]
         schema = app.find_one({"_id": "blog"})["schema"]
-        app.update_one({"_id": "blog"}, {"$set": {"schema": schema.replace("title: String", "title: String text: String")}})
+        app.update_one(
+            {"_id": "blog"},
+            {"$set": {"schema": schema.replace("title: String", "title: String text: String")}},
+        )
         yield mongo
 
 
@@ -101,7 +104,9 @@ def unread(port: int, count: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("bound", ["raised", "default"])
-def test_l20_probes_beside_unread_answers(mongo, mongo_uri: str, tmp_path: Path, bound: str) -> None:
+def test_l20_probes_beside_unread_answers(
+    mongo, mongo_uri: str, tmp_path: Path, bound: str
+) -> None:
     options = {"mclient__connection_string": mongo_uri, **blog.OPTIONS}
     if bound == "raised":
         options["connection_options__max_connections_per_address"] = "2000"
@@ -111,11 +116,16 @@ def test_l20_probes_beside_unread_answers(mongo, mongo_uri: str, tmp_path: Path,
         cpu = server.read_cpu()
         begun = time.monotonic()
         with unread(server.port, CLIENTS):
-            print(f"connected in {time.monotonic()-begun:.1f} s")
+            print(f"connected in {time.monotonic() - begun:.1f} s")
             pressed = run_probes(server.port, SECONDS)
             import psutil
-            print(f"cpu {server.read_cpu() - cpu:.1f} of {time.monotonic()-begun:.1f} s, rss {psutil.Process(server.process.pid).memory_info().rss >> 20}")
+
+            print(
+                f"cpu {server.read_cpu() - cpu:.1f} of {time.monotonic() - begun:.1f} s, rss {psutil.Process(server.process.pid).memory_info().rss >> 20}"
+            )
         time.sleep(5)
         after = run_queries(server, 5)
-    print(f"\nl20 {bound}: {CLIENTS} unread: probes {pressed.describe()}, longest {max(pressed.times):.2f} s")
+    print(
+        f"\nl20 {bound}: {CLIENTS} unread: probes {pressed.describe()}, longest {max(pressed.times):.2f} s"
+    )
     print(f"normal {normal.describe()}; 5 s after they left {after.describe()}; {describe_load()}")

@@ -12,7 +12,6 @@ import pytest
 from tests.process.harness import Response, Server, Wire, eventually, request, run_server, start
 
 
-
 def _settings(mongo_uri: str, **options: Any) -> dict[str, Any]:
     return {
         "core": {"probe-listener": {"port": 0, **options}},
