@@ -54,12 +54,8 @@ def test_only_the_ready_line_names_addresses_for_callers(server: Server) -> None
 
 def test_metrics_of_the_workers_are_there_when_asked_for(server: Server) -> None:
     server.get("/ping")
-    answer = eventually(lambda: _find_requests(_probe(server, "/metrics")))
-    assert (answer["content-type"] or "").startswith("text/plain")
-
-
-def _find_requests(answer: Response) -> Response | None:
-    return answer if b"docgraph_http_requests_total{" in answer.body else None
+    eventually(lambda: b"docgraph_http_requests_total{" in _probe(server, "/metrics").body)
+    assert (_probe(server, "/metrics")["content-type"] or "").startswith("text/plain")
 
 
 def test_metrics_are_not_there_by_default(mongo_uri: str) -> None:
