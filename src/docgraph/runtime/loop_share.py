@@ -16,12 +16,13 @@ __all__ = ["LoopShare"]
 class LoopShare:
     """Admits steps of `size` bytes per turn, and at least one step."""
 
-    __slots__ = ("_is_scheduled", "_left", "_size", "_waiting")
+    __slots__ = ("_is_scheduled", "_left", "_size", "_waiting", "waiting_size")
 
     def __init__(self, size: int) -> None:
         self._size = self._left = size
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._is_scheduled = False
+        self.waiting_size = 0  # bytes of the steps that wait
 
     async def enter(self, size: int) -> None:
         """Wait for a turn with room for a step that processes so many bytes."""
@@ -32,6 +33,7 @@ class LoopShare:
             return
         turn = loop.create_future()
         self._waiting.append((turn, size))
+        self.waiting_size += size
         await turn
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -44,6 +46,7 @@ class LoopShare:
         self._left = self._size
         while self._waiting and self._left > 0:
             turn, size = self._waiting.popleft()
+            self.waiting_size -= size
             if not turn.done():  # cancelled
                 turn.set_result(None)
                 self._left -= size

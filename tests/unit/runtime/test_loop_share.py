@@ -49,7 +49,9 @@ async def test_a_cancelled_step_does_not_hold_up_others() -> None:
     tasks = [asyncio.create_task(share.enter(1000)) for _ in range(3)]
     await asyncio.sleep(0)
     tasks[1].cancel()  # the first one had room
+    assert share.waiting_size == 2000
     await asyncio.wait(tasks)
+    assert share.waiting_size == 0
     assert [task.cancelled() for task in tasks] == [False, True, False]
 
 

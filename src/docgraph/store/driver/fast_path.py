@@ -59,6 +59,7 @@ _LOOK_SECONDS: Final = 0.5  # between two checks for servers that were given up
 _UNBOUNDED: Final = 2**31
 _SHARE: Final = 10  # one of this many connections is reserved for others
 _SHARED: Final = 32 * 1024  # bytes of a response that waits for its share of the event loop
+_MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of responses that wait without a turn at the pool
 _TURN_BYTES: Final = 512 * 1024  # of responses per turn of the event loop: some 5 ms of work
 _RENEWED: Final = "MONGODB-OIDC"  # logins that expire during use
 
@@ -198,9 +199,12 @@ class FastPath:
         """Return the response for a read that has its turn, and end the turn."""
         try:
             reply, documents, size = await self._send(server, gate, db, command, preference)
+            is_crowded = self._share.waiting_size > _MAX_WAITING
+            if size > _SHARED and is_crowded:  # fetch no more until these are processed
+                await self._share.enter(size)
         finally:
             _leave(gate, server.pool)
-        if size > _SHARED:
+        if size > _SHARED and not is_crowded:
             await self._share.enter(size)
         if documents:
             cursor: Document = reply["cursor"]
