@@ -224,17 +224,19 @@ class Server:
         with self.connect() as wire:
             return wire.get(path, **headers)
 
-    def forker(self) -> psutil.Process:
-        """The process that forks the workers, itself a fork of the server."""
+    def forkers(self) -> list[psutil.Process]:
+        """The process that forks the workers, itself a fork of the server, and its spare."""
         server = psutil.Process(self.process.pid)
-        (forker,) = _with_command(server.children(), server.cmdline())
-        return forker
+        return _with_command(server.children(), server.cmdline())
+
+    def forker(self) -> psutil.Process:
+        """The one that has forked the workers."""
+        return next(one for one in self.forkers() if _children(one))
 
     def workers(self) -> list[psutil.Process]:
         """The worker processes, or the one process that serves alone."""
-        server = psutil.Process(self.process.pid)
-        forkers = _with_command(server.children(), server.cmdline())
-        return [one for forker in forkers for one in _children(forker)] or [server]
+        found = [one for forker in self.forkers() for one in _children(forker)]
+        return found or [psutil.Process(self.process.pid)]
 
     def memory(self) -> int:
         """Resident bytes of all serving processes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tools.containerfile import CONTAINERFILE, read_stages
 
 from tests.process import commands
 from tests.process.charts import Objects, template
-from tests.process.harness import Server, Wire, request
+from tests.process.harness import Server, Wire, eventually, request
 from tests.programs import HANGS_SECONDS
 
 CHOSEN = sorted((CHART / "ci").glob("*.yaml"))
@@ -47,9 +49,12 @@ class Pod:
         for name, text in objects["ConfigMap"]["data"].items():
             self.write(f"/etc/docgraph/{name}", text)
         self.config = yaml.safe_load(objects["ConfigMap"]["data"]["docgraph.yml"])
-        (port,) = self.container["ports"]
+        port, probes = self.container["ports"]
         self.listener = f"{port['name']}-listener"
         assert self.config[self.listener]["port"] == port["containerPort"]
+        assert self.config["core"]["probe-listener"]["port"] == probes["containerPort"]
+        (published,) = objects["Service"]["spec"]["ports"]
+        assert published["targetPort"] == port["name"]  # and no Service has the probes
         self.environment: dict[str, str] = {}
         for one in self.container["env"]:
             self.environment[one["name"]] = self._read_variable(one, secrets)
@@ -81,7 +86,7 @@ class Pod:
             "docgraph"
         ]
         # Only here others have the port, too.
-        free = f"; /{self.listener}/port -> 0"
+        free = f"; /{self.listener}/port -> 0; /core/probe-listener/port -> 0"
         overrides = {"DOCGRAPH_OVERRIDES": self.environment["DOCGRAPH_OVERRIDES"] + free}
         environment = {**self.environment, **overrides}
         process = commands.start(
@@ -93,18 +98,21 @@ class Pod:
         with process:
             line = process.stdout.readline()
             assert line.startswith("docgraph ready "), (line, errors)
-            yield Server(process, [word for word in line.split() if word.startswith("http")])
+            urls = [word for word in line.split() if word.startswith("http")]
+            yield Server(process, urls, errors=errors)
             process.terminate()
             assert process.wait(HANGS_SECONDS) == 0
             reader.join()
 
-    def ask(self, server: Server, probe: str, context: ssl.SSLContext | None = None) -> int:
-        """The status of a probe, at its port."""
+    def is_fine(self, server: Server, probe: str) -> bool:
+        """Whether a probe succeeds, at its port."""
         check = self.container[probe]["httpGet"]
-        assert check["port"] == self.container["ports"][0]["name"]
-        assert check["scheme"] == server.urls[0].split(":")[0].upper()
-        with connect(server, context) as wire:
-            return wire.get(check["path"]).status
+        assert check["port"] == self.container["ports"][1]["name"]
+        assert check["scheme"] == "HTTP"
+        (started,) = eventually(lambda: server.named("probes-started"))
+        port = int(started["url"].rpartition(":")[2])
+        with Wire(socket.create_connection(("127.0.0.1", port), timeout=60)) as wire:
+            return wire.get(check["path"]).status == 200
 
 
 def connect(server: Server, context: ssl.SSLContext | None) -> Wire:
@@ -132,7 +140,7 @@ def test_docgraph_starts_with_what_the_least_values_render_and_answers_the_probe
 
     with pod.run() as server:
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            assert pod.ask(server, probe) == 200, probe
+            assert eventually(partial(pod.is_fine, server, probe)), probe
         assert run_test_pod(objects, server) == "200"
 
 
@@ -172,7 +180,7 @@ def test_docgraph_starts_with_every_value_with_tls_and_with_secrets_in_their_pla
 
     with pod.run() as server:
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            assert pod.ask(server, probe, context) == 200, probe
+            assert eventually(partial(pod.is_fine, server, probe)), probe
         login = "Basic " + b64encode(f"root:{PASSWORD}".encode()).decode()
         with connect(server, context) as wire:
             wire.send(request("GET", "/roles/root", authorization=login))

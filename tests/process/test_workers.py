@@ -90,7 +90,7 @@ def _losses(server: Server) -> dict[int, dict[str, Any]]:
 
 def test_workers_do_not_outlive_a_parent_that_is_killed() -> None:
     with run_server(workers=2) as server:
-        others = [*server.workers(), server.forker()]
+        others = [*server.workers(), *server.forkers()]
         server.process.kill()
 
         _, alive = psutil.wait_procs(others, timeout=60)
@@ -112,15 +112,62 @@ def test_workers_of_a_killed_parent_do_not_wait_for_requests(tmp_path: Path) -> 
         assert (len(gone), alive) == (2, [])
 
 
-def test_without_its_forker_the_server_ends_with_a_clear_message() -> None:
+def test_workers_outlive_their_forker_and_are_replaced_by_its_successor() -> None:
+    with run_server(workers=2) as server:
+        workers, forker, spare = server.workers(), *_sort_by_use(server)
+
+        forker.kill()
+
+        lost = eventually(lambda: server.named("forker-lost"))
+        assert [event["pid"] for event in lost] == [forker.pid]
+        assert all(one.is_running() for one in workers)
+        assert server.get("/ping").json["pid"] in {one.pid for one in workers}
+
+        with _replacing_one(server):
+            workers[0].kill()
+        assert set(_losses(server)) == {workers[0].pid}
+        eventually(lambda: len(_children_below(spare)) == 2)  # a new forker, and the new worker
+        assert server.stop() == 0
+        _, alive = psutil.wait_procs([*workers, spare], timeout=60)
+        assert not alive
+
+
+def test_a_spare_forker_is_replaced_too() -> None:
+    with run_server(workers=2) as server:
+        forker, spare = _sort_by_use(server)
+        spare.kill()
+        eventually(lambda: len(server.named("forker-lost")) == 1)
+        forker.kill()
+        eventually(lambda: len(server.named("forker-lost")) == 2)
+
+        with _replacing_one(server):
+            psutil.Process(server.named("worker-started")[0]["pid"]).kill()
+
+        assert server.get("/ping").status == 200
+        assert server.stop() == 0
+
+
+def test_a_server_without_any_forker_stops_with_a_clear_message() -> None:
     with run_server(workers=2) as server:
         workers = server.workers()
-        server.forker().kill()
+        server.process.send_signal(signal.SIGSTOP)
+        for one in server.forkers():
+            one.kill()
+        server.process.send_signal(signal.SIGCONT)
 
         assert server.process.wait(60) == 1
         _, alive = psutil.wait_procs(workers, timeout=60)
         assert not alive
-        eventually(lambda: "the process that starts the workers is gone" in "".join(server.errors))
+        eventually(lambda: "the processes that start the workers are gone" in str(server.errors))
+
+
+def _sort_by_use(server: Server) -> list[psutil.Process]:
+    """The forker of the workers, then the spare one."""
+    return sorted(server.forkers(), key=lambda one: one.pid != server.forker().pid)
+
+
+def _children_below(process: psutil.Process) -> list[psutil.Process]:
+    return list(process.children(recursive=True))
 
 
 def test_a_worker_that_cannot_start_ends_the_start_with_its_message_once() -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "ConnectionString",
     "FilePath",
     "HeaderName",
+    "Host",
     "Milliseconds",
     "Name",
     "Operator",
@@ -42,6 +43,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
+Host = Annotated[
+    str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
+]
 Uri = Annotated[str, Meta(pattern=r"^/\S*\Z", extra={"form": "a path that begins with '/'"})]
 # Relative to the file that contains it, else to the working directory.
 FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]

@@ -48,6 +48,12 @@ class ServerStarted(Event, frozen=True):
     version: str
 
 
+class ProbesStarted(Event, frozen=True):
+    """The probe listener answers; emitted by the parent process."""
+
+    url: str
+
+
 class ServerStopping(Event, frozen=True):
     """The server accepts nothing new and lets accepted requests finish."""
 
@@ -75,6 +81,13 @@ class WorkerLost(Event, frozen=True):
     pid: int
     exit_code: int | None = None
     signal: str | None = None  # "SIGKILL"
+
+
+class ForkerLost(Event, frozen=True):
+    """A process that starts workers ended; another one replaced it, and the workers continue."""
+
+    level: ClassVar[Level] = Level.WARNING
+    pid: int
 
 
 class NotifyFailed(Event, frozen=True):

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from docgraph.config.section import (
     FilePath,
     HeaderName,
+    Host,
     Milliseconds,
     PluginsDirectory,
+    Port,
     Section,
     View,
 )
 from docgraph.exchange.errors import Problem
 
-__all__ = ["Core", "Cors", "Origin"]
+__all__ = ["Core", "Cors", "Origin", "ProbeListener"]
 
 Origin = Annotated[
     str,
@@ -27,6 +30,24 @@ Origin = Annotated[
         extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
     ),
 ]
+
+
+class ProbeListener(Section, frozen=True):
+    """A listener for health checks, answered by the parent process: no worker delays it."""
+
+    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
+    port: Annotated[
+        Port | None,
+        Meta(description="port to listen on; 0 takes a free one; null: there is no such listener"),
+    ] = None
+    metrics: Annotated[
+        bool, Meta(description="also answer `/metrics` there, to callers without credentials")
+    ] = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is such a listener."""
+        return self.port is not None
 
 
 class Core(Section, frozen=True):
@@ -103,6 +124,11 @@ class Core(Section, frozen=True):
         bool, Meta(description="refuse requests whose client does not accept compression")
     ] = False
 
+    probe_listener: Annotated[
+        ProbeListener,
+        Meta(description="a separate listener for `/ping` and `/health/db`; on when it has a port"),
+    ] = msgspec.field(default_factory=ProbeListener)
+
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Reject proxies given as names: a name could resolve to an address of another party."""
         for number, proxy in enumerate(self.trusted_proxies, 1):
@@ -117,6 +143,17 @@ class Core(Section, frozen=True):
                     else "no address",
                     "write it like '10.0.0.1' or '10.0.0.0/8'",
                 )
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Advise when options of a probe listener have no effect."""
+        probes = self.probe_listener
+        if not probes.is_on and probes != ProbeListener():
+            yield view.blame(
+                "/core/probe-listener/host",
+                "the probe listener has no port, and is off",
+                "set /core/probe-listener/port",
+                "/core/probe-listener/metrics",
+            )
 
 
 class Cors(Section, frozen=True):

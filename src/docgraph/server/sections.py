@@ -10,16 +10,14 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size, View
+from docgraph.config.section import FilePath, Host, Milliseconds, Port, Section, Size, View
 from docgraph.exchange.errors import Problem
+from docgraph.runtime.sections import Core
 
 __all__ = ["ConnectionOptions", "HttpListener", "HttpsListener", "count_probe_connections"]
 
 _PROBE_CONNECTIONS: Final = 16
-
-Host = Annotated[
-    str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
-]
+_WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound to
 
 
 class HttpListener(Section, frozen=True):
@@ -61,6 +59,7 @@ class HttpListener(Section, frozen=True):
                 "no listener is on",
                 "set it to true, or use https-listener",
             )
+        yield from _find_probe_conflict(self, view)
 
 
 class HttpsListener(Section, frozen=True):
@@ -108,6 +107,25 @@ class HttpsListener(Section, frozen=True):
                 "give one of them another port",
                 "/http-listener/port",
             )
+        yield from _find_probe_conflict(self, view)
+
+
+def _find_probe_conflict(listener: HttpListener | HttpsListener, view: View) -> Iterator[Problem]:
+    """Reject a probe listener with the port of another listener."""
+    core = view.get(Core)
+    if core is None or not listener.enabled or not listener.port:
+        return
+    probes = core.probe_listener
+    is_same_host = probes.host == listener.host or not _WILDCARDS.isdisjoint(
+        (probes.host, listener.host)
+    )
+    if probes.port == listener.port and is_same_host:
+        yield view.blame(
+            "/core/probe-listener/port",
+            f"{listener.section_name} uses port {probes.port}, too",
+            "give one of them another port",
+            f"/{listener.section_name}/port",
+        )
 
 
 class ConnectionOptions(Section, frozen=True):

@@ -32,6 +32,15 @@ jwtTokenManager: {{enabled: true, key: {KEY}}}
     [
         ("http-listener:\n  enabled: false\n", "2:3: /http-listener/enabled: no listener is on"),
         (
+            "core:\n  probe-listener: {port: 8080}\n",
+            "2:20: /core/probe-listener/port: http-listener uses port 8080, too",
+        ),
+        (
+            "core:\n  probe-listener: {host: 0.0.0.0, port: 4443}\n"
+            "https-listener: {enabled: true, certificate: c, key: k}\n",
+            "2:35: /core/probe-listener/port: https-listener uses port 4443, too",
+        ),
+        (
             "https-listener:\n  enabled: true\n  certificate: c.pem\n",
             "2:3: /https-listener/enabled: https-listener is on and has no key",
         ),

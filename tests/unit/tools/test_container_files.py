@@ -101,12 +101,19 @@ def test_compose_connects_docgraph_to_all_three_members(tmp_path: Path) -> None:
     assert config.get(Core).workers == 2
 
 
-def test_compose_asks_docgraph_how_it_is_as_the_image_does() -> None:
-    check = COMPOSE["services"]["docgraph"]["healthcheck"]
+def test_compose_asks_docgraph_how_it_is_as_the_image_does_and_at_the_probe_listener(
+    tmp_path: Path,
+) -> None:
+    docgraph = COMPOSE["services"]["docgraph"]
+    check = docgraph["healthcheck"]
     instruction = STAGES["docgraph"].last("HEALTHCHECK")
+    probes = read_settings(tmp_path, **docgraph["environment"]).get(Core).probe_listener
 
     assert check["test"][0] == "CMD"
-    assert check["test"][1:] == instruction.words[-3:]
+    asked = [word.replace(":8080/", f":{probes.port}/") for word in instruction.words[-3:]]
+    assert check["test"][1:] == asked
+    assert probes.host == "0.0.0.0"  # noqa: S104 - read, not bound to
+    assert not [one for one in docgraph["ports"] if str(probes.port) in one]
     for option in ("interval", "timeout"):
         assert f"--{option}={check[option]}" in instruction.text
 

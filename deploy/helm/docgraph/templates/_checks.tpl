@@ -93,11 +93,16 @@
 {{- if kindIs "bool" (index (get $config "graphql" | default dict) "introspection") -}}
 {{- fail "config.graphql.introspection: helm reads the word off as false: write \"off\" in quotation marks" -}}
 {{- end -}}
-{{- range $section := list "ping" "database-probe" -}}
-{{- $own := get $config $section | default dict -}}
+{{- $own := get $config "database-probe" | default dict -}}
 {{- if or $own.secured (eq (get $own "enabled" | toString) "false") -}}
-{{- fail (printf "config.%s has to be enabled and not secured: probes ask it" $section) -}}
+{{- fail "config.database-probe has to be enabled and not secured: helm test requests it" -}}
 {{- end -}}
+{{- $probes := get (get $config "core" | default dict) "probe-listener" | default dict -}}
+{{- if or (hasKey $probes "host") (hasKey $probes "port") -}}
+{{- fail "config.core.probe-listener: its host and port are set by the chart: use listenAddress and probePort" -}}
+{{- end -}}
+{{- if eq (int64 .Values.probePort) (int64 .Values.containerPort) -}}
+{{- fail "probePort is the same as containerPort: set another one" -}}
 {{- end -}}
 {{- end -}}
 

@@ -35,16 +35,13 @@
 {{- add .Values.preStopSeconds $delay $stopping 10 -}}
 {{- end -}}
 
-{{/* The probe gives up a second after docgraph itself does. */}}
-{{- define "docgraph.readinessTimeout" -}}
-{{- $asking := include "docgraph.seconds" (dict "root" . "section" "database-probe" "option" "timeout-ms" "default" "2000") -}}
-{{- max (add1 $asking) .Values.probes.readiness.timeoutSeconds -}}
-{{- end -}}
-
 {{/* docgraph.yml: the value `config`, and what the chart decides. */}}
 {{- define "docgraph.config" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $listener := dict "enabled" true "host" .Values.listenAddress "port" (int64 .Values.containerPort) -}}
+{{- $core := get $config "core" | default dict -}}
+{{- $probes := merge (dict "host" .Values.listenAddress "port" (int64 .Values.probePort)) (get $core "probe-listener" | default dict) -}}
+{{- $_ := set $config "core" (set $core "probe-listener" $probes) -}}
 {{- $unlogged := list (include "docgraph.pingPath" .) (include "docgraph.databaseProbePath" .) (include "docgraph.metricsPath" .) -}}
 {{- $logging := get $config "logging" | default dict -}}
 {{- if kindIs "invalid" (index $logging "requests-exclude-patterns") -}}

@@ -1,9 +1,9 @@
 """Overload pause: connections whose request got a 503 stay open, and are not read for a moment.
 
 Rejected clients retry. If all of them were read immediately, rejections would fill every iteration
-of the event loop, and delay admitted requests. If their connections were closed, they would fill
-the accept queue of the system, from which the loop takes one per iteration. So they pause, and are
-read again in order: a few at a time, and as many as there is room for.
+of the event loop, and delay admitted requests. If their connections were closed, each retry would
+cost a new connection. So they pause, and are read again in order: a few at a time, and as many as
+there is room for.
 """
 
 from __future__ import annotations

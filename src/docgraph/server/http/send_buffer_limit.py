@@ -31,37 +31,38 @@ class Unread:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._sizes: dict[_Reading, int] = {}  # at the last check, the oldest first
+        self._networks: dict[_Reading, str] = {}
+        self._sizes: dict[str, dict[_Reading, int]] = {}  # at the last check, the oldest first
         self.size = 0
 
     def enter(self, connection: _Reading) -> None:
         """Add a connection whose client reads more slowly than we write."""
         self.leave(connection)
-        self._record(connection)
+        network = self._networks[connection] = group_address(connection.address)
+        size = connection.transport.get_write_buffer_size()
+        self._sizes.setdefault(network, {})[connection] = size
+        self.size += size
         if self.size > self._most:
             self._give_up_slow_ones()
 
     def leave(self, connection: _Reading) -> None:
         """Remove a connection whose client has read most of it, or disconnected."""
-        self.size -= self._sizes.pop(connection, 0)
-
-    def _record(self, connection: _Reading) -> None:
-        size = connection.transport.get_write_buffer_size()
-        self.size += size - self._sizes.get(connection, 0)
-        self._sizes[connection] = size
+        network = self._networks.pop(connection, None)
+        if network is not None:
+            sizes = self._sizes[network]
+            self.size -= sizes.pop(connection)
+            if not sizes:
+                del self._sizes[network]
 
     def _give_up_slow_ones(self) -> None:
-        for connection in self._sizes:
-            self._record(connection)  # much may have been read since
-        while self.size > self._most and len(self._sizes) > 1:  # a single one may be longer
-            slow = self._find_slowest()
+        for sizes in self._sizes.values():  # much may have been read since
+            for connection in sizes:
+                sizes[connection] = connection.transport.get_write_buffer_size()
+        shares = {network: sum(sizes.values()) for network, sizes in self._sizes.items()}
+        self.size = sum(shares.values())
+        while self.size > self._most and len(self._networks) > 1:  # a single one may be longer
+            largest = max(shares, key=lambda network: shares[network])
+            slow, size = next(iter(self._sizes[largest].items()))
+            shares[largest] -= size
             self.leave(slow)
             slow.transport.abort()
-
-    def _find_slowest(self) -> _Reading:
-        shares: dict[str, int] = {}
-        for connection, size in self._sizes.items():
-            network = group_address(connection.address)
-            shares[network] = shares.get(network, 0) + size
-        most = max(shares, key=lambda network: shares[network])
-        return next(one for one in self._sizes if group_address(one.address) == most)

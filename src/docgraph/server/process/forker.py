@@ -1,12 +1,15 @@
-"""Forker: a process that forks workers, with everything imported and without threads.
+"""Forkers: processes that fork workers, with everything imported and without threads.
 
     parent ──── order, descriptors ────▶ forker ──── fork ────▶ process
     parent ◀── its id, its exit code ─── forker
+    parent ──── order ─────────────────▶ spare ───── fork ────▶ forker, when the forker is killed
 
 A forked process runs immediately, while a new interpreter would import everything again; it shares
-the memory of the imports. The parent cannot fork by then: it has threads. The forker ignores
-signals to the process group, because it has to report how the others ended; it ends when its parent
-closes it or ends.
+the memory of the imports. The parent cannot fork by then: it has threads. So there are two forkers,
+and each can replace the other one. They ignore signals to the process group, because they have to
+report how the others ended; they end when their parent closes them or ends.
+
+Processes outlive their forker. Its end leaves nobody to report theirs: the parent then checks.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle, send_handle
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from docgraph.exchange import StartupError
 
@@ -32,28 +35,30 @@ __all__ = ["ForkedProcess", "Forker"]
 # The work of a forked process: the arguments of its order, and the descriptors sent with it.
 Work = Callable[[Sequence[Any], Sequence[int]], None]
 
+_FORKERS: Final = 2  # each can replace the other
+
 
 class ForkedProcess:
-    """A process that the forker has started; `sentinel` is readable when it has ended."""
+    """A process that a forker has started; `sentinel` is readable when either has ended."""
 
     def __init__(self, pid: int, sentinel: Connection) -> None:
         self.pid = pid
         self.sentinel = sentinel
+        self.is_orphan = False  # its forker has ended
         self._is_over = False
         self._exit_code: int | None = None
 
     def is_over(self) -> bool:
-        """Return whether it has ended, as reported by the forker."""
-        if not self._is_over and self.sentinel.poll():
-            self.join()
+        """Return whether it has ended."""
+        if not self._is_over and not self.is_orphan and self.sentinel.poll():
+            self._read_report()
+        if not self._is_over and self.is_orphan:
+            self._check_orphan()
         return self._is_over
 
-    def join(self) -> int | None:
-        """Wait for its end; returns the exit code, negative for a signal, None if unknown."""
-        if not self._is_over:
-            with contextlib.suppress(EOFError, OSError):  # the forker has ended
-                self._exit_code = self.sentinel.recv()
-            self._is_over = True
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal, None if it runs or nobody knows."""
         return self._exit_code
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -66,6 +71,25 @@ class ForkedProcess:
         """Release its resources."""
         self.sentinel.close()
 
+    def _read_report(self) -> None:
+        try:
+            self._exit_code = self.sentinel.recv()
+            self._is_over = True
+        except (EOFError, OSError):
+            self.is_orphan = True
+
+    def _check_orphan(self) -> None:
+        """Check a process whose parent is now this one, as process 1, or a stranger."""
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._is_over, self._exit_code = True, os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                self._is_over = True
+
 
 class _Running(NamedTuple):
     """The forker's record of a process: its id, and where to report its end."""
@@ -74,29 +98,64 @@ class _Running(NamedTuple):
     report: Connection
 
 
+class _Line(NamedTuple):
+    """The parent's connection to one forker."""
+
+    orders: Connection
+    pid: int
+
+
 class Forker:
     """The parent's side; create it before the parent has threads."""
 
     def __init__(self, work: Work) -> None:
-        self._orders, theirs = Pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._orders.close()
-            _run(work, theirs)
-        theirs.close()
+        self._lines: list[_Line] = []
+        for _ in range(_FORKERS):
+            ours, theirs = Pipe()
+            pid = os.fork()
+            if pid == 0:
+                for inherited in (ours, *(line.orders for line in self._lines)):
+                    inherited.close()
+                _run(work, theirs)
+            theirs.close()
+            self._lines.append(_Line(ours, pid))
+
+    @property
+    def connections_to_forkers(self) -> list[Connection]:
+        """Readable when a forker has ended: call `restore` then."""
+        return [line.orders for line in self._lines]
 
     def fork(self, arguments: Sequence[Any], descriptors: Sequence[int]) -> ForkedProcess:
         """Start a process that works with these arguments and copies of the descriptors."""
-        sentinel, report = Pipe(duplex=False)
-        try:
-            with report:
-                self._orders.send((pickle.dumps(arguments), len(descriptors)))
-                for one in (report.fileno(), *descriptors):
-                    send_handle(self._orders, one, self._pid)
-            return ForkedProcess(sentinel.recv(), sentinel)
-        except (EOFError, OSError) as error:
-            sentinel.close()
-            raise StartupError("the process that starts the workers is gone") from error
+        return self._order(pickle.dumps(arguments), descriptors)
+
+    def restore(self) -> list[int]:
+        """Replace a forker that has ended; returns the ids of those that had ended."""
+        lost = [line for line in self._lines if line.orders.poll()]  # they send nothing else
+        for line in lost:
+            self._drop(line)
+        while len(self._lines) < _FORKERS:
+            ours, theirs = Pipe()
+            with theirs:
+                forker = self._order(None, [theirs.fileno()])
+            forker.close()  # its line tells when it ends
+            self._lines.append(_Line(ours, forker.pid))
+        return [line.pid for line in lost]
+
+    def _order(self, order: bytes | None, descriptors: Sequence[int]) -> ForkedProcess:
+        while self._lines:
+            line = self._lines[0]
+            sentinel, report = Pipe(duplex=False)
+            try:
+                with report:
+                    line.orders.send((order, len(descriptors)))
+                    for one in (report.fileno(), *descriptors):
+                        send_handle(line.orders, one, line.pid)
+                return ForkedProcess(sentinel.recv(), sentinel)
+            except (EOFError, OSError):
+                sentinel.close()
+                self._drop(line)
+        raise StartupError("the processes that start the workers are gone")
 
     def __enter__(self) -> Self:
         return self
@@ -105,10 +164,15 @@ class Forker:
         self.close()
 
     def close(self) -> None:
-        """End the forker; the processes that it has forked continue."""
-        self._orders.close()
-        with contextlib.suppress(ChildProcessError):  # something else has waited for it
-            os.waitpid(self._pid, 0)
+        """End the forkers; the processes that they have forked continue."""
+        for line in tuple(self._lines):
+            self._drop(line)
+
+    def _drop(self, line: _Line) -> None:
+        self._lines.remove(line)
+        line.orders.close()
+        with contextlib.suppress(ChildProcessError):  # forked by the other forker
+            os.waitpid(line.pid, 0)
 
 
 def _run(work: Work, orders: Connection) -> NoReturn:
@@ -140,12 +204,14 @@ def _follow_orders(work: Work, orders: Connection) -> None:
         except (EOFError, OSError):  # the parent has ended
             return
         ended, alive = Pipe(duplex=False)
-        pid = _fork()
+        pid = _fork(ignores_stop=order is None)
         if pid == 0:
             for inherited in (orders, ended, *running, *(one.report for one in running.values())):
                 inherited.close()
-            os.close(report)
-            _be_forked(work, order, descriptors)  # and keeps `alive` open until the end
+            os.close(report)  # and keeps `alive` open until the end
+            if order is None:
+                _run(work, Connection(descriptors[0]))
+            _be_forked(work, order, descriptors)
         alive.close()
         for descriptor in descriptors:
             os.close(descriptor)
@@ -154,11 +220,11 @@ def _follow_orders(work: Work, orders: Connection) -> None:
             running[ended].report.send(pid)
 
 
-def _fork() -> int:
+def _fork(*, ignores_stop: bool) -> int:
     """Fork; no signal is lost between the forker, which ignores it, and the new process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     pid = os.fork()
-    if pid == 0:
+    if pid == 0 and not ignores_stop:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     return pid

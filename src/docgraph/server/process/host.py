@@ -16,11 +16,12 @@ from docgraph import __version__
 from docgraph.config import ConfigTree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, leaving_out, otel, prometheus, subscribe, unsubscribe
+from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
     DatabaseRefused,
+    ProbesStarted,
     RightsGranted,
     RightsMissing,
     ServerStopping,
@@ -39,12 +40,17 @@ from docgraph.server.prepare import (
     prepare,
     require_allower,
 )
+from docgraph.server.process.health_state import DatabaseCheck, HealthState
 from docgraph.server.process.notify import ServiceManager
+from docgraph.server.process.probes import ProbeServer
 from docgraph.server.process.reload import Reload, reopen_logs
 from docgraph.server.process.run import announce, serve
 from docgraph.server.process.shutdown import Shutdown
-from docgraph.server.process.workers import WorkerForker
+from docgraph.server.process.sockets import open_probe_listener
+from docgraph.server.process.workers import ProcessHooks, WorkerForker
+from docgraph.server.services.sections import DatabaseProbe
 from docgraph.server.settings import ServerSettings
+from docgraph.store.driver.client import BlockingPing
 from docgraph.store.sections import MClient
 
 __all__ = ["host", "open_database"]
@@ -74,9 +80,10 @@ def host(
     remember_log_files()
     prepared = prepare(tree)
     require_allower(prepared)
-    workers = prepared.config.get(Core).workers
+    core = prepared.config.get(Core)
+    is_supervised = core.workers > 1 or core.probe_listener.is_on
     # Before this process opens a log or a database, which start threads.
-    forking = WorkerForker(workers) if workers > 1 else nullcontext()
+    forking = WorkerForker(core.workers) if is_supervised else nullcontext()
     settings = ServerSettings.from_sections(prepared.config.sections)
     manager = ServiceManager.from_environment(os.environ)
     ending = Shutdown(settings.limits.longest_stop)
@@ -96,11 +103,10 @@ def host(
         ):
             with leaving_out(_ONCE):  # checks here are not yet those of the server
                 on_address(address)
-            with stopping_in_peace():
+            with answering_probes(prepared, forker, address) as health, stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
-                return serve(
-                    settings, make_application, say_ready, forker, manager.watchdog, reload
-                )
+                hooks = ProcessHooks(manager.watchdog, health, reload)
+                return serve(settings, make_application, say_ready, forker, hooks)
 
 
 def build(tree: ConfigTree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -136,6 +142,31 @@ def open_database(
         finally:
             if ending is not None and ending.left is not None:
                 mongo.stop(ending.left)
+
+
+@contextmanager
+def answering_probes(
+    prepared: LoadedConfiguration, forker: WorkerForker | None, address: str
+) -> Iterator[HealthState | None]:
+    """Answer health checks in this process, if configured."""
+    options, probe = prepared.config.get(Core).probe_listener, prepared.config.get(DatabaseProbe)
+    if forker is None or not options.is_on:
+        yield None
+        return
+    timeout = probe.timeout_ms / 1000
+    check = DatabaseCheck(BlockingPing(address, timeout, probe.dbname), timeout)
+    health = HealthState(forker.pulses, check.read)
+    render = prometheus.render if options.metrics else None
+    listener = open_probe_listener(options)
+    server = ProbeServer(listener.socket, health, render, prometheus.CONTENT_TYPE)
+    check.start()
+    server.start()
+    emit(ProbesStarted(listener.url))
+    try:
+        yield health
+    finally:
+        server.close()
+        check.close()
 
 
 @contextmanager

@@ -15,12 +15,11 @@ from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
-from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.reload import Reload
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import ListeningSocket, open_listeners
 from docgraph.server.process.tls import build_context
-from docgraph.server.process.workers import Supervisor, WorkerForker, new_loop
+from docgraph.server.process.workers import ProcessHooks, Supervisor, WorkerForker, new_loop
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["announce", "serve"]
@@ -39,18 +38,16 @@ def serve(
     make_application: MakeApplication,
     on_ready: OnReady = announce,
     forker: WorkerForker | None = None,
-    watchdog: Watchdog | None = None,
-    reload: Reload | None = None,
+    hooks: ProcessHooks | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartupError`.
 
-    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone.
-    With several workers `forker` starts them, and it is called in each of them, so it must be
-    picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for the
-    first request to succeed: nothing, unless there is a problem with the database. The `watchdog`
-    is notified while serving continues. `reload` is what SIGHUP does.
+    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone. A
+    `forker` starts the workers, and it is called in each of them, so it must be picklable.
+    `on_ready` gets the addresses once all workers are ready, and what is missing for the first
+    request to succeed: nothing, unless there is a problem with the database.
     """
-    reload = reload or Reload()
+    hooks = hooks or ProcessHooks()
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
     listeners = open_listeners(settings)
@@ -63,15 +60,11 @@ def serve(
 
     try:
         if forker is not None:
-            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog, reload)
+            supervisor = Supervisor(settings, make_application, listeners, forker, hooks)
             supervisor.run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(
-                    _serve_alone(
-                        settings, make_application, listeners, emit_started, watchdog, reload
-                    )
-                )
+                runner.run(_serve_alone(settings, make_application, listeners, emit_started, hooks))
     finally:
         for listener in listeners:
             listener.close()
@@ -84,9 +77,9 @@ async def _serve_alone(
     make_application: MakeApplication,
     listeners: Sequence[ListeningSocket],
     on_ready: Callable[[str], None],
-    watchdog: Watchdog | None,
-    reload: Reload,
+    hooks: ProcessHooks,
 ) -> None:
+    watchdog, reload = hooks.watchdog, hooks.reload or Reload()
     stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
     application = make_application(0)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
-import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,8 +24,9 @@ from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
+from docgraph.server.process.accepting import Acceptor
 from docgraph.server.process.reload import reopen_logs
-from docgraph.server.process.sockets import BACKLOG, ListeningSocket, raise_descriptor_limit
+from docgraph.server.process.sockets import ListeningSocket, raise_descriptor_limit
 from docgraph.server.process.tls import Certificate
 from docgraph.server.settings import ServerSettings
 
@@ -110,8 +109,7 @@ class HttpServer:
         self._files = self._blocking.lane("files", 1)
         self._must_reload = asyncio.Event()
         self._reloading = Tasks()
-        self._servers: list[tuple[ListeningSocket, asyncio.Server]] = []
-        self._late: list[asyncio.Task[Any]] = []  # connections that were not accepted yet
+        self._acceptors: list[Acceptor] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -127,18 +125,9 @@ class HttpServer:
             self._reloading.start("certificate", self._watch_certificate)
         self._reloading.start("reload", self._reload)
         for listener in listeners:
-            listen: Callable[..., Awaitable[asyncio.Server]] = loop.create_server
             options = self._tls_options(listener)
-            if listener.is_unix:
-                listen = loop.create_unix_server
-                options = {"cleanup_socket": False}  # the process that made the file removes it
-            server = await listen(
-                partial(HttpProtocol, self._state, loop),
-                sock=listener.socket,
-                backlog=BACKLOG,  # it listens again, and its default is 100
-                **options,
-            )
-            self._servers.append((listener, server))
+            make_protocol = partial(HttpProtocol, self._state, loop)
+            self._acceptors.append(Acceptor(listener.socket, make_protocol, options))
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def _tls_options(self, listener: ListeningSocket) -> dict[str, Any]:
@@ -182,8 +171,8 @@ class HttpServer:
     async def stop(self, at_once: asyncio.Event) -> None:
         """Finish accepted requests, unless it takes too long or `at_once` is set."""
         self._state.is_leaving = True
-        for listener, server in self._servers:
-            self._close(listener, server)
+        for acceptor in self._acceptors:
+            acceptor.close()
         waiting = asyncio.ensure_future(at_once.wait())
         try:
             async with asyncio.timeout(self._limits.stop_time):
@@ -194,25 +183,6 @@ class HttpServer:
             await cancel_until_over([waiting])
             await self._cut()
 
-    def _close(self, listener: ListeningSocket, server: asyncio.Server) -> None:
-        """Stop listening; connections that the system has accepted already are served first."""
-        loop = asyncio.get_running_loop()
-        with socket.socket(fileno=os.dup(listener.socket.fileno())) as queue:
-            queue.setblocking(False)
-            server.close()
-            while True:
-                try:
-                    connection, _ = queue.accept()
-                except OSError:  # there are no more, or no descriptors for them
-                    return
-                connection.setblocking(False)
-                accepting = loop.connect_accepted_socket(
-                    partial(HttpProtocol, self._state, loop),
-                    connection,
-                    **self._tls_options(listener),
-                )
-                self._late.append(loop.create_task(accepting))
-
     async def _finish(self, stopping: asyncio.Future[Any]) -> None:
         """Wait until every connection has ended; each is notified once."""
         loop = asyncio.get_running_loop()
@@ -222,7 +192,7 @@ class HttpServer:
                 connection.shutdown()
                 told.add(connection)
             self._state.sweep(loop.time())
-            is_late = not all(one.done() for one in self._late)
+            is_late = any(one.connecting for one in self._acceptors)
             is_busy = self._state.connections or self._state.exchanges.tasks or is_late
             if stopping.done() or not is_busy:
                 return
@@ -232,7 +202,8 @@ class HttpServer:
         """Stop waiting: aborting a connection cancels its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        await cancel_until_over(self._late, grace=_CUT_SECONDS)
+        for acceptor in self._acceptors:
+            await cancel_until_over(tuple(acceptor.connecting), grace=_CUT_SECONDS)
         await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
         await cancel_until_over(self._tasks)
         await self._reloading.close(grace=_CUT_SECONDS)

@@ -11,17 +11,27 @@ from dataclasses import dataclass
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.process_events import FewDescriptors
+from docgraph.runtime.sections import ProbeListener
 from docgraph.server.process.unix_socket import SocketFile, listen_at_path
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["BACKLOG", "LINGERING", "ListeningSocket", "open_listeners", "raise_descriptor_limit"]
+__all__ = [
+    "LINGERING",
+    "ListeningSocket",
+    "open_listeners",
+    "open_probe_listener",
+    "raise_descriptor_limit",
+]
 
-BACKLOG = 2048  # connections that are not accepted yet
+_BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 256  # descriptors for the database, the log and the like; a quarter if there are few
 # TCP keepalive: the system notices a peer that vanishes silently, such as one of server-sent
 # events. Seconds of silence until the first probe, between two probes, and number of probes.
 _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+# Bytes that the system buffers before they can be sent. It would buffer megabytes for each client
+# that does not read, which no limit counts, and its next requests would be executed.
+_UNSENT = 128 * 1024
 _UNCONFIRMED_MS = 30_000  # that bytes may be unacknowledged; the first are sent with a heartbeat
 LINGERING = 64  # connections above the limit that get a rejection before they are closed
 
@@ -72,13 +82,18 @@ def open_listeners(settings: ServerSettings) -> list[ListeningSocket]:
                 )
         http = settings.http_listener
         if http.enabled and http.socket is not None:
-            opened = listen_at_path(http.socket, int(http.socket_mode, 8), BACKLOG)
+            opened = listen_at_path(http.socket, int(http.socket_mode, 8), _BACKLOG)
             listeners.append(ListeningSocket(opened, "http", SocketFile.find(http.socket)))
     except StartupError:
         for listener in listeners:
             listener.close()
         raise
     return listeners
+
+
+def open_probe_listener(options: ProbeListener) -> ListeningSocket:
+    """Open the listener for health checks; raises `StartupError` when that fails."""
+    return ListeningSocket(_listen("core/probe", options.host, options.port or 0), "http")
 
 
 def _listen(scheme: str, host: str, port: int) -> socket.socket:
@@ -90,7 +105,7 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _watch_peers(listener)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise _explain(error, scheme, host, port) from error
@@ -99,9 +114,10 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
 
 
 def _watch_peers(listener: socket.socket) -> None:
-    """Set the keepalive options that accepted connections inherit; systems differ in support."""
+    """Set the options that accepted connections inherit; systems differ in support."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS}.items():
+    options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
+    for name, value in options.items():
         if hasattr(socket, name):
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -21,15 +21,16 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
+from docgraph.observe.events import ForkerLost, ServerStopping, WorkerLost, WorkerStarted
 from docgraph.runtime.shared import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.forker import ForkedProcess, Forker
+from docgraph.server.process.health_state import HealthState
 from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.reload import Reload
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
@@ -42,6 +43,7 @@ __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
+_ORPHAN_CHECK = 0.1  # seconds between two checks of a process whose forker has ended
 _STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
@@ -80,6 +82,11 @@ class _Worker:
     due: float = 0.0  # when the next process is to be started
     pause: float = field(default=_FIRST_PAUSE)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the end of its process has to be checked: nobody will report it."""
+        return self.process is not None and self.process.is_orphan and self.channel is None
+
 
 class WorkerForker(Forker):
     """Forks workers that count their connections together, and show that their loops run."""
@@ -88,6 +95,18 @@ class WorkerForker(Forker):
         self.connections = make_cells(workers)
         self.pulses = share_numbers("L", workers)
         super().__init__(partial(_work, self.connections, self.pulses))
+
+
+class ProcessHooks(NamedTuple):
+    """What the process does besides serving.
+
+    The `watchdog` is notified while serving continues, `health` gets the workers that are ready,
+    and `reload` is what SIGHUP does.
+    """
+
+    watchdog: Watchdog | None = None
+    health: HealthState | None = None
+    reload: Reload | None = None
 
 
 class Supervisor:
@@ -99,15 +118,14 @@ class Supervisor:
         make_application: Callable[[int], Application],
         listeners: Sequence[ListeningSocket],
         forker: WorkerForker,
-        watchdog: Watchdog | None = None,
-        reload: Reload | None = None,
+        hooks: ProcessHooks,
     ) -> None:
         self._settings = settings
         self._make_application = make_application
         self._listeners = listeners
         self._forker = forker
-        self._watchdog = watchdog
-        self._reload = reload or Reload()
+        self._watchdog, self._health = hooks.watchdog, hooks.health
+        self._reload = hooks.reload or Reload()
         self._must_reload = False
         self._workers = [_Worker(number + 1) for number in range(settings.core.workers)]
         self._signals: list[signal.Signals] = []
@@ -122,12 +140,16 @@ class Supervisor:
                 while not self._signals:
                     self._watch(wakeup_r)
                     self._forward_reload()
+                    if self._health is not None:
+                        self._health.ready = self._find_ready()
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
                     self._speak_for_workers()
                 emit(ServerStopping(self._signals[0].name))
             finally:
+                if self._health is not None:
+                    self._health.is_stopping = True
                 self._stop(wakeup_r)
 
     # --- signals ----------------------------------------------------------------------------------
@@ -183,33 +205,47 @@ class Supervisor:
 
     def _watch(self, wakeup_r: socket.socket) -> None:
         """Wait for the next signal, message, exit or restart that is due, and handle it."""
-        now = time.monotonic()
-        dues = [one.due - now for one in self._workers if one.process is None]
-        if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
-            dues.append(self._watchdog.seconds_left)
-        watched: list[Any] = [wakeup_r]
-        for one in self._workers:
-            if one.process is not None:
-                watched.append(one.process.sentinel)
-            if one.channel is not None:
-                watched.append(one.channel)
-        happened = wait(watched, timeout=max(0.0, min(dues)) if dues else None)
+        happened = wait(self._find_watched(wakeup_r), timeout=self._find_pause())
         with contextlib.suppress(BlockingIOError):
             wakeup_r.recv(64)
+        for pid in self._forker.restore():
+            emit(ForkerLost(pid))
         for one in self._workers:
             if one.channel in happened:
                 self._read_message(one)
-            if one.process is not None and one.process.sentinel in happened:
-                self._on_exit(one, one.process)
+            process = one.process
+            may_be_over = process and (process.sentinel in happened or one.is_cut_off)
+            if process is not None and may_be_over and process.is_over():
+                self._on_exit(one, process)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
+
+    def _find_watched(self, wakeup_r: socket.socket) -> list[Any]:
+        watched: list[Any] = [wakeup_r, *self._forker.connections_to_forkers]
+        for one in self._workers:
+            if one.process is not None and not one.process.is_orphan:
+                watched.append(one.process.sentinel)
+            if one.channel is not None:
+                watched.append(one.channel)
+        return watched
+
+    def _find_pause(self) -> float | None:
+        """Return the seconds until something is due; None if nothing is."""
+        now = time.monotonic()
+        dues = [one.due - now for one in self._workers if one.process is None]
+        dues += [_ORPHAN_CHECK for one in self._workers if one.is_cut_off]
+        if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
+            dues.append(self._watchdog.seconds_left)
+        return max(0.0, min(dues)) if dues else None
+
+    def _find_ready(self) -> list[int]:
+        return [one.number for one in self._workers if one.process and one.is_ready]
 
     def _speak_for_workers(self) -> None:
         """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
-            alive = [one.number for one in self._workers if one.process and one.is_ready]
-            self._watchdog.check({number: pulses[number - 1] for number in alive})
+            self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only open channels are watched
@@ -230,7 +266,7 @@ class Supervisor:
         """Report a worker that exited by itself, and schedule its replacement."""
         if worker.channel is not None and worker.channel.poll():
             self._read_message(worker)  # its error, which may have arrived together with its exit
-        code = process.join()
+        code = process.exit_code
         self._release(worker, process)
         if not self._is_serving and not self._signals:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
@@ -259,7 +295,8 @@ class Supervisor:
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:
                 self._signal_all(signal.SIGKILL)
-            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.1)
+            sentinels = [process.sentinel for _, process in running if not process.is_orphan]
+            wait([*sentinels, wakeup_r], timeout=0.1)
             with contextlib.suppress(BlockingIOError):
                 wakeup_r.recv(64)
             for worker, process in running:

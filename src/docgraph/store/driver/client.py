@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from bson.codec_options import DatetimeConversion
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, MongoClient
 from pymongo.driver_info import DriverInfo
-from pymongo.errors import PyMongoError
+from pymongo.errors import NetworkTimeout, PyMongoError
 
 from docgraph import __version__
 from docgraph.exchange.data import Document
@@ -25,7 +25,7 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.cancel_safe_locks import fix_waiting
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
-__all__ = ["Client", "build_client", "close_client"]
+__all__ = ["BlockingPing", "Client", "build_client", "close_client"]
 
 Client = AsyncMongoClient[Document]
 
@@ -70,6 +70,45 @@ async def close_client(client: Client) -> None:
         client._topology.pop_all_sessions()
     client._kill_cursors_queue.clear()
     await client.close()
+
+
+class BlockingPing:
+    """Pings the database with one connection, for a process without an event loop."""
+
+    def __init__(self, connection_string: str, seconds: float, db: str) -> None:
+        self._connection_string = connection_string
+        self._milliseconds = max(1, int(seconds * 1000))
+        self._db = db
+        self._client: MongoClient[Document] | None = None
+
+    def ping(self) -> None:
+        """Wait until the database answers; raises `TimeoutError` or `ConnectionError`."""
+        try:
+            if self._client is None:
+                self._client = self._build_client()
+            client = self._client
+            client[self._db].command({"ping": 1}, read_preference=client.read_preference)
+        except NetworkTimeout:
+            raise TimeoutError("no answer in time") from None
+        except PyMongoError:
+            raise ConnectionError("the database cannot be reached") from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    def _build_client(self) -> MongoClient[Document]:
+        return MongoClient(
+            self._connection_string,
+            maxPoolSize=1,
+            minPoolSize=0,
+            serverMonitoringMode="poll",
+            appname="docgraph-probes",
+            serverSelectionTimeoutMS=self._milliseconds,
+            connectTimeoutMS=self._milliseconds,
+            socketTimeoutMS=self._milliseconds,
+        )
 
 
 def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
 from docgraph.runtime import AdmissionQueue
+from docgraph.runtime.loop_share import LoopShare
 from docgraph.store.driver.errors import no_connection
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch
@@ -57,6 +58,9 @@ _LARGEST_ID: Final = 2**31 - 1
 _LOOK_SECONDS: Final = 0.5  # between two checks for servers that were given up
 _UNBOUNDED: Final = 2**31
 _SHARE: Final = 10  # one of this many connections is reserved for others
+_SHARED: Final = 32 * 1024  # bytes of a response that waits for its share of the event loop
+_MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of responses that wait without a turn at the pool
+_TURN_BYTES: Final = 512 * 1024  # of responses per turn of the event loop: some 5 ms of work
 _RENEWED: Final = "MONGODB-OIDC"  # logins that expire during use
 
 
@@ -139,6 +143,7 @@ class FastPath:
         self._waiting: dict[int, AsyncConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()  # of the requests that decode a large response
+        self._share = LoopShare(_TURN_BYTES)
         self._gates: WeakKeyDictionary[Pool, AdmissionQueue] = WeakKeyDictionary()
 
     @classmethod
@@ -193,9 +198,14 @@ class FastPath:
     ) -> Document:
         """Return the response for a read that has its turn, and end the turn."""
         try:
-            reply, documents = await self._send(server, gate, db, command, preference)
+            reply, documents, size = await self._send(server, gate, db, command, preference)
+            is_crowded = self._share.waiting_size > _MAX_WAITING
+            if size > _SHARED and is_crowded:  # fetch no more until these are processed
+                await self._share.enter(size)
         finally:
             _leave(gate, server.pool)
+        if size > _SHARED and not is_crowded:
+            await self._share.enter(size)
         if documents:
             cursor: Document = reply["cursor"]
             place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
@@ -210,7 +220,7 @@ class FastPath:
         db: str,
         command: Document,
         preference: _ServerMode,
-    ) -> tuple[Document, list[memoryview]]:
+    ) -> tuple[Document, list[memoryview], int]:
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             if gate.waiting:
@@ -222,7 +232,7 @@ class FastPath:
             reply, documents = self._open(payload, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
-        return reply, documents
+        return reply, documents, len(payload)
 
     def _open(
         self, payload: memoryview, db: str, command: Document

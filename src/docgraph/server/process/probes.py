@@ -1,0 +1,282 @@
+"""Probe listener: health checks that a thread of the parent process answers (decision 54).
+
+It serves `GET` and `HEAD` of three paths, one request per connection, without the event loop of a
+worker. Everything that a client can send is bounded: the head in size and time, the connections in
+number. When there are too many of them, the oldest one is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from docgraph.server.process.health_state import Health, HealthState
+
+__all__ = ["ProbeServer", "parse_request"]
+
+_MAX_HEAD: Final = 8192  # bytes
+_MAX_CONNECTIONS: Final = 64
+_SECONDS: Final = 5.0  # that a connection has for everything
+_PAUSE: Final = 0.05  # seconds until the next try after an error
+_TICK: Final = 0.25  # seconds between two checks of the workers
+_END: Final = b"\r\n\r\n"
+_JSON: Final = "application/json"
+_OK, _NOT_ALLOWED, _UNAVAILABLE = 200, 405, 503
+_LENGTH: Final = b"content-length"
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+_LINE: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t\x80-\xff]*)")
+
+
+class _Rejected(Exception):
+    """A request without a result: its status, and the reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.health = Health(status, reason)
+
+
+class _Request:
+    """The method and the path of a request."""
+
+    __slots__ = ("has_content", "path")
+
+    def __init__(self, method: str, path: str) -> None:
+        self.path = path
+        self.has_content = method != "HEAD"  # its response
+
+
+def parse_request(head: bytes) -> _Request:
+    """Parse the head of a request, without the empty line at its end; strictly, without a body."""
+    line, *lines = head.split(b"\r\n")
+    matched = _LINE.fullmatch(line)
+    fields = [_FIELD.fullmatch(one) for one in lines]
+    if matched is None or None in fields:
+        raise _Rejected(400, "this is not a request of HTTP/1.1")
+    names = [field[1].lower() for field in fields if field is not None]
+    lengths = [field[2].strip() for field in fields if field and field[1].lower() == _LENGTH]
+    if names.count(b"host") != 1 and not (matched[3] == b"0" and b"host" not in names):
+        raise _Rejected(400, "a request has one header Host")
+    method, target = matched[1].decode(), matched[2].decode()
+    if method not in ("GET", "HEAD"):
+        raise _Rejected(_NOT_ALLOWED, "only GET and HEAD are allowed")
+    if b"transfer-encoding" in names or any(length != b"0" for length in lengths):
+        raise _Rejected(400, "requests with a body are not accepted")
+    return _Request(method, target.partition("?")[0])
+
+
+class _Visitor:
+    """One connection."""
+
+    __slots__ = ("deadline", "output", "received", "request", "socket")
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self.socket = connection
+        self.deadline = deadline
+        self.received = b""
+        self.request: _Request | None = None
+        self.output: memoryview | None = None  # what remains of the response
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+
+class ProbeServer:
+    """Answers health checks in a thread until `close`."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        state: HealthState,
+        render_metrics: Callable[[], bytes] | None = None,
+        metrics_type: str = "",
+    ) -> None:
+        self.state = state
+        self._listener = listener
+        self._render_metrics = render_metrics
+        self._metrics_type = metrics_type
+        self._metrics: bytes | None = None
+        self._awaiting: list[_Visitor] = []  # metrics, which another thread renders
+        self._visitors: dict[_Visitor, None] = {}  # the oldest first
+        self._selector = selectors.DefaultSelector()
+        self._wake_r, self._wake_w = socket.socketpair()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+        for one in (listener, self._wake_r, self._wake_w):
+            one.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_r, selectors.EVENT_READ)
+
+    def start(self) -> None:
+        """Start to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering, and close all connections."""
+        self._is_closed = True
+        self._wake()
+        self._thread.join()
+        for visitor in tuple(self._visitors):
+            self._drop(visitor)
+        self._selector.close()
+        for one in (self._listener, self._wake_r, self._wake_w):
+            one.close()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            for key, _ in self._selector.select(_TICK):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._wake_r:
+                    self._wake_r.recv(64)
+                    self._send_metrics()
+                elif key.data in self._visitors:
+                    self._advance(key.data)
+            self.state.check()
+            now = time.monotonic()
+            for visitor in [one for one in self._visitors if one.deadline <= now]:
+                self._drop(visitor)
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # it wakes up already
+            self._wake_w.send(b"\0")
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        for _ in range(_MAX_CONNECTIONS):
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # it is gone again, or there are no descriptors
+                time.sleep(_PAUSE)
+                return
+            connection.setblocking(False)
+            if len(self._visitors) >= _MAX_CONNECTIONS:
+                self._drop(next(iter(self._visitors)))
+            visitor = _Visitor(connection, time.monotonic() + _SECONDS)
+            self._visitors[visitor] = None
+            self._selector.register(visitor, selectors.EVENT_READ, visitor)
+
+    def _drop(self, visitor: _Visitor) -> None:
+        del self._visitors[visitor]
+        self._selector.unregister(visitor)
+        visitor.socket.close()
+
+    def _advance(self, visitor: _Visitor) -> None:
+        """Read or write what is possible now."""
+        try:
+            if visitor.output:
+                self._write(visitor)
+            elif self._read(visitor):
+                self._answer(visitor)
+        except BlockingIOError:
+            pass  # it was not ready after all
+        except OSError:  # the client is gone
+            self._drop(visitor)
+
+    def _read(self, visitor: _Visitor) -> bool:
+        """Read on; returns whether there is a head to answer, or too much for one."""
+        data = visitor.socket.recv(_MAX_HEAD)
+        if not data:
+            self._drop(visitor)
+            return False
+        if visitor.request is not None or visitor.output is not None:
+            return False  # it is answered; what follows is discarded
+        visitor.received += data
+        return _END in visitor.received or len(visitor.received) > _MAX_HEAD
+
+    def _write(self, visitor: _Visitor) -> None:
+        assert visitor.output is not None  # noqa: S101 - the caller has checked it
+        visitor.output = visitor.output[visitor.socket.send(visitor.output) :]
+        if not visitor.output:
+            # Closing while the client still sends would discard the response.
+            visitor.socket.shutdown(socket.SHUT_WR)
+            self._selector.modify(visitor, selectors.EVENT_READ, visitor)
+
+    # --- responses --------------------------------------------------------------------------------
+
+    def _answer(self, visitor: _Visitor) -> None:
+        head, end, _ = visitor.received.partition(_END)
+        try:
+            if not end or len(head) > _MAX_HEAD:
+                raise _Rejected(431, f"the head has more than {_MAX_HEAD} bytes")
+            visitor.request = parse_request(head)
+            health = self._find_health(visitor.request.path)
+        except _Rejected as rejected:
+            health = rejected.health
+        if health is None:
+            self._awaiting.append(visitor)
+            if len(self._awaiting) == 1:
+                threading.Thread(target=self._collect_metrics, daemon=True).start()
+            return
+        self._send(visitor, health.status, _JSON, _render(health))
+
+    def _find_health(self, path: str) -> Health | None:
+        """Return the response of a path; None for metrics, which take longer."""
+        if path == "/ping":
+            return self.state.read_liveness()
+        if path == "/health/db":
+            return self.state.read_readiness()
+        if path == "/metrics" and self._render_metrics is not None:
+            return None
+        raise _Rejected(404, "there is nothing at this path")
+
+    def _collect_metrics(self) -> None:
+        assert self._render_metrics is not None  # noqa: S101 - else there is no such path
+        content = b""  # in case of an error, which the thread reports
+        try:
+            content = self._render_metrics()
+        finally:
+            self._metrics = content
+            self._wake()
+
+    def _send_metrics(self) -> None:
+        if self._awaiting and self._metrics is not None:
+            awaiting, self._awaiting = self._awaiting, []
+            content, self._metrics = self._metrics, None
+            for visitor in awaiting:
+                if visitor in self._visitors:
+                    status = _OK if content else _UNAVAILABLE
+                    self._send(visitor, status, self._metrics_type, content)
+
+    def _send(self, visitor: _Visitor, status: int, media_type: str, content: bytes) -> None:
+        lines = [
+            f"HTTP/1.1 {status} {_REASONS[status]}",
+            f"Content-Type: {media_type}",
+            f"Content-Length: {len(content)}",
+            "Cache-Control: no-store",
+            "Connection: close",
+            *(["Allow: GET, HEAD"] if status == _NOT_ALLOWED else ()),
+        ]
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+        is_bodiless = visitor.request is not None and not visitor.request.has_content
+        visitor.output = memoryview(head if is_bodiless else head + content)
+        self._selector.modify(visitor, selectors.EVENT_WRITE, visitor)
+
+
+def _render(health: Health) -> bytes:
+    is_fine = health.status == _OK
+    body: dict[str, Any] = {
+        "status": "ok" if is_fine else "error",
+        "description": health.description,
+    }
+    if health.latency_ms is not None:
+        body["latencyMs"] = health.latency_ms
+    return json.dumps(body).encode()

@@ -1,0 +1,91 @@
+"""Many connections at the same time are accepted together."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+
+import pytest
+
+from docgraph.server.process.accepting import AT_ONCE, Acceptor
+from docgraph.server.process.sockets import open_listeners
+from docgraph.server.sections import HttpListener
+from docgraph.server.settings import ServerSettings
+
+pytestmark = pytest.mark.anyio
+
+
+class Recorder(asyncio.Protocol):
+    """Closes every connection, and records the turn of the loop in which it was made."""
+
+    def __init__(self, made: list[int], turns: list[int]) -> None:
+        self._made, self._turns = made, turns
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._made.append(len(self._turns))
+        transport.close()
+
+
+class Announcer(asyncio.Protocol):
+    def __init__(self, is_made: asyncio.Event) -> None:
+        self._is_made = is_made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._is_made.set()
+        transport.close()
+
+
+def open_listener() -> socket.socket:
+    settings = ServerSettings(http_listener=HttpListener(port=0))
+    return open_listeners(settings)[0].socket
+
+
+async def test_connections_that_wait_are_accepted_together() -> None:
+    made, turns = list[int](), list[int]()
+    listener = open_listener()
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(100)]
+    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {})
+    while len(made) < len(clients):
+        await asyncio.sleep(0)
+        turns.append(0)
+    acceptor.close()
+    for client in clients:
+        client.close()
+    assert made[-1] - made[0] < 5
+    assert len(clients) < AT_ONCE
+
+
+async def test_connections_in_the_queue_are_served_when_it_closes() -> None:
+    made, turns = list[int](), list[int]()
+    listener = open_listener()
+    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {})
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(AT_ONCE + 10)]
+    acceptor.close()
+    await asyncio.gather(*acceptor.connecting)
+    for client in clients:
+        client.close()
+    assert len(made) == AT_ONCE + 10
+
+
+async def test_without_descriptors_it_accepts_later() -> None:
+    is_made = asyncio.Event()
+
+    class Exhausted(socket.socket):
+        tries = 0
+
+        def accept(self) -> tuple[socket.socket, object]:
+            Exhausted.tries += 1
+            if Exhausted.tries <= 2:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().accept()
+
+    opened = open_listener()
+    listener = Exhausted(fileno=opened.detach())
+    listener.setblocking(False)
+    with socket.create_connection(listener.getsockname()):
+        acceptor = Acceptor(listener, lambda: Announcer(is_made), {})
+        await is_made.wait()
+        acceptor.close()
+    assert Exhausted.tries >= 3
