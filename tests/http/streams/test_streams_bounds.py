@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.observe.events import ConnectionsUsed
 from docgraph.observe.stream_events import StreamClient
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
@@ -161,6 +162,27 @@ async def refusal(service: Service, path: str, who: Document, by: str) -> Refuse
         async with listen(service, path, who, by=by):
             pass
     return refused.value
+
+
+async def test_streams_take_no_connections_from_requests(
+    mongo_client: Mongo, mongo_uri: str, by: str
+) -> None:
+    """Decision 50: at the bound of the cursors everything else is answered as before."""
+    tight: Document = {"mclient": {"max-pool-size": 4}, "events": {"max-cursors": 8}}
+    async with guarded(mongo_client, mongo_uri, tight) as service, AsyncExitStack() as stack:
+        await service.request("PUT", "/notes", headers=ADMIN, json={"streams": STREAMS})
+        with listening(ConnectionsUsed) as used:
+            clients = [
+                await stack.enter_async_context(listen(service, by_number(n), ADMIN, by=by))
+                for n in range(8)
+            ]
+            assert (await refusal(service, by_number(8), ADMIN, by)).status == 503
+            asked = (service.request("GET", "/notes", headers=ADMIN) for _ in range(40))
+            assert {one.status for one in await asyncio.gather(*asked)} == {200}
+            service.insert("notes", *({"n": n} for n in range(8)))
+            assert [(await one.next())["fullDocument"]["n"] for one in clients] == list(range(8))
+            await eventually(lambda: max(one.count for one in used if one.client == "streams") >= 8)
+        assert {one.most for one in used if one.client == "requests"} <= {4}
 
 
 async def test_silence_is_interrupted_by_comments(service: Service) -> None:
