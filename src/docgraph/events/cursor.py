@@ -16,7 +16,14 @@ from docgraph.events.event_log import EventLog
 from docgraph.events.fanout import Fanout
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
-from docgraph.exchange.errors import ResumePointLost, StoreRejected, StoreUnavailable
+from docgraph.exchange.errors import (
+    QueryError,
+    ResumePointLost,
+    StoreError,
+    StoreForbidden,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamFailed, StreamTold
 from docgraph.runtime import cancel_until_over
@@ -35,6 +42,13 @@ _ROOM_PAUSE: Final = 0.01
 _ROOM_PAUSES: Final = 25  # while a burst waits for clients that read as fast as they can
 _WITHOUT_PAUSE: Final = 32  # events that are read without a pause …
 _SIZE_WITHOUT_PAUSE: Final = 65_536  # … and bytes; beyond them, clients are notified
+# Errors of a read of past events; all others mean that its token is invalid.
+_NOT_OF_THE_TOKEN: Final = (
+    ResumePointLost,
+    StoreForbidden,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
 _PORTION: Final = 500  # events per read for a client that catches up
 
 
@@ -89,9 +103,17 @@ class Cursor:
 
     async def read_portion(self, token: ResumeToken) -> tuple[list[EncodedEvent], ResumeToken]:
         """Return a bounded portion of the events after the token, and the token where it ends."""
+        try:
+            return await self._read_portion(token)
+        except _NOT_OF_THE_TOKEN:
+            raise
+        except (StoreError, QueryError) as error:  # MongoDB rejects invalid tokens with many errors
+            raise ResumePointLost("the change stream cannot be resumed from this token") from error
+
+    async def _read_portion(self, token: ResumeToken) -> tuple[list[EncodedEvent], ResumeToken]:
         notices: list[EncodedEvent] = []
         size = 0
-        async with await self._resume(token) as events:
+        async with self._watch(token) as events:
             while len(notices) < _PORTION and size < self._options.max_behind_size:
                 event = await events.try_next()
                 if event is not None:
@@ -102,15 +124,10 @@ class Cursor:
                     break
         return notices, token
 
-    async def _resume(self, token: ResumeToken) -> ChangeEvents:
-        events = self._watch(token)
-        try:
-            await events.open()
-        except ResumePointLost:
-            raise
-        except StoreRejected as error:  # MongoDB rejects invalid tokens with many errors
-            raise ResumePointLost("the change stream cannot be resumed from this token") from error
-        return events
+    async def check_past(self, token: ResumeToken) -> None:
+        """Reject a token of a time that has not come yet: all events until then would be lost."""
+        if not await self._store.streams.has_happened(token):
+            raise ResumePointLost("the change stream cannot be resumed from a token of the future")
 
     def _watch(self, token: ResumeToken | None) -> ChangeEvents:
         asked = self._subscription

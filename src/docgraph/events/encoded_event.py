@@ -24,7 +24,7 @@ class EncodedEvent:
     """One change event; `token` is its resume token and sorts in the order of the events.
 
     The token includes the `_id` of the document. `id`, the form that clients receive, also includes
-    the type of a numeric `_id`. Where ids are hidden there is no `id`, and clients cannot resume.
+    the types of numbers in the `_id`. Where ids are hidden there is no `id`, and clients cannot resume.
     """
 
     token: str
@@ -68,13 +68,24 @@ def build_notice(event: Document, subscription: Subscription) -> EncodedEvent:
     is_secret = hides_ids(subscription.shown)
     parts = (*_IDENTITY[is_secret:], *_PARTS) if subscription.with_ids else _PARTS
     told = {part: event[part] for part in parts if part in event}
+    if _IDENTITY[0] in told:
+        told[_IDENTITY[0]] = render_id(event["_id"])
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}
     content = encode(told, JsonMode(subscription.json_mode))
     token = event["_id"]
-    id = b"" if is_secret else encode(token, JsonMode.STANDARD)
+    id = b"" if is_secret else encode(render_id(token), JsonMode.STANDARD)
     return EncodedEvent(read_token(token), told, SharedMessages((content,)), _find_time(event), id)
+
+
+def render_id(token: Mapping[str, Any]) -> Document:
+    """Return the form of a resume token for clients: one text that holds all of it.
+
+    The types of the numbers in the token follow a point, if the database needs them.
+    """
+    types = token.get("_typeBits")
+    return {"_data": f"{token['_data']}.{bytes(types).hex().upper()}" if types else token["_data"]}
 
 
 def read_token(token: Mapping[str, Any] | None) -> str:

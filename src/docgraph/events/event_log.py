@@ -126,6 +126,12 @@ class EventLog:
         self.readers.add(reader)
         return reader
 
+    def has(self, token: str) -> bool:
+        """Return whether it is the token of a logged event, or of the position before them."""
+        return token in (self.floor, self.position) or any(
+            notice.token == token for notice in self._notices
+        )
+
     def find_place(self) -> bytes:
         """Return the id of the latest event, or of the position where the log begins."""
         return self._notices[-1].id if self._notices else b'{"_data":"%s"}' % self.floor.encode()

@@ -46,7 +46,11 @@ class Client:
             self._cursor.flush()
             self._reader = self._cursor.log.add_reader(self._condition, on_lag=self.end)
             return
-        if not self._cursor.log.floor <= read_token(self._token) <= self._cursor.position:
+        known = read_token(self._token)
+        if known > self._cursor.position:
+            await self._cursor.check_past(self._token)
+        self._cursor.flush()
+        if not self._cursor.log.has(known):  # it may be made up: the database knows
             await self._read_past(self._token)
         self._join_others()
 

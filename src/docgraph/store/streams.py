@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from bson import Timestamp
+
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
@@ -29,7 +31,7 @@ from docgraph.store.guard.shown import Shown
 from docgraph.store.guard.stage_checks import STREAM_STAGES, Policy, check_pipeline
 from docgraph.store.names import check_database, check_namespace, namespace_of
 
-__all__ = ["StoreStreams"]
+__all__ = ["StoreStreams", "find_token_time"]
 
 Stages = Sequence[Mapping[str, Any]]
 
@@ -104,6 +106,16 @@ class StoreStreams:
         check_database(db)
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
 
+    async def has_happened(self, token: Mapping[str, Any]) -> bool:
+        """Return whether the time in a resume token has come, by the clock of the database."""
+        async with self.client.start_session() as session:
+            await self.commands.within(
+                _LOOK_MS / 1000,
+                lambda: self.client.admin.command({"ping": 1}, session=session),
+            )
+            now: Timestamp = (session.cluster_time or {})["clusterTime"]
+        return find_token_time(token) <= now
+
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Check if the database stores pre-images of the collection's documents."""
         check_namespace(db, collection)
@@ -173,3 +185,9 @@ class StoreStreams:
             raise NotFound("the collection does not exist")
         options: Mapping[str, Any] = found[0].get("options", {})
         return options
+
+
+def find_token_time(token: Mapping[str, Any]) -> Timestamp:
+    """Return the time in a resume token: its type, the seconds, and a number within the second."""
+    digits = token["_data"][2:18].ljust(16, "0")
+    return Timestamp(int(digits[:8], 16), int(digits[8:], 16))

@@ -117,7 +117,7 @@ async def test_nobody_waits_for_a_database_that_is_known_to_be_away(
     def reject() -> None:
         raise StoreUnavailable("the database cannot be reached")
 
-    commands = server.service.app.store._commands
+    commands = server.service.app.store.streams.commands
     assert (await server.get("/things")).status == 200  # what is known of it is in memory now
     with monkeypatch.context() as patch:
         patch.setattr(commands, "_reject_if_away", reject)

@@ -46,8 +46,6 @@ def build_client(
     options = _defaults(section, connection_string)
     if stream_connections is not None:
         options |= {"maxPoolSize": stream_connections, "minPoolSize": 0}
-        if "appname" in options:
-            options["appname"] = "docgraph streams"
     fix_waiting()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # an unknown option
