@@ -24,7 +24,8 @@ class EncodedEvent:
     """One change event; `token` is its resume token and sorts in the order of the events.
 
     The token includes the `_id` of the document. `id`, the form that clients receive, also includes
-    the types of numbers in the `_id`. Where ids are hidden there is no `id`, and clients cannot resume.
+    the types of numbers in the `_id`. Where ids are hidden there is no `id`, and clients cannot
+    resume.
     """
 
     token: str

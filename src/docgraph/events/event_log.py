@@ -129,7 +129,7 @@ class EventLog:
     def has(self, token: str) -> bool:
         """Return whether it is the token of a logged event, or of the position before them."""
         return token in (self.floor, self.position) or any(
-            notice.token == token for notice in self._notices
+            notice.token == token for notice in chain(self._notices, self._untold)
         )
 
     def find_place(self) -> bytes:

@@ -49,7 +49,6 @@ class Client:
         known = read_token(self._token)
         if known > self._cursor.position:
             await self._cursor.check_past(self._token)
-        self._cursor.flush()
         if not self._cursor.log.has(known):  # it may be made up: the database knows
             await self._read_past(self._token)
         self._join_others()

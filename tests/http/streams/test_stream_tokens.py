@@ -107,13 +107,9 @@ MADE_UP: dict[str, Callable[[str], str]] = {
     "the first time there was": lambda one: edit(one, 2, "0000000100000001"),
     "zeros": lambda one: "0" * len(one),
     "ones": lambda one: "F" * len(one),
-    "in the same second, later": lambda one: edit(one, 10, "7FFFFFFF"),
     "tomorrow": lambda one: edit(one, 2, f"{int(one[2:10], 16) + 86_400:08X}"),
     "the last time there will be": lambda one: edit(one, 2, "FFFFFFFFFFFFFFFF"),
-    "a place of tomorrow": lambda one: (
-        f"82{int(one[2:10], 16) + 86_400:08X}000000012B0429296E1404"
-    ),
-    "types that do not fit": lambda one: f"{one}.FF",
+    "a place of tomorrow": lambda one: f"82{int(one[2:10], 16) + 86_400:08X}000000012B0429296E1404",
 }
 
 
