@@ -76,13 +76,15 @@ class Streams:
         except BaseException:
             give_back()
             raise
-        session = Session(client, subscription, renew)
+        account = exchange.account
+        ends = None if account is None else account.expires_at
+        session = Session(client, subscription, renew, expires_at=ends)
         self._renewals.add(session, since)
         transport = "websocket" if is_socket else "sse"
         emit(StreamClient(transport))
 
         def close(_: object) -> None:
-            self._renewals.sessions.discard(session)
+            self._renewals.remove(session)
             client.leave()
             give_back()
             emit(StreamClient(transport, client.ending.word if client.ending else "left"))
@@ -137,6 +139,7 @@ class EventStreamsProvider(Provider):
     async def provision(self) -> None:
         """Start the reauthorization of connected clients."""
         self._tasks.start("stream-renewals", self._renewals.patrol)
+        self._tasks.start("stream-expiries", self._renewals.patrol_expiries)
 
     async def close(self) -> None:
         """Close the cursors."""

@@ -52,6 +52,10 @@ class Client:
     def end(self, ending: CloseReason) -> None:
         self.endings.append(ending)
 
+    @property
+    def ending(self) -> CloseReason | None:
+        return self.endings[0] if self.endings else None
+
 
 class Clock:
     now = 100.0
@@ -210,3 +214,40 @@ async def test_who_cannot_move_to_the_rights_of_now_is_ended_or_asked_again_soon
     assert (client.endings, session.subscription) == (endings, momentary)
     await renewals.reauthorize_due()
     assert len(asked) == (2 if is_asked_soon else 1)
+
+
+async def test_credentials_that_expire_are_checked_then(generations: Generations) -> None:
+    """And not before; a session that has left is forgotten."""
+    clock = Clock()
+    renewals, client, asked = build(generations, clock, Unauthenticated("expired"))
+    (session,) = renewals.sessions
+    renewals._wall = clock
+    session.expires_at = 130.0
+    others = [replace(session, expires_at=at, expiry_due=None) for at in (130.0, 131.5, 4000.0)]
+    since = renewals.read_announced()
+    for one in (session, *others):
+        renewals.add(one, since)
+    renewals.remove(others[0])
+    for now, count in ((129.9, 0), (130.0, 1), (131.4, 1), (132.0, 2), (140.0, 2)):
+        clock.now = now
+        await renewals.reauthorize_expired()
+        assert len(asked) == count
+    assert client.endings == [NOT_KNOWN, NOT_KNOWN]
+    renewals.remove(others[2])
+    assert not renewals._expiries._sessions
+
+
+async def test_credentials_that_are_accepted_for_longer_are_checked_again_soon(
+    generations: Generations,
+) -> None:
+    clock = Clock()
+    renewals, client, asked = build(generations, clock, ASKED)
+    (session,) = renewals.sessions
+    renewals._wall = clock
+    session.expires_at = 130.0
+    renewals.add(session, renewals.read_announced())
+    for now, count in ((130.0, 1), (130.5, 1), (131.0, 2), (132.0, 3), (134.0, 4), (300.0, 4)):
+        clock.now = now
+        await renewals.reauthorize_expired()
+        assert len(asked) == count
+    assert client.endings == []

@@ -48,6 +48,7 @@ _CLOSING = 10.0  # seconds that a client has to answer a close frame
 _TEXT = b"\x81"  # a text message, complete
 _LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
 _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
+_TIMEOUT = 3008  # of the registry of close codes
 
 
 def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
@@ -207,7 +208,7 @@ class WebSocket(asyncio.Protocol):
         elif self._is_over or not self._is_reading:
             return  # while reading is paused, a pong cannot be seen
         elif now >= self._pong_by:
-            self._close_at_once(_INTERNAL_ERROR, "keepalive ping timeout")
+            self._close_at_once(_TIMEOUT, "a ping was not answered in time")
         elif now >= self._ping_at:
             self._write(Ping())
             self._ping_at, self._pong_by = inf, now + PING_TIMEOUT
