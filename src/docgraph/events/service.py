@@ -62,7 +62,7 @@ class Streams:
         # The position may be the token of an event that this caller cannot see.
         is_secret = subscription.row is not None or hides_ids(subscription.shown)
         chunks = EventChunks(client, self._heartbeat, b"" if is_secret else client.find_place())
-        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS))
+        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS), stop=chunks.stop)
 
     async def _open(
         self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool

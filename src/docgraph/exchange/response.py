@@ -32,12 +32,16 @@ class Body:
 
 @dataclass(slots=True)
 class Stream:
-    """A response of unknown length; each chunk is sent as it comes."""
+    """A response of unknown length; each chunk is sent as it comes.
+
+    `stop` ends the chunks of a stream that lasts: it is called when the server stops.
+    """
 
     chunks: AsyncIterator[bytes]
     status: int = 200
     media_type: str | None = None
     headers: HeaderList = field(default_factory=list)
+    stop: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)

@@ -182,7 +182,6 @@ async def test_streams_take_no_connections_from_requests(
             service.insert("notes", *({"n": n} for n in range(8)))
             assert [(await one.next())["fullDocument"]["n"] for one in clients] == list(range(8))
             await eventually(lambda: max(one.count for one in used if one.client == "streams") >= 8)
-        assert 4 in {one.most for one in used if one.client == "requests"}
 
 
 async def test_silence_is_interrupted_by_comments(service: Service) -> None:

@@ -7,7 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.events.close_reason import FAILED, HISTORY_LOST, CloseReason, StreamClosed
+from docgraph.events.close_reason import (
+    FAILED,
+    HISTORY_LOST,
+    STOPPED,
+    CloseReason,
+    StreamClosed,
+)
 from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.event_log import EventLog
 from docgraph.events.stream_client import Client
@@ -135,6 +141,37 @@ async def test_silence_between_server_sent_events_loses_none() -> None:
         assert await anext(chunks) == b":\n\n"
         cursor.publish(number, number + 1, position=number + 1)
         assert (await anext(chunks)).count(b"event:change") == 2
+
+
+async def test_large_server_sent_events_are_the_same_bytes_for_all_clients() -> None:
+    cursor = Cursor(10)
+    cursor.log = EventLog("10", most=100, most_bytes=1_000_000)
+    one, other = [EventChunks(await build(cursor), heartbeat=60.0) for _ in range(2)]
+    for chunks in (one, other):
+        assert (await anext(chunks)).startswith(b"retry:")
+    large = EncodedEvent("13", {}, SharedMessages((b"x" * 100_000,)))
+    for event in (notice(11), notice(12), large, notice(14)):
+        cursor.log.append(event)
+    cursor.log.publish()
+    for chunks in (one, other):
+        assert (await anext(chunks)).count(b"event:change") == 2
+        assert await anext(chunks) is large.chunk
+        assert (await anext(chunks)).count(b"event:change") == 1
+
+
+async def test_a_server_that_stops_ends_server_sent_events_before_what_is_unsent() -> None:
+    cursor = Cursor(10)
+    cursor.log = EventLog("10", most=100, most_bytes=1_000_000)
+    chunks = EventChunks(await build(cursor), heartbeat=60.0)
+    await anext(chunks)  # the opening
+    large = SharedMessages((b"x" * 100_000,))
+    for number in (11, 12):
+        cursor.log.append(EncodedEvent(f"{number}", {}, large))
+    cursor.log.publish()
+    await anext(chunks)
+    chunks.stop()
+    assert await anext(chunks) == STOPPED.chunk
+    assert [chunk async for chunk in chunks] == []
 
 
 async def test_who_leaves_while_it_is_moved_leaves_both_cursors() -> None:

@@ -399,7 +399,7 @@ class HttpProtocol(asyncio.Protocol):
             self._state.resting.leave(self)
             self.go_on()
         if self._active is not None and self._active.is_endless:
-            self.transport.close()
+            self._active.stop()
         elif not self._is_busy:
             self._expires = min(self._expires, self._loop.time() + _FINAL_READ_SECONDS)
         elif self._last is not None:
