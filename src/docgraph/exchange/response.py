@@ -46,10 +46,14 @@ class Stream:
 
 @dataclass(slots=True)
 class SharedMessages:
-    """UTF-8 text messages for many WebSockets; the first sender builds their frames."""
+    """UTF-8 text messages for many WebSockets; the first sender builds their frames.
+
+    `compressed` has the frames for peers that accept compression, by the size of their window.
+    """
 
     contents: Sequence[bytes]
     frames: bytes = b""
+    compressed: dict[int, bytes] | None = None
     size: int = field(init=False)
 
     def __post_init__(self) -> None:

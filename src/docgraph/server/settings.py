@@ -59,6 +59,7 @@ class Limits:
     uploads_size: int
     uploads_size_per_address: int
     unread_size: int
+    websocket_compression: bool = True
     wait_time: float | None = None
 
     @classmethod
@@ -89,6 +90,7 @@ class Limits:
             uploads_size=ceil(options.max_uploads_size / workers),
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
             unread_size=ceil(options.max_unread_size / workers),
+            websocket_compression=options.websocket_compression,
         )
 
     @property
