@@ -17,7 +17,7 @@ from typing import Final
 from docgraph.exchange.data import Document
 from docgraph.store.driver.connection_status import Lacking, Lost
 from docgraph.store.driver.errors import translated
-from docgraph.store.driver.fast_path import find_obstacle
+from docgraph.store.driver.fast_path import find_obstacle, find_pool_size
 from docgraph.store.driver.login import log_in
 from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
@@ -148,10 +148,9 @@ def _check_fast_path(store: Store) -> Diagnosis:
 
 
 async def _check_connections(store: Store, workers: int) -> Diagnosis:
-    streams = store.stream_client.options.pool_options.max_pool_size
     needed = workers * store.max_connections
     found = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
-    found = f"{found}, {workers * (streams or 0)} of them for change streams"
+    found = f"{found}, {workers * find_pool_size(store.stream_client)} of them for change streams"
     free = await store.count_free_connections()
     if free is None:
         advice = "grant serverStatus (role clusterMonitor) to have it compared with the database"

@@ -20,6 +20,7 @@ from docgraph.store.driver.connection_status import ConnectionStatus, Fault
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import (
     count_used_connections,
+    find_pool_size,
     has_free_connection,
     report_obstacle,
 )
@@ -135,7 +136,7 @@ class Store:
     @property
     def max_connections(self) -> int:
         """The most connections that this process opens to a server of the database; 0: no limit."""
-        sizes = [one.options.pool_options.max_pool_size or 0 for one in self._clients]
+        sizes = [find_pool_size(one) for one in self._clients]
         return sum(sizes) if all(sizes) else 0
 
     async def count_free_connections(self) -> int | None:

@@ -40,7 +40,7 @@ from docgraph.store.driver.connection_status import (
     find_reason,
 )
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, StoreDenied
-from docgraph.store.driver.fast_path import count_used_connections
+from docgraph.store.driver.fast_path import count_used_connections, find_pool_size
 from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 
@@ -177,8 +177,7 @@ class Availability:
             used = count_used_connections(client)
             if self._used.get(name) != used:
                 self._used[name] = used
-                most = client.options.pool_options.max_pool_size
-                emit(ConnectionsUsed(name, used, most or 0))
+                emit(ConnectionsUsed(name, used, find_pool_size(client)))
 
     def _check_topology(self, known: TopologyDescription) -> None:
         if self._waits.is_refused:

@@ -50,6 +50,7 @@ __all__ = [
     "FastPath",
     "count_used_connections",
     "find_obstacle",
+    "find_pool_size",
     "has_free_connection",
     "report_obstacle",
 ]
@@ -108,6 +109,12 @@ def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
     servers = topology._servers.values() if topology is not None else ()
     pools = [one.pool for one in servers if one.description.is_writable]
     return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
+
+
+def find_pool_size(client: AsyncMongoClient[Document]) -> int:
+    """Return how many connections a client opens to a server at most; 0: any number."""
+    size = client.options.pool_options.max_pool_size
+    return int(size) if size and size != inf else 0
 
 
 def count_used_connections(client: AsyncMongoClient[Document]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from pymongo.asynchronous.topology import Topology
 from pymongo.errors import ConfigurationError, OperationFailure
 
 from docgraph.exchange.data import Document
@@ -109,7 +110,6 @@ async def forget_connections(client: Client) -> None:
 
     The driver considers them valid as long as they are open, even if the user is created again.
     """
-    if client._topology is None:  # its host name was never resolved
-        return
-    for server in list(client._topology._servers.values()):
+    topology: Topology | None = client._topology  # None: its host name was never resolved
+    for server in list(topology._servers.values()) if topology is not None else ():
         await server.pool.reset_without_pause()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import pytest
 from wsproto.events import (
@@ -110,6 +111,17 @@ async def test_messages_are_compressed_both_ways(bits: int) -> None:
     assert len(client.transport.output) - before < 1000
 
 
+def record(transport: Any, seen: list[bytes]) -> None:
+    """Add what is written to a transport."""
+    write = transport.write
+
+    def write_and_record(data: bytes) -> None:
+        seen.append(data)
+        write(data)
+
+    transport.write = write_and_record
+
+
 async def test_a_message_for_many_is_compressed_once_for_each_window() -> None:
     message = SharedMessages((TEXT.encode(), b"short", (TEXT * 3).encode()))
 
@@ -122,8 +134,7 @@ async def test_a_message_for_many_is_compressed_once_for_each_window() -> None:
     for bits in (15, 15, 10, 0):
         client = Compressing(_serving(send))
         client.peer = Peer(state)
-        write = client.transport.write
-        client.transport.write = lambda data, write=write: (seen.append(data), write(data))[1]
+        record(client.transport, seen)
         await (client.connect(bits) if bits else client.open())
         read = [await client.read_message() for _ in range(3)]
         assert [one.encode() for one in read] == list(message.contents)
