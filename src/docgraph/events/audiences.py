@@ -38,11 +38,12 @@ class _Channel(Protocol):
 class Audience:
     """The listeners with one row filter, by the shape of what they receive."""
 
-    __slots__ = ("channels", "indexed", "is_searched", "key", "plain", "row")
+    __slots__ = ("channels", "has_moments", "indexed", "is_searched", "key", "plain", "row")
 
     def __init__(self, key: bytes, row: Filter | None) -> None:
         self.key = key
         self.row = row
+        self.has_moments = has_moments(row)
         self.is_searched = False  # the database decides
         self.channels: dict[Shape, list[Any]] = {}
         self.plain: set[Shape] = set()  # which may concern any event
@@ -62,7 +63,6 @@ class Audience:
             del self.channels[shape]
             self.plain.discard(shape)
             self.indexed.discard(shape)
-
 
     def fail(self, error: Exception) -> None:
         """End all channels, since the row filter fails."""
@@ -105,7 +105,7 @@ class Audiences:
         return audience
 
     def _can_index(self, audience: Audience, row: Filter) -> bool:
-        if self.collation is not None or has_moments(row):
+        if self.collation is not None or audience.has_moments:
             return False
         return self._index.add(audience, row)
 
@@ -177,8 +177,8 @@ class Audiences:
         if not images:
             return found
         db, collection = self._place
-        filters = [fill_moments(one.row) if has_moments(one.row) else one.row for one in audiences]
-        results = await self._store.streams.documents.match_documents(
+        filters = [fill_moments(one.row) if one.has_moments else one.row or {} for one in audiences]
+        results = await self._store.streams.pipelines.match_documents(
             db, images, filters, collation=self.collation, collection=collection
         )
         for audience, result in zip(audiences, results, strict=True):

@@ -104,9 +104,7 @@ class Delivery:
         self, records: Sequence[ChangeRecord], channel: Channel
     ) -> list[EncodedEvent]:
         """Return the events for a client of this channel that has missed them."""
-        return [
-            one.render(channel.rendering) for one in await self.prepare(records, channel)
-        ]
+        return [one.render(channel.rendering) for one in await self.prepare(records, channel)]
 
     def _group(
         self, record: ChangeRecord, visibility: Visibility, audiences: set[Audience]
@@ -205,9 +203,7 @@ class Delivery:
 
 def _find_pressed(one: Prepared, channels: Sequence[Channel]) -> list[Channel]:
     return [
-        channel
-        for channel in channels
-        if channel.log.is_pressed_by(one.render(channel.rendering))
+        channel for channel in channels if channel.log.is_pressed_by(one.render(channel.rendering))
     ]
 
 

@@ -84,7 +84,7 @@ class Rendering:
 
 def build_notice(event: Document, rendering: Rendering, token: Mapping[str, Any]) -> EncodedEvent:
     """Build the JSON of a change event; `token` is its resume token."""
-    told = {part: event[part] for part in _PARTS if part in event}
+    told: Document = {part: event[part] for part in _PARTS if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}

@@ -39,7 +39,7 @@ class ShapePlan:
     __slots__ = ("condition", "shared", "stages")
 
     def __init__(
-        self, shared: Sequence[Filter], condition: Filter | None, stages: Sequence[Document]
+        self, shared: Sequence[Filter], condition: Filter | None, stages: Sequence[Filter]
     ) -> None:
         self.shared = shared
         self.condition = condition
@@ -65,9 +65,7 @@ def plan_shape(
         if has_moments(one) or not _is_visible(one, view, subscription.shown):
             others.append(one)
         elif (
-            view.row is None
-            and find_unsafe(one) is None
-            and (is_past or to_bytes(one) in constant)
+            view.row is None and find_unsafe(one) is None and (is_past or to_bytes(one) in constant)
         ):
             shared.append(one)
         elif by_bytes and is_indexable(one):
@@ -163,7 +161,7 @@ class Shapes:
             return [record.show(visibility) for record, visibility in shown]
         db, collection = self._place
         stages = fill_moments(shape.stages) if shape.has_moments else shape.stages
-        return await self._store.streams.documents.run_stages(
+        return await self._store.streams.pipelines.run_stages(
             db,
             [record.show_raw(visibility) for record, visibility in shown],
             stages,

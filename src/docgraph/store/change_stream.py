@@ -35,7 +35,7 @@ class ChangeEvents:
     checks what is not known before the stream is opened.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a stream
+    def __init__(
         self,
         client: AsyncMongoClient[Document],
         commands: Commands,

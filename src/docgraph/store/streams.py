@@ -77,10 +77,10 @@ class StoreStreams:
     _images: LruDict[tuple[str, str], tuple[float, bool]] = field(
         default_factory=lambda: LruDict(_KEPT_IMAGES)
     )
-    documents: DocumentPipelines = field(init=False)
+    pipelines: DocumentPipelines = field(init=False)
 
     def __post_init__(self) -> None:
-        self.documents = DocumentPipelines(self.commands)
+        self.pipelines = DocumentPipelines(self.commands)
 
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,
@@ -151,7 +151,6 @@ class StoreStreams:
         row: Mapping[str, Any] | None = None,
         images: bool = False,
         resume_after: Mapping[str, Any] | None = None,
-        comment: Any = None,
     ) -> ChangeEvents:
         """Return the events of a collection as they are, for readers with different permissions.
 
@@ -167,8 +166,8 @@ class StoreStreams:
             stages += admit_found(row)[:-1]
         if match:
             stages.append({"$match": {"$and": list(match)}})
-        options = {"full_document": "updateLookup", "resume_after": resume_after}
-        options |= {"comment": comment, **(_BOTH_IMAGES if images else {})}
+        options: Document = {"full_document": "updateLookup", "resume_after": resume_after}
+        options |= _BOTH_IMAGES if images else {}
         return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
 
     def decode(self, event: RawBSONDocument, db: str) -> tuple[Document, bool]:

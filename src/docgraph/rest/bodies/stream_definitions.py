@@ -87,7 +87,7 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
 def _find_constant(stages: Template) -> tuple[Document, ...]:
     """Return the conditions of the first `$match` stages that contain no variable."""
     conditions, _ = split_leading(stages.source)
-    return tuple(one for one in conditions if not has_key(one, stages.vocabulary.operators))
+    return tuple(dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators))
 
 
 def _invalid(what: str, hint: str | None) -> InvalidStream:
