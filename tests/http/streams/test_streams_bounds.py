@@ -56,7 +56,7 @@ async def left_behind(service: Service) -> tuple[int, int, int]:
     """Cursors, places and sessions."""
     plugin = service.app.plugins.find("events")
     streams = plugin._streams
-    return len(plugin._hub._cursors), len(streams._places._taken), len(plugin._renewals.sessions)
+    return len(plugin._hub._sources), len(streams._places._taken), len(plugin._renewals.sessions)
 
 
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
