@@ -291,6 +291,13 @@ class DocumentPipelines:
             results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
 
+    async def check_stages(
+        self, db: str, stages: Stages, *, collation: Collation = None, collection: str = _ANY
+    ) -> None:
+        """Let the database parse the stages; raise its error."""
+        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        await self._fetch(place, [], stages, deadline)
+
     async def _match(
         self,
         place: _CommandPlace,
