@@ -139,9 +139,11 @@ class Audiences:
         some = [only] if only is not None else list(self._known.values())
         searched = [one for one in some if one.is_searched]
         admitted = await self._search(dict(enumerate(records)), searched)
-        if inexact := {n: one for n, one in enumerate(records) if not one.is_exact}:
-            others = [one for one in some if one.row is not None and not one.is_searched]
-            admitted |= await self._search(inexact, others)
+        others = [one for one in some if one.row is not None and not one.is_searched]
+        if others:
+            inexact = {n: one for n, one in enumerate(records) if not one.is_exact}
+            for place, found in (await self._search(inexact, others)).items():
+                admitted.setdefault(place, set()).update(found)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
             if record.is_of_collection:
                 decision[Visibility.WHOLE] = {only} if only else set(self._known.values())
@@ -160,7 +162,9 @@ class Audiences:
 
     def _match(self, record: ChangeRecord, side: str) -> set[Any]:
         """Return the audiences of the index that may see this image."""
-        image = record.find_image(side) if len(self._index) else None
+        if not len(self._index) or not record.is_exact:
+            return set()
+        image = record.find_image(side)
         return set() if image is None else self._index.match(image)
 
     def _add(self, decision: Decision, before: set[Any], after: set[Any]) -> None:

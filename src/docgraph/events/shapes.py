@@ -159,9 +159,21 @@ class Shapes:
             if shape.stages:
                 self._slots.release()
 
-    def match(self, event: Document) -> set[Any]:
+    async def match(self, record: ChangeRecord, visibility: Visibility) -> set[Any]:
         """Return the shapes with a condition that the event meets."""
-        return self._index.match(event) if len(self._index) else set()
+        if record.is_exact:
+            return self._index.match(record.show(visibility))
+        db, collection = self._place
+        shapes = [one for one in self._known.values() if one.condition is not None]
+        results = await self._store.streams.pipelines.match_documents(
+            db,
+            [record.show_raw(visibility)],
+            [one.condition for one in shapes if one.condition is not None],
+            collection=collection,
+        )
+        return {
+            shape for shape, found in zip(shapes, results, strict=True) if found == frozenset({0})
+        }
 
     async def run(self, shape: Shape, shown: Sequence[Visible]) -> Sequence[Result]:
         """Return what the stages make of each event, None if they remove it, or the error."""
