@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
@@ -121,8 +122,11 @@ class Shape:
 class Shapes:
     """The shapes of one source."""
 
-    def __init__(self, store: Store, place: tuple[str, str], slots: FilterSlots) -> None:
+    def __init__(
+        self, store: Store, place: tuple[str, str], slots: FilterSlots, sample: DecisionSample
+    ) -> None:
         self._store = store
+        self._sample = sample
         self._place = place
         self._slots = slots
         self._index = RowIndex()
@@ -161,7 +165,7 @@ class Shapes:
 
     async def match(self, record: ChangeRecord, visibility: Visibility) -> set[Any]:
         """Return the shapes with a condition that the event meets."""
-        if record.is_exact:
+        if record.is_exact and self._sample.is_trusted:
             return self._index.match(record.show(visibility))
         db, collection = self._place
         shapes = [one for one in self._known.values() if one.condition is not None]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import bson
 import orjson
@@ -31,6 +31,7 @@ from docgraph.events.stream_client import Client
 from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import NotifyWhen, SharedMessages, Subscription
 from docgraph.exchange.errors import StoreUnavailable
+from docgraph.store.change_visibility import DocumentPipelines
 from docgraph.store.streams import StreamView
 from tests.chance import examples
 
@@ -74,6 +75,11 @@ class History:
     def streams(self) -> History:
         """The part of the store that watches."""
         return self
+
+    @property
+    def pipelines(self) -> Any:
+        """Whatever a database decides about: nothing here."""
+        return Mock(spec_set=DocumentPipelines)
 
     def check_view(self, *_: Any, row: Mapping[str, Any], **__: Any) -> StreamView:
         return replace(_NO_VIEW, row=row)
