@@ -122,7 +122,7 @@ class EventStreamsProvider(Provider):
         self._hub = Hub(
             store,
             config,
-            most_cursors=ceil(config.max_cursors / core.workers),
+            most_cursors=config.count_cursors(core.workers),
             most_filters=ceil(config.max_filters / core.workers),
         )
         self._renewals = Reauthorizer(generations, config.renewal_interval_ms / 1000)

@@ -236,6 +236,15 @@ class UnreadableValue(Event, frozen=True):
     values: int  # how many there are
 
 
+class ConnectionsUsed(Event, frozen=True):
+    """So many connections of a client of the database are in use in this worker. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    client: str  # "requests" or "streams"
+    count: int
+    most: int
+
+
 class FastPathOff(Event, frozen=True):
     """Reads cost more than on the fast path: the driver's version or an option forbids it."""
 

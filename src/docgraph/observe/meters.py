@@ -89,6 +89,16 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "1 when the database answers, else 0, as the worker says that noticed last.",
     ),
+    "docgraph_database_connections": (
+        "gauge:livesum",
+        ("client",),
+        "Connections to the database in use, by requests or by change streams, over all workers.",
+    ),
+    "docgraph_database_connections_max": (
+        "gauge:livesum",
+        ("client",),
+        "Most connections to the database that requests or change streams may use.",
+    ),
     "docgraph_database_unreadable_values_total": (
         "counter",
         (),
@@ -305,6 +315,7 @@ class Meters:
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
+            events.ConnectionsUsed: self._set_connections,
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
@@ -341,6 +352,10 @@ class Meters:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
+
+    def _set_connections(self, event: events.ConnectionsUsed) -> None:
+        self._rare["docgraph_database_connections"].of(event.client).set(event.count)
+        self._rare["docgraph_database_connections_max"].of(event.client).set(event.most)
 
     def _count_arrival(self, event: events.RequestStarted) -> None:
         self._in_flight += 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.observe.events import ConnectionsUsed
 from docgraph.observe.stream_events import StreamClient
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
@@ -22,11 +23,12 @@ from tests.http.stream_harness import WEBSOCKET, Refused, listen
 pytestmark = pytest.mark.anyio
 
 PATH = "/notes/_streams/all"
+IS = "/notes/_streams/is"
 STREAMS = [
     {"uri": "all", "stages": []},
     {"uri": "by", "stages": [{"$match": {"fullDocument.n": {"$var": "n"}}}]},
     {"uri": "above", "stages": [{"$match": {"fullDocument.n": {"$gt": {"$var": "n"}}}}]},
-    *({"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(4)),
+    *({"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(9)),
 ]
 TIGHT: Document = {
     "events": {
@@ -146,13 +148,12 @@ async def test_an_address_has_so_many_streams(service: Service, by: str) -> None
 async def test_there_are_so_many_cursors(service: Service, by: str) -> None:
     async with AsyncExitStack() as stack:
         for number in range(3):
-            path = f"/notes/_streams/is{number}"
-            await stack.enter_async_context(listen(service, path, ADA, by=by))
-        refused = await refusal(service, "/notes/_streams/is3", ADA, by)
+            await stack.enter_async_context(listen(service, f"{IS}{number}", ADA, by=by))
+        refused = await refusal(service, f"{IS}3", ADA, by)
         assert refused.status == 503
         assert "events.max-cursors" in refused.json["message"]
         assert refused.headers["retry-after"] == "1"
-        async with listen(service, "/notes/_streams/is0", BOB, by=by):  # shares one
+        async with listen(service, f"{IS}0", BOB, by=by):  # shares one
             pass
 
 
@@ -194,6 +195,27 @@ async def refusal(service: Service, path: str, who: Document, by: str) -> Refuse
         async with listen(service, path, who, by=by):
             pass
     return refused.value
+
+
+async def test_streams_take_no_connections_from_requests(
+    mongo_client: Mongo, mongo_uri: str, by: str
+) -> None:
+    """Decision 50: at the bound of the cursors everything else is answered as before."""
+    tight: Document = {"mclient": {"max-pool-size": 4}, "events": {"max-cursors": 8}}
+    async with guarded(mongo_client, mongo_uri, tight) as service, AsyncExitStack() as stack:
+        await service.request("PUT", "/notes", headers=ADMIN, json={"streams": STREAMS})
+        with listening(ConnectionsUsed) as used:
+            clients = [
+                await stack.enter_async_context(listen(service, f"{IS}{n}", ADMIN, by=by))
+                for n in range(8)
+            ]
+            assert (await refusal(service, f"{IS}8", ADMIN, by)).status == 503
+            asked = (service.request("GET", "/notes", headers=ADMIN) for _ in range(40))
+            assert {one.status for one in await asyncio.gather(*asked)} == {200}
+            service.insert("notes", *({"n": n} for n in range(8)))
+            assert [(await one.next())["fullDocument"]["n"] for one in clients] == list(range(8))
+            await eventually(lambda: max(one.count for one in used if one.client == "streams") >= 8)
+        assert 4 in {one.most for one in used if one.client == "requests"}
 
 
 async def test_silence_is_interrupted_by_comments(service: Service) -> None:
