@@ -22,11 +22,10 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
     Overloaded,
-    StoreForbidden,
     StoreUnavailable,
 )
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.errors import explain
+from docgraph.store.driver.errors import StoreDenied, explain
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.below import match_below, move_below
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, admit_either
@@ -48,7 +47,7 @@ _LARGEST_COMMAND: Final = (16 << 20) + (14 << 10)  # the database accepts 2 KiB 
 _FRAME: Final = 128  # bytes around a filter or a document in a command
 _MAX_PARTS: Final = 500  # filters or documents of a command
 _SHORTEST_MS: Final = 500
-_OF_ALL: Final = (StoreUnavailable, Overloaded, StoreForbidden)
+_OF_ALL: Final = (StoreUnavailable, Overloaded, StoreDenied)
 _ID_CHANGED: Final = 280
 _UNKNOWN_STAGE: Final = 40324
 _DOCUMENTS: Final = "$documents"
@@ -170,7 +169,7 @@ def _documents(documents: list[Document]) -> Document:
 
 class _CommandPlace(NamedTuple):
     db: str
-    collection: str  # used only by servers without `$documents`
+    collection: str  # used only where `$documents` is not
     collation: Collation
 
 
@@ -192,8 +191,9 @@ class DocumentPipelines:
     events, until those that cause the failure are alone. An error that concerns all of them is
     raised, such as an unreachable database.
 
-    Servers before 5.1 have no `$documents`. There, the documents follow a `$facet` over nothing,
-    which returns exactly one document; the collection of the command must be one that can be read.
+    Servers before 5.1 have no `$documents`, and others permit it only to users who can read the
+    whole database. There, the documents follow a `$facet` over nothing, which returns exactly one
+    document; the collection of the command must be one that can be read.
     """
 
     def __init__(self, commands: Commands) -> None:
@@ -259,10 +259,11 @@ class DocumentPipelines:
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
         facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in filters}
-        (found,) = await self._fetch(place, images, [{"$facet": facets}], deadline)
+        rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
+        found = rows[0] if rows else {}  # a router returns nothing for a dropped database
         return {
-            int(name): frozenset(n for group in groups for n in group["n"])
-            for name, groups in found.items()
+            one.number: frozenset(n for group in found.get(str(one.number), ()) for n in group["n"])
+            for one in filters
         }
 
     async def _run(
@@ -298,8 +299,9 @@ class DocumentPipelines:
         try:
             return await self._commands.fetch(place.db, command, deadline, _LOCAL)
         except DocgraphError as error:
-            if not has_documents or not _is_documents_unknown(error):
+            if not has_documents or not _needs_collection(error):
                 raise
+            self._commands.waits.forget_denial(str(error.__cause__))
         self._has_documents = False
         return await self._fetch(place, sent, stages, deadline)
 
@@ -315,10 +317,11 @@ def _produce(documents: Document) -> list[Document]:
     ]
 
 
-def _is_documents_unknown(error: DocgraphError) -> bool:
+def _needs_collection(error: DocgraphError) -> bool:
+    """Check if the database does not know `$documents`, or does not permit it."""
     cause = error.__cause__
     is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
-    return is_unknown and f"'{_DOCUMENTS}'" in str(cause)
+    return isinstance(error, StoreDenied) or (is_unknown and f"'{_DOCUMENTS}'" in str(cause))
 
 
 def _encode_part(number: int, document: Mapping[str, Any]) -> _Part:

@@ -81,6 +81,12 @@ class Waits:
         if right is not None and len(self.denied) < _MAX_DENIED:
             self.denied.add(right)
 
+    def forget_denial(self, text: str) -> None:
+        """Forget the message about a privilege that turned out not to be needed."""
+        right = parse_denial(text)
+        if right is not None:
+            self.denied.discard(right)
+
     @property
     def count(self) -> int:
         """The number of running commands."""
