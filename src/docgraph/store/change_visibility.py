@@ -26,8 +26,8 @@ from docgraph.exchange.errors import (
 )
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import StoreDenied, explain
-from docgraph.store.exact import to_bytes
-from docgraph.store.guard.below import match_below, move_below
+from docgraph.store.exact import keep_names, to_bytes
+from docgraph.store.guard.below import find_roots, match_below, move_below
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, admit_either
 
 __all__ = [
@@ -220,7 +220,7 @@ class DocumentPipelines:
         parts = _encode(filters, errors, partial(move_below, part="image"))
         sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
         for images in _portions(sent, _room_beside(parts)) or [[]]:
-            run = partial(self._match, place, images)
+            run = partial(self._match, place, filters, images)
             remaining = [one for one in parts if one.number not in errors]
             for some in _portions(remaining, _LARGEST_COMMAND - sum(one.size for one in images)):
                 for number, found in (await _isolate(run, some, deadline)).items():
@@ -254,16 +254,19 @@ class DocumentPipelines:
     async def _match(
         self,
         place: _CommandPlace,
+        filters: Sequence[Mapping[str, Any]],
         images: Sequence[_Part],
-        filters: Sequence[_Part],
+        parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
-        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in filters}
+        if sum(one.size for one in (*images, *parts)) > _LARGEST_COMMAND:  # it is one of each
+            images = [_reduce(one, filters[parts[0].number]) for one in images]
+        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in parts}
         rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
         found = rows[0] if rows else {}  # a router returns nothing for a dropped database
         return {
             one.number: frozenset(n for group in found.get(str(one.number), ()) for n in group["n"])
-            for one in filters
+            for one in parts
         }
 
     async def _run(
@@ -322,6 +325,15 @@ def _needs_collection(error: DocgraphError) -> bool:
     cause = error.__cause__
     is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
     return isinstance(error, StoreDenied) or (is_unknown and f"'{_DOCUMENTS}'" in str(cause))
+
+
+def _reduce(image: _Part, filter: Mapping[str, Any]) -> _Part:
+    """Return the image with the properties that the filter compares, if these are known."""
+    roots = find_roots(filter)
+    if roots is None:
+        return image
+    kept = RawBSONDocument(keep_names(image.raw["image"].raw, roots))
+    return _encode_part(image.number, {"n": image.number, "image": kept})
 
 
 def _encode_part(number: int, document: Mapping[str, Any]) -> _Part:

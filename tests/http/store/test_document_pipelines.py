@@ -147,6 +147,29 @@ async def test_the_largest_and_deepest_documents_are_matched(
     assert found == [{0, 1}]
 
 
+async def test_the_largest_documents_are_matched_by_large_filters(
+    pipelines: DocumentPipelines, database: str
+) -> None:
+    start = {"k": "v", "text": "", "a": {"b": 1}}
+    largest = raw({**start, "text": "x" * (16 * MIB - len(bson.encode(start)))})
+    long = ["v", "y" * (1 * MIB)]
+    filters: list[Document] = [
+        {"k": {"$in": long}},
+        {"k": {"$nin": long}},
+        {"$or": [{"other": {"$in": long}}, {"a.b": 1}], "$comment": "x"},
+        {"$nor": [{"text": {"$exists": True}, "$or": [{"a.b": {"$in": long}}]}], "k": "v"},
+        {"text": {"$in": long}},  # that is too much for one command
+        {"$expr": {"$in": ["$k", long]}},
+        {"k": "v"},
+    ]
+
+    found: list[Any] = await pipelines.match_documents(database, [largest], filters)
+
+    assert found[:3] == [{0}, set(), {0}]
+    assert all(isinstance(one, DocgraphError) for one in found[3:6]), found
+    assert found[6] == {0}
+
+
 async def test_strings_are_compared_by_the_collation(
     pipelines: DocumentPipelines, database: str, mongo_client: Sync
 ) -> None:
