@@ -23,7 +23,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.store.exact import normalize
 
-__all__ = ["RowIndex", "is_indexable", "split_indexable"]
+__all__ = ["RowIndex", "is_indexable"]
 
 Path = tuple[str, ...]
 Filter = Mapping[str, Any]
@@ -102,31 +102,6 @@ class RowIndex:
 def is_indexable(filter: Filter) -> bool:
     """Return whether a `RowIndex` can decide about the filter."""
     return _parse(filter) is not None
-
-
-def split_indexable(filter: Filter) -> tuple[Document, Document]:
-    """Split a filter into the conditions that can be indexed and the others; both must hold."""
-    indexable: list[Document] = []
-    others: list[Document] = []
-    for one in _list_conditions(filter):
-        (indexable if is_indexable(one) else others).append(one)
-    return _join(indexable), _join(others)
-
-
-def _list_conditions(filter: Filter) -> Iterator[Document]:
-    for name, condition in filter.items():
-        branches = condition if name == "$and" and isinstance(condition, list) else ()
-        if branches and all(isinstance(branch, Mapping) for branch in branches):
-            for branch in branches:
-                yield from _list_conditions(branch)
-        else:
-            yield {name: condition}
-
-
-def _join(conditions: list[Document]) -> Document:
-    if len(conditions) <= 1:
-        return conditions[0] if conditions else {}
-    return {"$and": conditions}
 
 
 # --- conditions -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from bson.raw_bson import RawBSONDocument
 from tests.http.access_harness import ADA, ADMIN, allow, guarded
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
-from tests.http.stream_harness import WEBSOCKET, emptied, listen, notes
+from tests.http.stream_harness import WEBSOCKET, Refused, emptied, listen, notes
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +70,8 @@ STRANGE: list[tuple[bytes, ...]] = [
     (field(0x04, "team", build(text("7", b"red"), text("7", b"blue"))),),
     (field(0x03, "team", build(text("$ref", b"c"), text("$id", b"blue"))),),
     (text("team.x", b"blue"), text("$team", b"blue"), text("", b"blue")),
+    (text("$ref", b"c"), text("$id", b"x"), MINE),  # as a whole a reference
+    (text("$ref", b"c"), text("$id", b"x"), OTHER),
     (MINE, build_deep(180)),  # as deep as a document may be
     (OTHER, build_deep(180)),
 ]
@@ -97,4 +99,23 @@ async def test_rows_of_strange_documents_are_those_of_a_read(
             told.append((await ada.next())["documentKey"]["_id"])
     found = [one["_id"] for one in notes(service).find(row, {"_id": 1}).sort("_id", 1)]
     assert told == found
-    assert {1, 2, 4} <= set(told)
+    assert {1, 2, 4, 13} <= set(told)
+
+
+@pytest.mark.parametrize(
+    ("row", "status"),
+    [
+        ({"team": {"$near": [1, 2]}}, 400),
+        ({"team": {"$regex": "("}}, 400),
+        ({"$expr": {"$eq": ["$$ROOT.team", TEAM]}}, 501),
+        ({"$text": {"$search": TEAM}}, 501),
+    ],
+)
+async def test_a_row_filter_that_cannot_be_applied_is_rejected_at_the_handshake(
+    service: Service, row: Document, status: int
+) -> None:
+    await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": row})
+    with pytest.raises(Refused) as refused:
+        async with listen(service, "/notes/_streams/all", ADA, by=WEBSOCKET):
+            pass
+    assert refused.value.status == status

@@ -101,3 +101,12 @@ def test_without_order_the_rest_still_counts(one: Any, other: Any) -> None:
 def test_a_document_is_one_whatever_holds_it(kind: Any) -> None:
     assert is_equal(kind({"a": [1]}), {"a": (1.0,)})
     assert is_equal_unordered(kind({"a": 1, "b": 2}), {"b": 2, "a": 1})
+
+
+def test_decimals_cannot_be_chosen_so_that_their_keys_collide() -> None:
+    """Documents have lists of them, and anyone may write one: a set of keys must stay fast."""
+    modulus = 2**61 - 1  # of the hashes of Python's numbers
+    chosen = [Decimal128(str(number * modulus)) for number in range(100, 1100)]
+
+    assert len({hash(one.to_decimal()) for one in chosen}) == 1
+    assert len({hash(equality_key(one)) for one in chosen}) > 990

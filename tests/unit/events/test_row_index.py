@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from bson import Code, Decimal128, Int64, MaxKey, ObjectId, Regex, encode
+from bson.raw_bson import RawBSONDocument
 
 from docgraph.events import row_index
-from docgraph.events.row_index import RowIndex, is_indexable, split_indexable
+from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.store.exact import decode_exactly
 
 Filter = dict[str, Any]
@@ -155,31 +156,22 @@ def test_a_condition_that_all_filters_share_does_not_make_all_of_them_candidates
     assert len(evaluated) < 10
 
 
-@pytest.mark.parametrize(
-    ("filter", "indexable", "others"),
-    [
-        ({"a": 1}, {"a": 1}, {}),
-        ({"a": None}, {}, {"a": None}),
-        ({"a": 1, "b": {"$gt": 1}}, {"a": 1}, {"b": {"$gt": 1}}),
-        (
-            {"$and": [{"a": 1, "b": None}, {"$and": [{"c": 1}]}], "$or": [{"d": 1}, {"e": None}]},
-            {"$and": [{"a": 1}, {"c": 1}]},
-            {"$and": [{"b": None}, {"$or": [{"d": 1}, {"e": None}]}]},
-        ),
-        ({"$and": []}, {}, {"$and": []}),
-        ({"$and": [{"a": 1}, 2]}, {}, {"$and": [{"a": 1}, 2]}),
-        ({}, {}, {}),
-    ],
-)
-def test_a_filter_is_split(filter: Filter, indexable: Filter, others: Filter) -> None:
-    assert split_indexable(filter) == (indexable, others)
-
-
 def test_documents_are_decoded_exactly_or_not_at_all() -> None:
     document = {"_id": 1, "a": [Int64(1), {"b": datetime(2020, 1, 1)}], "c": Decimal128("1.0")}
-    data = encode(document)
+    twice = encode({"a": 1, "b": 2}).replace(b"b", b"a")
+    old = encode({"_": 1, "a": "x"}).replace(b"\2a", b"\x0ea")  # a symbol
 
-    assert decode_exactly(data) == document
-    assert decode_exactly(encode({"a": 1, "b": 1}).replace(b"b", b"a")) is None
-    assert decode_exactly(encode({"a": "x"}).replace(b"\2a", b"\x0ea")) is None
+    assert decode_exactly(encode(document)) == document
+    assert decode_exactly(old) == {"_": 1, "a": "x"}
+    assert decode_exactly(twice) is None
+    for inside in ({"x": RawBSONDocument(twice)}, {"x": [1, {"y": RawBSONDocument(twice)}]}):
+        assert decode_exactly(encode(inside)) is None
     assert decode_exactly(encode({"a": "x"}).replace(b"x", b"\xff")) is None
+
+
+def test_large_documents_are_not_searched_for_names_in_memory() -> None:
+    text = "x" * 200_000
+    old = encode({"a": "x", "text": text}).replace(b"\2a", b"\x0ea")
+
+    assert decode_exactly(encode({"a": "x", "text": text})) is not None
+    assert decode_exactly(old) is None
