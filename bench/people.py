@@ -33,7 +33,7 @@ _ROLE = "person"
 _OWN = {"$or": [{"from": "@user.sub"}, {"to": "@user.sub"}]}
 _PATIENCE = 60.0  # seconds
 _AT_ONCE = 50  # people who connect at the same time
-_BESIDE = 200  # requests beside the stream, of each kind, before the people come
+_WARM_UP = 200  # requests of each kind, not counted
 _BATCH = 250  # documents of one write, when there are thousands a second
 
 
@@ -135,7 +135,8 @@ def measure(docgraph: Contestant, uri: str, crowd: Crowd, seconds: float) -> Cro
 
 async def _measure(docgraph: Contestant, uri: str, crowd: Crowd, seconds: float) -> CrowdOutcome:
     told = Told()
-    quiet = await _ask_beside(docgraph.port, _BESIDE)
+    await _ask_beside(docgraph.port, _WARM_UP)
+    quiet = await _ask_beside(docgraph.port, int(seconds * 10), pause=0.1)
     first = await _connect(docgraph.port, told, [0])
     before = docgraph.process.memory_info().rss
     listeners = first + await _connect(docgraph.port, told, range(1, crowd.people))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.decision_sample import DecisionSample
+from docgraph.events.event_shapes import EventShape
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
-from docgraph.events.shapes import Shape
 from docgraph.exchange import DocgraphError, Document
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
@@ -23,7 +23,7 @@ from docgraph.variables.moments import fill_moments, has_moments
 
 __all__ = ["Audience", "Audiences", "Decision"]
 
-Decision = dict[Visibility, set["Audience"]]
+Decision = dict[EventVisibility, set["Audience"]]
 Filter = Mapping[str, Any]
 
 EVERYONE: Final = b""
@@ -31,7 +31,7 @@ EVERYONE: Final = b""
 
 class _Channel(Protocol):
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> EventShape: ...
 
     def fail(self, error: Exception) -> None: ...
 
@@ -56,9 +56,9 @@ class Audience:
         self.has_moments = has_moments(row)
         self.is_searched = False  # the database decides
         self.has_slot = False
-        self.channels: dict[Shape, list[Any]] = {}
-        self.plain: set[Shape] = set()  # which may concern any event
-        self.indexed: set[Shape] = set()  # which concern events that an index finds
+        self.channels: dict[EventShape, list[Any]] = {}
+        self.plain: set[EventShape] = set()  # which may concern any event
+        self.indexed: set[EventShape] = set()  # which concern events that an index finds
 
     def add(self, channel: _Channel) -> None:
         """Add a channel."""
@@ -159,7 +159,7 @@ class Audiences:
                 admitted.setdefault(place, set()).update(found)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
             if record.is_of_collection:
-                decision[Visibility.WHOLE] = {only} if only else set(self._known.values())
+                decision[EventVisibility.WHOLE] = {only} if only else set(self._known.values())
                 continue
             sides = [
                 self._match(record, side) | admitted.get((number, side), set())
@@ -168,7 +168,7 @@ class Audiences:
             self._add(decision, *sides)
             everyone = self._known.get(EVERYONE)
             if everyone is not None:
-                decision.setdefault(Visibility.WHOLE, set()).add(everyone)
+                decision.setdefault(EventVisibility.WHOLE, set()).add(everyone)
             if only is not None:
                 _restrict(decision, only)
         return decisions
@@ -199,12 +199,12 @@ class Audiences:
 
     def _add(self, decision: Decision, before: set[Any], after: set[Any]) -> None:
         if not self._images:
-            parts = {Visibility.FOUND: after}
+            parts = {EventVisibility.FOUND: after}
         else:
             parts = {
-                Visibility.WHOLE: after & before,
-                Visibility.ENTERED: after - before,
-                Visibility.LEFT: before - after,
+                EventVisibility.WHOLE: after & before,
+                EventVisibility.ENTERED: after - before,
+                EventVisibility.LEFT: before - after,
             }
         decision |= {visibility: some for visibility, some in parts.items() if some}
 

@@ -6,23 +6,21 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-import bson
-from bson.raw_bson import RawBSONDocument
-
 from docgraph.exchange import Document
+from docgraph.store.change_stream import RawEvent, decode_token
 from docgraph.store.exact import decode_exactly
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 
-__all__ = ["ChangeRecord", "ResumeToken", "Visibility"]
+__all__ = ["ChangeRecord", "EventVisibility", "ResumeToken"]
 
 ResumeToken = Mapping[str, Any]
-Decode = Callable[[RawBSONDocument], Document]
+Decode = Callable[[RawEvent], Document]
 
 _UPDATE: Final = "updateDescription"
 _NEVER: Final = frozenset({"to", BEFORE})  # the new name of a renamed collection is another's
 
 
-class Visibility(Enum):
+class EventVisibility(Enum):
     """How a reader sees an event: the state of the document that its row filter admits."""
 
     WHOLE = auto()  # before and after the change, or there is no row filter
@@ -32,12 +30,12 @@ class Visibility(Enum):
 
 
 _HIDDEN: Final = {
-    Visibility.WHOLE: _NEVER,
-    Visibility.FOUND: _NEVER | {_UPDATE},
-    Visibility.ENTERED: _NEVER | {_UPDATE},
-    Visibility.LEFT: _NEVER | {_UPDATE, AFTER},
+    EventVisibility.WHOLE: _NEVER,
+    EventVisibility.FOUND: _NEVER | {_UPDATE},
+    EventVisibility.ENTERED: _NEVER | {_UPDATE},
+    EventVisibility.LEFT: _NEVER | {_UPDATE, AFTER},
 }
-_KINDS: Final = {Visibility.ENTERED: "insert", Visibility.LEFT: "delete"}
+_KINDS: Final = {EventVisibility.ENTERED: "insert", EventVisibility.LEFT: "delete"}
 
 
 class ChangeRecord:
@@ -55,16 +53,16 @@ class ChangeRecord:
         "token",
     )
 
-    def __init__(self, raw: RawBSONDocument, decode: Decode) -> None:
+    def __init__(self, raw: RawEvent, decode: Decode) -> None:
         self.raw = raw
-        self.token: ResumeToken = bson.decode(raw["_id"].raw)
+        self.token: ResumeToken = decode_token(raw)
         self.position = str(self.token["_data"])
         self.kind = str(raw["operationType"])
         self.size = len(raw.raw)
         self._decode = decode
         self._decoded: Document | None = None
         self._is_exact: bool | None = None
-        self._shown: dict[Visibility, Document] = {}
+        self._shown: dict[EventVisibility, Document] = {}
 
     @property
     def is_of_collection(self) -> bool:
@@ -92,19 +90,19 @@ class ChangeRecord:
         image = self.decoded.get(part)
         return image if isinstance(image, dict) else None
 
-    def show(self, visibility: Visibility) -> Document:
+    def show(self, visibility: EventVisibility) -> Document:
         """Return the decoded event as readers see it."""
         shown = self._shown.get(visibility)
         if shown is None:
             shown = self._shown[visibility] = _show(self.decoded, visibility)
         return shown
 
-    def show_raw(self, visibility: Visibility) -> Document:
+    def show_raw(self, visibility: EventVisibility) -> Document:
         """Return the same event with its documents as the database sent them."""
         return _show(self.raw, visibility)
 
 
-def _show(event: Mapping[str, Any], visibility: Visibility) -> Document:
+def _show(event: Mapping[str, Any], visibility: EventVisibility) -> Document:
     hidden = _HIDDEN[visibility]
     shown = {key: value for key, value in event.items() if key not in hidden}
     if visibility in _KINDS:

@@ -11,7 +11,7 @@ from docgraph.events.change_record import ResumeToken
 from docgraph.events.close_reason import FAILED, HISTORY_LOST, CloseReason
 from docgraph.events.encoded_event import EncodedEvent, Rendering
 from docgraph.events.event_log import EventLog
-from docgraph.events.shapes import Shape
+from docgraph.events.event_shapes import EventShape
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
@@ -59,7 +59,7 @@ class Channel:
         source: _Source,
         key: bytes,
         subscription: Subscription,
-        parts: tuple[Audience, Shape, Rendering],
+        parts: tuple[Audience, EventShape, Rendering],
         log: EventLog,
     ) -> None:
         self.users = 0

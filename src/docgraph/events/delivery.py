@@ -13,12 +13,12 @@ from time import monotonic
 from typing import Final
 
 from docgraph.events.audiences import Audience, Audiences
-from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.channel import Channel
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
+from docgraph.events.event_shapes import EventShape, Result, Shapes
 from docgraph.events.fanout import Fanout
 from docgraph.events.log_budget import LogBudget
-from docgraph.events.shapes import Result, Shape, Shapes
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
@@ -41,7 +41,7 @@ class Prepared:
     """An event as the receivers see it; `result` is what their stages made of it."""
 
     record: ChangeRecord
-    visibility: Visibility
+    visibility: EventVisibility
     receivers: list[Channel]
     result: Result = None
     _notices: dict[Rendering, EncodedEvent] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Delivery:
         """Return what the channels receive of the events, in order; it uses the database."""
         audience = None if only is None else only.audience
         decisions = await self._audiences.decide(records, audience)
-        jobs: dict[Shape, list[Prepared]] = {}
+        jobs: dict[EventShape, list[Prepared]] = {}
         for record, decision in zip(records, decisions, strict=True):
             for visibility, audiences in decision.items():
                 groups = await self._group(record, visibility, audiences)
@@ -107,11 +107,11 @@ class Delivery:
         return [one.render(channel.rendering) for one in await self.prepare(records, channel)]
 
     async def _group(
-        self, record: ChangeRecord, visibility: Visibility, audiences: set[Audience]
-    ) -> dict[Shape, list[Channel]]:
+        self, record: ChangeRecord, visibility: EventVisibility, audiences: set[Audience]
+    ) -> dict[EventShape, list[Channel]]:
         """Return the channels of these audiences whose first conditions the event meets."""
-        groups: dict[Shape, list[Channel]] = {}
-        met: set[Shape] | None = None
+        groups: dict[EventShape, list[Channel]] = {}
+        met: set[EventShape] | None = None
         for audience in audiences:
             shapes = audience.plain
             if audience.indexed:
@@ -122,7 +122,7 @@ class Delivery:
                 groups.setdefault(shape, []).extend(audience.channels[shape])
         return groups
 
-    async def _shape_all(self, jobs: dict[Shape, list[Prepared]]) -> None:
+    async def _shape_all(self, jobs: dict[EventShape, list[Prepared]]) -> None:
         by_database = [one for one in jobs.items() if one[0].stages]
         for shape, some in jobs.items():
             if not shape.stages:
@@ -131,7 +131,7 @@ class Delivery:
             joint = by_database[start : start + _JOINT]
             await asyncio.gather(*(self._shape(shape, some) for shape, some in joint))
 
-    async def _shape(self, shape: Shape, some: list[Prepared]) -> None:
+    async def _shape(self, shape: EventShape, some: list[Prepared]) -> None:
         try:
             results = await self._shapes.run(shape, [(one.record, one.visibility) for one in some])
         except _RETRIED:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from docgraph.events.change_record import ResumeToken
+from docgraph.events.event_shapes import plan_shape
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.log_budget import LogBudget
 from docgraph.events.sections import Events
-from docgraph.events.shapes import plan_shape
 from docgraph.events.source import Source, SourceKey, SourceLimits, find_view
 from docgraph.events.stream_client import Client
 from docgraph.events.subscription_key import identify

@@ -52,7 +52,7 @@ class RecordQueue:
         self.is_over = True
         self._changed.set()
 
-    async def take(self) -> tuple[list[ChangeRecord], ResumeToken | None]:
+    async def read(self) -> tuple[list[ChangeRecord], ResumeToken | None]:
         """Wait for records; return a portion, and the token up to which everything was read.
 
         The portion is empty if only the token has changed, or nothing follows.

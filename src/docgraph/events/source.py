@@ -17,8 +17,6 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from bson.raw_bson import RawBSONDocument
-
 from docgraph.codec import JsonMode
 from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, ResumeToken
@@ -28,16 +26,16 @@ from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
 from docgraph.events.event_log import EventLog
+from docgraph.events.event_shapes import EventShape, ShapePlan, Shapes, plan_shape
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.log_budget import LogBudget
 from docgraph.events.record_queue import RecordQueue
 from docgraph.events.sections import Events
-from docgraph.events.shapes import Shape, ShapePlan, Shapes, plan_shape
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import Overloaded, ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.runtime import cancel_until_over
 from docgraph.store import Store
-from docgraph.store.change_stream import ChangeEvents
+from docgraph.store.change_stream import ChangeEvents, RawEvent
 from docgraph.store.guard.event_ids import hides_ids
 from docgraph.store.streams import StreamView
 from docgraph.variables.moments import fill_moments
@@ -145,7 +143,7 @@ class Source:
         self,
         key: bytes,
         subscription: Subscription,
-        parts: tuple[Audience, Shape],
+        parts: tuple[Audience, EventShape],
     ) -> Channel:
         mode = JsonMode(subscription.json_mode)
         rendering = Rendering(mode, subscription.with_ids, hides_ids(subscription.shown))
@@ -165,7 +163,7 @@ class Source:
 
     def _acquire_parts(
         self, view: StreamView, plan: ShapePlan, collation: Mapping[str, Any] | None
-    ) -> tuple[Audience, Shape]:
+    ) -> tuple[Audience, EventShape]:
         if self._is_ended:
             raise StoreUnavailable("the change stream has ended, connect again")
         audience = self._audiences.find(view.row)
@@ -263,7 +261,7 @@ class Source:
             key.db, key.collection, match=key.shared, images=key.images, resume_after=token
         )
 
-    def _record(self, raw: RawBSONDocument) -> ChangeRecord:
+    def _record(self, raw: RawEvent) -> ChangeRecord:
         return ChangeRecord(raw, partial(self._store.streams.decode, db=self._key.db))
 
     async def _run(self) -> None:
@@ -361,7 +359,7 @@ class Source:
 
     async def _deliver_all(self) -> None:
         while True:
-            records, position = await self._queue.take()
+            records, position = await self._queue.read()
             if records:
                 await self._deliver(records)
             self.position = max(self.position, read_token(position))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
@@ -23,10 +23,10 @@ from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.store.streams import StreamView
 from docgraph.variables.moments import fill_moments, has_moments
 
-__all__ = ["Shape", "ShapePlan", "Shapes", "plan_shape"]
+__all__ = ["EventShape", "ShapePlan", "Shapes", "plan_shape"]
 
 Filter = Mapping[str, Any]
-Visible = tuple[ChangeRecord, Visibility]
+Visible = tuple[ChangeRecord, EventVisibility]
 Result = Document | None | DocgraphError
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
@@ -105,7 +105,7 @@ def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
     )
 
 
-class Shape:
+class EventShape:
     """Equal stages with equal values; without `stages`, events are delivered as they are."""
 
     __slots__ = ("collation", "condition", "has_moments", "key", "stages", "users")
@@ -130,7 +130,7 @@ class Shapes:
         self._place = place
         self._slots = slots
         self._index = RowIndex()
-        self._known: dict[bytes, Shape] = {}
+        self._known: dict[bytes, EventShape] = {}
 
     async def check(self, plan: ShapePlan, collation: Filter | None) -> None:
         """Let the database parse new stages; raise its error."""
@@ -141,20 +141,20 @@ class Shapes:
                 db, stages, collation=collation, collection=collection
             )
 
-    def acquire(self, plan: ShapePlan, collation: Filter | None) -> Shape:
+    def acquire(self, plan: ShapePlan, collation: Filter | None) -> EventShape:
         """Return the shape of this plan; raise `Overloaded` if there are too many."""
         key = _identify(plan, collation)
         shape = self._known.get(key)
         if shape is None:
             if plan.stages:
                 self._slots.acquire()
-            shape = self._known[key] = Shape(key, plan, collation)
+            shape = self._known[key] = EventShape(key, plan, collation)
             if plan.condition is not None:
                 self._index.add(shape, plan.condition)
         shape.users += 1
         return shape
 
-    def release(self, shape: Shape) -> None:
+    def release(self, shape: EventShape) -> None:
         """Count one user less; forget the shape after the last one."""
         shape.users -= 1
         if not shape.users:
@@ -163,7 +163,7 @@ class Shapes:
             if shape.stages:
                 self._slots.release()
 
-    async def match(self, record: ChangeRecord, visibility: Visibility) -> set[Any]:
+    async def match(self, record: ChangeRecord, visibility: EventVisibility) -> set[Any]:
         """Return the shapes with a condition that the event meets."""
         if record.is_exact and self._sample.is_trusted:
             return self._index.match(record.show(visibility))
@@ -179,7 +179,7 @@ class Shapes:
             shape for shape, found in zip(shapes, results, strict=True) if found == frozenset({0})
         }
 
-    async def run(self, shape: Shape, shown: Sequence[Visible]) -> Sequence[Result]:
+    async def run(self, shape: EventShape, shown: Sequence[Visible]) -> Sequence[Result]:
         """Return what the stages make of each event, None if they remove it, or the error."""
         if not shape.stages:
             return [record.show(visibility) for record, visibility in shown]
