@@ -3,8 +3,7 @@
 Every session is authorized again at least once a minute, as if its request came now. All sessions
 are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
 metadata. A session is closed, with the reason, when its current permissions would give it other
-events or none. The exception is the current time in a row filter: such a client continues with the
-updated filter.
+events or none. The current time in a row filter makes no difference: it is that of each decision.
 
 A session whose credentials expire at a known time (`exp` of a token) is authorized again then.
 """
@@ -12,8 +11,8 @@ A session whose credentials expire at a known time (`exp` of a token) is authori
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import ceil, inf
 from time import monotonic, time
 from typing import Final
@@ -106,7 +105,6 @@ class _Expiries:
         return due
 
 
-Move = Callable[[Client, Subscription], Awaitable[bool]]
 Announced = tuple[int, ...]
 
 
@@ -117,7 +115,6 @@ class Reauthorizer:
         self,
         generations: Generations,
         interval: float,
-        move: Move,
         *,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
@@ -127,7 +124,6 @@ class Reauthorizer:
         self._wall = wall
         self._generations = generations
         self._interval = interval
-        self._move = move
         self._clock = clock
         self._announced = self.read_announced()
 
@@ -218,8 +214,6 @@ class Reauthorizer:
         except DocgraphError:
             return CHANGED  # the stored stream cannot be opened any more
         session.gone_since = None
-        if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
-            return await self._go_on(session, now)
         return _compare(before, now)
 
     def _await_end(self, session: Session) -> CloseReason | None:
@@ -227,22 +221,6 @@ class Reauthorizer:
         if session.gone_since is None:
             session.gone_since = self._clock()
         return GONE if self._clock() - session.gone_since >= self._interval else None
-
-    async def _go_on(self, session: Session, now: Subscription) -> CloseReason | None:
-        """Continue the session with the current time in its row filter."""
-        try:
-            has_moved = await self._move(session.client, now)
-        except Overloaded:
-            return OTHER_RIGHTS  # no other cursor is available for the current permissions
-        except _REFUSING:
-            return FAILED
-        except StoreError:
-            has_moved = False
-        if has_moved:
-            session.subscription = now
-        else:
-            session.judged_at = -inf  # check it again soon
-        return None
 
 
 def _compare(before: Subscription, now: Subscription) -> CloseReason | None:

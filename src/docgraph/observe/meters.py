@@ -49,11 +49,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("method", "service"),
         "Time from the arrival of a request to the end of its answer, streams left out.",
     ),
-    "docgraph_http_response_bytes_total": (
-        "counter",
-        ("service",),
-        "Bytes of answers.",
-    ),
+    "docgraph_http_response_bytes_total": ("counter", ("service",), "Bytes of answers."),
     "docgraph_http_requests_in_flight": (
         "gauge:livesum",
         (),
@@ -104,16 +100,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "Stored values that could not be read and were shown as their raw bytes.",
     ),
-    "docgraph_mcp_calls_total": (
-        "counter",
-        ("tool", "app", "ok"),
-        "Tools that agents have used.",
-    ),
-    "docgraph_mcp_call_duration_seconds": (
-        "histogram",
-        ("tool",),
-        "Time that a tool took.",
-    ),
+    "docgraph_mcp_calls_total": ("counter", ("tool", "app", "ok"), "Tools that agents have used."),
+    "docgraph_mcp_call_duration_seconds": ("histogram", ("tool",), "Time that a tool took."),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -144,6 +132,16 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("reason",),
         "Clients of change streams that are gone, and why.",
     ),
+    "docgraph_stream_stages_failed_total": (
+        "counter",
+        (),
+        "Events on which a stage of a change stream failed.",
+    ),
+    "docgraph_stream_decisions_sampled_total": (
+        "counter",
+        ("outcome",),
+        "Decisions of the index of row filters that were compared with the database's.",
+    ),
     "docgraph_auth_failures_total": (
         "counter",
         ("mechanism", "reason"),
@@ -159,11 +157,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("limit", "reason"),
         "Requests that a limit for callers refused: by its rate, or too many at a time.",
     ),
-    "docgraph_access_denied_total": (
-        "counter",
-        ("authorizer",),
-        "Requests that were not allowed.",
-    ),
+    "docgraph_access_denied_total": ("counter", ("authorizer",), "Requests that were not allowed."),
     "docgraph_graphql_operations_total": (
         "counter",
         ("app", "operation", "status"),
@@ -174,16 +168,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("app", "operation"),
         "Time of a request that named a stored operation of an app.",
     ),
-    "docgraph_plugin_failures_total": (
-        "counter",
-        ("plugin",),
-        "Exceptions of plugins.",
-    ),
-    "docgraph_background_failures_total": (
-        "counter",
-        ("task",),
-        "Failures of background tasks.",
-    ),
+    "docgraph_plugin_failures_total": ("counter", ("plugin",), "Exceptions of plugins."),
+    "docgraph_background_failures_total": ("counter", ("task",), "Failures of background tasks."),
     "docgraph_loop_lags_total": (
         "counter",
         (),
@@ -315,6 +301,10 @@ class Meters:
             stream_events.StreamTold: self._count_told,
             stream_events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
+            ),
+            stream_events.StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
+            stream_events.StreamSampled: self._counter(
+                "docgraph_stream_decisions_sampled_total", "outcome"
             ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),

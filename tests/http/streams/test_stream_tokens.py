@@ -57,7 +57,7 @@ async def token(server: Api) -> str:
         server.things.insert_one({"n": -1})
         await client.next()
     hub = server.service.app.plugins.find("events")._hub
-    await eventually(lambda: not hub._cursors)  # its log would know most of what follows
+    await eventually(lambda: not hub._sources)  # its log would know most of what follows
     server.things.insert_many([{"n": number} for number in range(1200)])
     id: str = client.ids[0]
     return id
@@ -128,7 +128,7 @@ async def test_a_token_that_no_event_had_is_no_place_to_go_on(
         token = json.loads(first.ids[1])["_data"]
         if not is_shared:
             await stack.aclose()
-            await eventually(lambda: not hub._cursors)
+            await eventually(lambda: not hub._sources)
         with pytest.raises(Refused) as refused:
             async with listen(server.service, f"{path}?resume-after={MADE_UP[kind](token)}"):
                 pass

@@ -88,6 +88,12 @@ class Waits:
         if right is not None and len(self.denied) < _MAX_DENIED:
             self.denied.add(right)
 
+    def forget_denial(self, text: str) -> None:
+        """Forget the message about a privilege that turned out not to be needed."""
+        right = parse_denial(text)
+        if right is not None:
+            self.denied.discard(right)
+
     def count(self, client: object) -> int:
         """Return the number of running commands of a client."""
         return len(self._entries.get(id(client), ()))
