@@ -255,7 +255,7 @@ def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argpars
         "--rounds", type=int, help=f"3 by default; {PAIRS} with --beside, which fewer do not judge"
     )
     parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10")
+    parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10, W13")
     parser.add_argument(
         "--beside", type=Path, help="a checkout of another version, in place of the twin"
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import logins, row_filters, streams
+from bench import logins, people, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -49,6 +49,11 @@ def main() -> None:
         if not args.only or "W10" in args.only:
             with running_docgraph(uri, streams.CONFIG) as docgraph:
                 streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
+        for crowd in people.CROWDS:
+            if not args.only or crowd.id in args.only:
+                with running_docgraph(uri, people.build_config(crowd)) as docgraph:
+                    outcome = people.measure(docgraph, uri, crowd, args.stream_seconds)
+                    people.print_outcome(crowd, outcome)
 
 
 def running_rival(

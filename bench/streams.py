@@ -65,7 +65,9 @@ class Told:
 class Listener(asyncio.Protocol):
     """A WebSocket that reads the number in each event, and answers pings."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, path: str = _PATH, fields: str = "") -> None:
+        self._target = path
+        self._fields = fields
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.count = 0
         self._told = told
@@ -77,7 +79,8 @@ class Listener(asyncio.Protocol):
         self.transport = transport
         key = base64.b64encode(os.urandom(16)).decode()
         transport.write(
-            f"GET {_PATH} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET {self._target} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\n"
+            f"Connection: Upgrade\r\n{self._fields}"
             f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
         )
 
@@ -90,7 +93,7 @@ class Listener(asyncio.Protocol):
             if not mark:
                 return
             if not head.startswith(b"HTTP/1.1 101"):
-                raise SystemExit(f"W10: docgraph refused a client: {head.decode()}")
+                raise SystemExit(f"docgraph refused a client: {head.decode()}")
             self._data = rest
             self.opened.set_result(None)
         while self._cut_frame(now):
@@ -113,10 +116,15 @@ class Listener(asyncio.Protocol):
         return True
 
     def _hear(self, event: bytes, now: float) -> None:
-        number = int(event.partition(_MARK)[2].partition(b"}")[0].partition(b",")[0])
+        number = read_number(event)
         self._told.disorder += number != self.count
         self._told.delays.append(now - self._told.written_at[number])
         self.count += 1
+
+
+def read_number(event: bytes) -> int:
+    """The number of its document."""
+    return int(event.partition(_MARK)[2].partition(b"}")[0].partition(b",")[0])
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def test_ws_of_npm_gets_events_and_is_told_of_the_shutdown(
                 assert client.wait(60) == 0
     finally:
         drop(mongo_client, db)
-    assert opened == {"kind": "open", "value": ""}
+    assert opened == {"kind": "open", "value": "permessage-deflate"}
     assert {one["kind"] for one in told} == {"text"}
     assert [json.loads(one["value"])["fullDocument"]["n"] for one in told] == [0, 1, 2]
     assert (closed["kind"], closed["value"][0]) == ("close", 1012)

@@ -325,6 +325,7 @@ async def starting(
             stack.push_async_callback(app.shutdown)
             await app.startup()
             stack.push_async_callback(settle, app.store.client)
+            stack.push_async_callback(settle, app.store.stream_client)
             state = build_state(app, ServerSettings.from_sections(prepared.config.sections))
             opened.append((app, await stack.enter_async_context(PathClient(state))))
         for app, _ in opened if ready else ():

@@ -162,6 +162,7 @@ class SseClient(StreamClient):
 
     _text = b""
     place = ""  # where it has begun
+    retry = 0  # ms after which it connects again
     chunks = 0  # of the transfer coding
 
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
@@ -194,13 +195,14 @@ class SseClient(StreamClient):
         fields = dict(line.partition(":")[::2] for line in block.split("\n"))
         if set(fields) == {""}:
             self.comments += 1
-        elif set(fields) == {"id"}:
-            self.place = fields["id"]
+        elif "retry" in fields:
+            self.retry = int(fields["retry"])
+            self.place = fields.get("id", "")
         elif fields["event"] == "close":
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])
         else:
-            assert fields["event"] == "change"
+            assert fields["event"] in ("change", "error")
             self.ids.append(fields.get("id", ""))
             self.events.append(json.loads(fields["data"]))
 

@@ -35,6 +35,14 @@ def sections(uri: str, db: str) -> dict[str, Any]:
     }
 
 
+CONFIG_CHECK = """
+import sys
+from docgraph.cli import main
+sys.argv[1:] = ["config", "check", "docgraph.yml"]
+main()
+"""
+
+
 def examine(*settings: str, cwd: Path) -> tuple[int, Checks]:
     """The exit code of the doctor, and its findings by their check."""
     options = [f"--set={one}" for one in settings]
@@ -106,8 +114,9 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
     assert grant in checks["rights"]["advice"]
     assert checks["members"]["found"] == "the replica set docgraph with 1 member"
     assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
-    checked = ("version", "clock", "configuration", "fast path")
+    checked = ("version", "clock", "configuration", "connections", "fast path")
     assert {checks[one]["state"] for one in checked} == {"ok"}
+    assert "serverStatus" in checks["connections"]["advice"]
 
 
 def test_storing_an_app_tells_which_right_it_lacks(
@@ -181,6 +190,35 @@ def test_the_doctor_tells_why_reads_do_not_take_the_fast_path(
     assert (code, checks["fast path"]["state"]) == (0, "advice")
     assert checks["fast path"]["found"].endswith(": the connection uses socketTimeoutMS")
     assert checks["fast path"]["advice"]
+
+
+def test_the_doctor_compares_the_connections_with_what_the_database_and_the_system_allow(
+    mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    settings = (
+        f"/mclient/connection-string={mongo_uri}",
+        f"/dbRealmAuthenticator/users-db={database}",
+    )
+    _, checks = examine(*settings, "/events/max-cursors=1", cwd=tmp_path)
+    assert checks["connections"]["state"] == "ok"
+    assert "for change streams; the database allows" in checks["connections"]["found"]
+
+    many = ("/core/workers=256", "/mclient/max-pool-size=10000")
+    _, checks = examine(*settings, *many, cwd=tmp_path)
+    assert checks["connections"]["state"] == "advice"
+    assert "events.max-cursors" in checks["connections"]["advice"]
+
+
+def test_cursors_that_use_up_the_open_files_are_a_warning_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    """Two limits meet: that of the streams and that of the system."""
+    (tmp_path / "docgraph.yml").write_text("core: {workers: 1}\n")
+    for files, is_told in ((400, True), (4000, False)):
+        limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))"
+        done = run(code=f"{limit}\n{CONFIG_CHECK}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (f"more than half of the {files} files" in done.stdout + done.stderr) is is_told
 
 
 def test_the_doctor_starts_no_database(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -141,6 +142,22 @@ def test_shutdown_closes_web_sockets_with_1012(mongo_client: Mongo, mongo_uri: s
         assert {wait_closed(client)[0] for client in clients.values()} == {1012}
 
 
+def test_shutdown_ends_server_sent_events_with_their_reason_and_the_end_of_the_body(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    with serving(mongo_client, mongo_uri) as (server, _):
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        with closing(connection):
+            headers = {"Accept": "text/event-stream"}
+            connection.request("GET", "/data/things/_streams/all", headers=headers)
+            response = connection.getresponse()
+            assert response.readline().startswith(b"retry:")
+            assert server.stop() == 0
+            *_, kind, data, end = response.read().split(b"\n")[:-1]  # IncompleteRead if it is cut
+    assert (kind, end) == (b"event:close", b"")
+    assert json.loads(data.removeprefix(b"data:"))["code"] == 1012
+
+
 def test_clients_of_a_worker_that_was_killed_come_back_and_miss_nothing(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
@@ -169,15 +186,16 @@ def test_curl_shows_events(shared: tuple[Server, Any]) -> None:
         assert curl.stdout is not None
         try:
             head = list(iter(curl.stdout.readline, "\n"))
-            opening = [curl.stdout.readline() for _ in range(2)]
+            opening = [curl.stdout.readline() for _ in range(3)]
             things.insert_one({"_id": "curled"})
             lines = [curl.stdout.readline().rstrip("\n") for _ in range(4)]
         finally:
             curl.kill()
     assert head[0].startswith("HTTP/1.1 200")
     id, kind, data, end = lines
-    assert opening[0].startswith('id:{"_data":"82')  # the place where it has begun
-    assert opening[1] == "\n"
+    assert 1000 <= int(opening[0].removeprefix("retry:")) <= 5000
+    assert opening[1].startswith('id:{"_data":"82')  # the place where it has begun
+    assert opening[2] == "\n"
     assert id.startswith('id:{"_data":"82')
     assert (kind, end) == ("event:change", "")
     assert json.loads(data.removeprefix("data:"))["documentKey"] == {"_id": "curled"}

@@ -13,13 +13,14 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Rege
 from bson.codec_options import CodecOptions
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from docgraph.events.row_index import RowIndex
-from docgraph.store.exact import decode_exactly
+from docgraph.store.exact import decode_exactly, keep_names
+from docgraph.store.guard.below import find_roots
 from tests.chance import examples
 from tests.properties.stores import Document, StoreOnLoop, new_database
 from tests.properties.test_watched_rows import filters as general_filters
@@ -192,3 +193,19 @@ def test_the_database_decides_about_sent_documents_as_find_does(
     found = matcher.match(stored, wanted, has_documents=has_documents)
 
     assert [set(one) for one in found] == [find(things, one) for one in wanted]
+
+
+@few
+@given(some=st.lists(documents, min_size=1, max_size=12), wanted=filters | general_filters)
+def test_a_filter_depends_on_the_properties_that_it_names(
+    things: Things, matcher: Matcher, some: Any, wanted: Document
+) -> None:
+    stored = store(things, some)
+    roots = find_roots(wanted)
+    assume(roots is not None)
+
+    (found,) = matcher.match(
+        [keep_names(one, roots or set()) for one in stored], [wanted], has_documents=True
+    )
+
+    assert set(found) == find(things, wanted)

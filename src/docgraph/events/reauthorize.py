@@ -3,17 +3,18 @@
 Every session is authorized again at least once a minute, as if its request came now. All sessions
 are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
 metadata. A session is closed, with the reason, when its current permissions would give it other
-events or none. The exception is the current time in a row filter: such a client continues with the
-updated filter.
+events or none. The current time in a row filter makes no difference: it is that of each decision.
+
+A session whose credentials expire at a known time (`exp` of a token) is authorized again then.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from math import inf
-from time import monotonic
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+from time import monotonic, time
 from typing import Final
 
 from docgraph.events.close_reason import (
@@ -46,6 +47,8 @@ from docgraph.runtime.generations import Generation
 __all__ = ["Reauthorizer", "Session"]
 
 _TICK: Final = 1.0  # seconds between two checks for announcements
+_EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
+_EXPIRY_SECONDS: Final = 3.0  # for which they are checked again if they are still accepted
 _AT_ONCE: Final = 10  # sessions that are authorized at the same time
 _REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # errors that end the session
 _CONCERNING: Final[tuple[Generation, ...]] = (
@@ -66,9 +69,42 @@ class Session:
     renew: Renew
     judged_at: float = field(default_factory=monotonic)
     gone_since: float | None = None  # when its collection was first missing
+    expires_at: float | None = None  # its credentials, in seconds since the epoch
+    expiry_due: int | None = None  # the second in which that is checked
 
 
-Move = Callable[[Client, Subscription], Awaitable[bool]]
+class _Expiries:
+    """Sessions by the second in which their credentials expire: none of them is scanned before."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, set[Session]] = {}
+        self._next: float = inf
+
+    def add(self, session: Session, second: int) -> None:
+        """Add a session that is due in that second."""
+        session.expiry_due = second
+        self._sessions.setdefault(second, set()).add(session)
+        self._next = min(self._next, second)
+
+    def remove(self, session: Session) -> None:
+        """Remove a session, if it is there."""
+        second = session.expiry_due
+        others = self._sessions.get(second) if second is not None else None
+        if second is not None and others is not None:
+            others.discard(session)
+            if not others:
+                del self._sessions[second]
+
+    def pop(self, now: float) -> list[Session]:
+        """Remove the sessions that are due, and return them."""
+        if now < self._next:
+            return []
+        seconds = [second for second in self._sessions if second <= now]
+        due = [session for second in seconds for session in self._sessions.pop(second)]
+        self._next = min(self._sessions, default=inf)
+        return due
+
+
 Announced = tuple[int, ...]
 
 
@@ -79,14 +115,15 @@ class Reauthorizer:
         self,
         generations: Generations,
         interval: float,
-        move: Move,
         *,
         clock: Callable[[], float] = monotonic,
+        wall: Callable[[], float] = time,
     ) -> None:
         self.sessions: set[Session] = set()
+        self._expiries = _Expiries()
+        self._wall = wall
         self._generations = generations
         self._interval = interval
-        self._move = move
         self._clock = clock
         self._announced = self.read_announced()
 
@@ -95,6 +132,13 @@ class Reauthorizer:
         if since != self.read_announced():
             session.judged_at = -inf
         self.sessions.add(session)
+        if session.expires_at is not None:
+            self._expiries.add(session, ceil(session.expires_at))
+
+    def remove(self, session: Session) -> None:
+        """Remove a session that has ended."""
+        self.sessions.discard(session)
+        self._expiries.remove(session)
 
     async def patrol(self) -> None:
         """Authorize due sessions in an endless loop."""
@@ -111,9 +155,29 @@ class Reauthorizer:
             if announced != self._announced or self._clock() - one.judged_at >= self._interval
         ]
         self._announced = announced
-        for start in range(0, len(due), _AT_ONCE):
+        await self._reauthorize_all(due)
+
+    async def patrol_expiries(self) -> None:
+        """Authorize sessions whose credentials expire, in an endless loop."""
+        while True:
+            await asyncio.sleep(_EXPIRY_TICK)
+            await self.reauthorize_expired()
+
+    async def reauthorize_expired(self) -> None:
+        """Authorize the sessions whose credentials have expired by now: that ends them."""
+        now = self._wall()
+        expired = self._expiries.pop(now)
+        await self._reauthorize_all(expired)
+        for session in expired:
+            # A token that is checked by another clock may be valid for a moment longer.
+            is_late = session.expires_at is None or now - session.expires_at > _EXPIRY_SECONDS
+            if session in self.sessions and session.client.ending is None and not is_late:
+                self._expiries.add(session, int(now) + 1)
+
+    async def _reauthorize_all(self, sessions: Sequence[Session]) -> None:
+        for start in range(0, len(sessions), _AT_ONCE):
             async with asyncio.TaskGroup() as group:
-                for session in due[start : start + _AT_ONCE]:
+                for session in sessions[start : start + _AT_ONCE]:
                     group.create_task(self._reauthorize(session))
 
     async def _reauthorize(self, session: Session) -> None:
@@ -150,8 +214,6 @@ class Reauthorizer:
         except DocgraphError:
             return CHANGED  # the stored stream cannot be opened any more
         session.gone_since = None
-        if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
-            return await self._go_on(session, now)
         return _compare(before, now)
 
     def _await_end(self, session: Session) -> CloseReason | None:
@@ -159,22 +221,6 @@ class Reauthorizer:
         if session.gone_since is None:
             session.gone_since = self._clock()
         return GONE if self._clock() - session.gone_since >= self._interval else None
-
-    async def _go_on(self, session: Session, now: Subscription) -> CloseReason | None:
-        """Continue the session with the current time in its row filter."""
-        try:
-            has_moved = await self._move(session.client, now)
-        except Overloaded:
-            return OTHER_RIGHTS  # no other cursor is available for the current permissions
-        except _REFUSING:
-            return FAILED
-        except StoreError:
-            has_moved = False
-        if has_moved:
-            session.subscription = now
-        else:
-            session.judged_at = -inf  # check it again soon
-        return None
 
 
 def _compare(before: Subscription, now: Subscription) -> CloseReason | None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from math import ceil
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import PluginConfig, Size
+from docgraph.config.section import PluginConfig, Size, View
+from docgraph.exchange.errors import Problem
+from docgraph.runtime.sections import Core
+from docgraph.store.sections import MClient, count_stream_connections
 
 __all__ = ["Events"]
 
@@ -18,8 +24,21 @@ class Events(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether change streams are served")] = True
     max_cursors: Annotated[
         int,
-        Meta(description="change streams of the database that an instance opens", ge=1, le=10_000),
+        Meta(
+            description="change streams of the database that an instance opens, each with a "
+            "connection of its own besides those of `mclient`",
+            ge=1,
+            le=10_000,
+        ),
     ] = 200
+    max_filters: Annotated[
+        int,
+        Meta(
+            description="different row filters and stages of streams that need the database",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 5000
     max_connections_per_user: Annotated[
         int, Meta(description="open streams of one user", ge=1, le=100_000)
     ] = 50
@@ -32,6 +51,9 @@ class Events(PluginConfig, frozen=True):
     max_behind_size: Annotated[Size, Meta(description="bytes that a client may be behind")] = (
         1_048_576
     )
+    max_log_size: Annotated[
+        Size, Meta(description="bytes of events that a worker retains for all clients together")
+    ] = 134_217_728
     heartbeat_interval_ms: Annotated[
         int, Meta(description="silence after which a comment is sent", ge=100, le=3_600_000)
     ] = 20_000
@@ -43,3 +65,24 @@ class Events(PluginConfig, frozen=True):
             le=60_000,
         ),
     ] = 50_000
+
+    def count_cursors(self, workers: int) -> int:
+        """Return how many change streams one of so many workers opens for callers."""
+        return ceil(self.max_cursors / workers) if self.enabled else 0
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Advise when the connections to the database use up the open files of a worker."""
+        core, mclient = view.get(Core), view.get(MClient)
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if core is None or mclient is None or allowed == resource.RLIM_INFINITY:
+            return
+        streams = count_stream_connections(self.count_cursors(core.workers))
+        if streams + mclient.max_pool_size > allowed // 2:
+            yield view.blame(
+                "/events/max-cursors",
+                f"a worker may open {streams} connections to the database for change streams and "
+                f"{mclient.max_pool_size} for requests: more than half of the {allowed} files that "
+                "the system allows it",
+                "lower it, or raise the limit of open files (ulimit -n, LimitNOFILE=)",
+                "/mclient/max-pool-size",
+            )

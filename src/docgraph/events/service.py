@@ -62,7 +62,7 @@ class Streams:
         # The position may be the token of an event that this caller cannot see.
         is_secret = subscription.row is not None or hides_ids(subscription.shown)
         chunks = EventChunks(client, self._heartbeat, b"" if is_secret else client.find_place())
-        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS))
+        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS), stop=chunks.stop)
 
     async def _open(
         self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool
@@ -76,13 +76,15 @@ class Streams:
         except BaseException:
             give_back()
             raise
-        session = Session(client, subscription, renew)
+        account = exchange.account
+        ends = None if account is None else account.expires_at
+        session = Session(client, subscription, renew, expires_at=ends)
         self._renewals.add(session, since)
         transport = "websocket" if is_socket else "sse"
         emit(StreamClient(transport))
 
         def close(_: object) -> None:
-            self._renewals.sessions.discard(session)
+            self._renewals.remove(session)
             client.leave()
             give_back()
             emit(StreamClient(transport, client.ending.word if client.ending else "left"))
@@ -119,10 +121,13 @@ class EventStreamsProvider(Provider):
         self, config: Events, *, store: Store, generations: Generations, core: Core
     ) -> None:
         self._tasks = Tasks()
-        self._hub = Hub(store, config, most_cursors=ceil(config.max_cursors / core.workers))
-        self._renewals = Reauthorizer(
-            generations, config.renewal_interval_ms / 1000, self._hub.move
+        self._hub = Hub(
+            store,
+            config,
+            most_cursors=config.count_cursors(core.workers),
+            most_filters=ceil(config.max_filters / core.workers),
         )
+        self._renewals = Reauthorizer(generations, config.renewal_interval_ms / 1000)
         self._streams = Streams(
             self._hub,
             StreamLimits(config, core.workers),
@@ -137,6 +142,7 @@ class EventStreamsProvider(Provider):
     async def provision(self) -> None:
         """Start the reauthorization of connected clients."""
         self._tasks.start("stream-renewals", self._renewals.patrol)
+        self._tasks.start("stream-expiries", self._renewals.patrol_expiries)
 
     async def close(self) -> None:
         """Close the cursors."""

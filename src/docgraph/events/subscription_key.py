@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from docgraph.codec import decode
-from docgraph.events.cursor import ResumeToken
+from docgraph.events.change_record import ResumeToken
 from docgraph.exchange import Request, Subscription
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.store.exact import to_bytes
@@ -18,7 +18,8 @@ __all__ = ["find_resume_token", "identify"]
 _HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"
 _TYPES: Final = "_typeBits"
-_TOKEN: Final = re.compile(r"[0-9A-Fa-f]{2,4096}")
+# The token in hexadecimal digits; behind a point, the types of the numbers in it.
+_TOKEN: Final = re.compile(r"([0-9A-Fa-f]{2,4096})(?:\.((?:[0-9A-Fa-f]{2}){1,512}))?")
 _EXAMPLE: Final = 'such as {"_data": "82…"}, the id of an event'
 
 
@@ -48,18 +49,26 @@ def find_resume_token(request: Request, subscription: Subscription) -> ResumeTok
     return None
 
 
+def _parse_text(text: str) -> dict[str, Any] | None:
+    found = _TOKEN.fullmatch(text)
+    if found is None:
+        return None
+    data, types = found.groups()
+    return {"_data": data.upper()} | ({_TYPES: bytes.fromhex(types)} if types else {})
+
+
 def _parse(name: str, text: str) -> ResumeToken:
-    if _TOKEN.fullmatch(text):
-        return {"_data": text.upper()}
+    if token := _parse_text(text):
+        return token
     try:
         value = decode(text)
     except BodyError:
         value = None
     match value:
-        case {"_data": str(data), **rest} if _TOKEN.fullmatch(data):
-            if not rest:
-                return {"_data": data.upper()}
-            types = rest.pop(_TYPES, None)  # of the numbers in it
-            if isinstance(types, bytes) and not rest:
-                return {"_data": data.upper(), _TYPES: types}
+        case {"_data": str(data), **rest} if token := _parse_text(data):
+            types = rest.pop(_TYPES, None)  # as the database itself writes them
+            if isinstance(types, bytes):
+                token[_TYPES] = types
+            if not rest and isinstance(types, bytes | None):
+                return token
     raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)

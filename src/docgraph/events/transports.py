@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from random import randint
 from time import monotonic
 from typing import Final
 
-from docgraph.events.close_reason import LEFT, TOO_MANY_MESSAGES, StreamClosed
+from docgraph.events.close_reason import LEFT, STOPPED, TOO_MANY_MESSAGES, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.stream_client import Client
 from docgraph.exchange import Socket
@@ -19,6 +20,8 @@ __all__ = ["EventChunks", "serve_socket"]
 _MAX_MESSAGES: Final = 100  # per client and minute, of any content
 _MINUTE: Final = 60.0
 _HEARTBEAT: Final = b":\n\n"
+_RETRY_MS: Final = (1000, 5000)
+_LARGE: Final = 64 * 1024  # bytes of an event that is not joined with others
 
 
 async def serve_socket(
@@ -76,14 +79,20 @@ class EventChunks(AsyncIterator[bytes]):
     """Server-sent events, with a comment after each heartbeat interval without events.
 
     The first chunk is sent immediately: some proxies and clients hold back the response headers
-    until then. It is the id of the `place` where the client begins, if the client may see it. A
-    client that reconnects before its first event therefore misses nothing.
+    until then. It has the time after which a client connects again (`retry`), different for each so
+    that not all of them come at the same moment, and the id of the `place` where the client begins,
+    if the client may see it. A client that reconnects before its first event therefore misses
+    nothing.
     """
 
     def __init__(self, client: Client, heartbeat: float, place: bytes = b"") -> None:
         self._client = client
         self._heartbeat = heartbeat
-        self._opening = b"id:%s\n\n" % place if place else _HEARTBEAT
+        self._opening = b"retry:%d\n%s\n" % (
+            randint(*_RETRY_MS),  # noqa: S311 - no secret
+            b"id:%s\n" % place if place else b"",
+        )
+        self._unsent: deque[EncodedEvent] = deque()
         self._reading: asyncio.Task[list[EncodedEvent]] | None = None
         self._is_over = False
 
@@ -94,12 +103,28 @@ class EventChunks(AsyncIterator[bytes]):
             opening, self._opening = self._opening, b""
             return opening
         try:
-            return b"".join([notice.chunk for notice in await self._read()])
+            if not self._unsent or self._client.ending is not None:
+                self._unsent = deque(await self._read())
+            return self._join_small()
         except TimeoutError:
             return _HEARTBEAT
         except StreamClosed as ended:
             self._is_over = True
             return ended.ending.chunk
+
+    def stop(self) -> None:
+        """End the stream with the reason that the server stops."""
+        self._client.end(STOPPED)
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _join_small(self) -> bytes:
+        """Return the next events in one chunk; a large one alone, since its bytes are shared."""
+        chunks = [self._unsent.popleft().chunk]
+        size = len(chunks[0])
+        while self._unsent and (size := size + len(self._unsent[0].chunk)) <= _LARGE:
+            chunks.append(self._unsent.popleft().chunk)
+        return b"".join(chunks)  # of one, this is no copy
 
     async def _read(self) -> list[EncodedEvent]:
         """Return the next events; raise `TimeoutError` after a heartbeat without any."""
@@ -112,6 +137,8 @@ class EventChunks(AsyncIterator[bytes]):
         if not done:
             raise TimeoutError
         self._reading = None
+        if self._client.ending is not None:
+            raise StreamClosed(self._client.ending)
         return reading.result()
 
     async def aclose(self) -> None:

@@ -32,20 +32,28 @@ class Body:
 
 @dataclass(slots=True)
 class Stream:
-    """A response of unknown length; each chunk is sent as it comes."""
+    """A response of unknown length; each chunk is sent as it comes.
+
+    `stop` ends the chunks of a stream that lasts: it is called when the server stops.
+    """
 
     chunks: AsyncIterator[bytes]
     status: int = 200
     media_type: str | None = None
     headers: HeaderList = field(default_factory=list)
+    stop: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
 class SharedMessages:
-    """UTF-8 text messages for many WebSockets; the first sender builds their frames."""
+    """UTF-8 text messages for many WebSockets; the first sender builds their frames.
+
+    `compressed` has the frames for peers that accept compression, by the size of their window.
+    """
 
     contents: Sequence[bytes]
     frames: bytes = b""
+    compressed: dict[int, bytes] | None = None
     size: int = field(init=False)
 
     def __post_init__(self) -> None:

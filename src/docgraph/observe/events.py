@@ -28,6 +28,7 @@ from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamFailed,
     StreamIndexWrong,
     StreamSampled,
+    StreamStageFailed,
     StreamTold,
 )
 from docgraph.observe.trace_events import (  # noqa: F401 - part of the list
@@ -252,6 +253,15 @@ class UnreadableValue(Event, frozen=True):
     id: str  # of the document, where that is known
     path: str  # of the first such value in it
     values: int  # how many there are
+
+
+class ConnectionsUsed(Event, frozen=True):
+    """So many connections of a client of the database are in use in this worker. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    client: str  # "requests" or "streams"
+    count: int
+    most: int
 
 
 class FastPathOff(Event, frozen=True):

@@ -49,11 +49,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("method", "service"),
         "Time from the arrival of a request to the end of its answer, streams left out.",
     ),
-    "docgraph_http_response_bytes_total": (
-        "counter",
-        ("service",),
-        "Bytes of answers.",
-    ),
+    "docgraph_http_response_bytes_total": ("counter", ("service",), "Bytes of answers."),
     "docgraph_http_requests_in_flight": (
         "gauge:livesum",
         (),
@@ -89,21 +85,23 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "1 when the database answers, else 0, as the worker says that noticed last.",
     ),
+    "docgraph_database_connections": (
+        "gauge:livesum",
+        ("client",),
+        "Connections to the database in use, by requests or by change streams, over all workers.",
+    ),
+    "docgraph_database_connections_max": (
+        "gauge:livesum",
+        ("client",),
+        "Most connections to the database that requests or change streams may use.",
+    ),
     "docgraph_database_unreadable_values_total": (
         "counter",
         (),
         "Stored values that could not be read and were shown as their raw bytes.",
     ),
-    "docgraph_mcp_calls_total": (
-        "counter",
-        ("tool", "app", "ok"),
-        "Tools that agents have used.",
-    ),
-    "docgraph_mcp_call_duration_seconds": (
-        "histogram",
-        ("tool",),
-        "Time that a tool took.",
-    ),
+    "docgraph_mcp_calls_total": ("counter", ("tool", "app", "ok"), "Tools that agents have used."),
+    "docgraph_mcp_call_duration_seconds": ("histogram", ("tool",), "Time that a tool took."),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -134,6 +132,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("reason",),
         "Clients of change streams that are gone, and why.",
     ),
+    "docgraph_stream_stages_failed_total": (
+        "counter",
+        (),
+        "Events on which a stage of a change stream failed.",
+    ),
     "docgraph_stream_decisions_sampled_total": (
         "counter",
         ("outcome",),
@@ -154,11 +157,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("limit", "reason"),
         "Requests that a limit for callers refused: by its rate, or too many at a time.",
     ),
-    "docgraph_access_denied_total": (
-        "counter",
-        ("authorizer",),
-        "Requests that were not allowed.",
-    ),
+    "docgraph_access_denied_total": ("counter", ("authorizer",), "Requests that were not allowed."),
     "docgraph_graphql_operations_total": (
         "counter",
         ("app", "operation", "status"),
@@ -169,16 +168,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("app", "operation"),
         "Time of a request that named a stored operation of an app.",
     ),
-    "docgraph_plugin_failures_total": (
-        "counter",
-        ("plugin",),
-        "Exceptions of plugins.",
-    ),
-    "docgraph_background_failures_total": (
-        "counter",
-        ("task",),
-        "Failures of background tasks.",
-    ),
+    "docgraph_plugin_failures_total": ("counter", ("plugin",), "Exceptions of plugins."),
+    "docgraph_background_failures_total": ("counter", ("task",), "Failures of background tasks."),
     "docgraph_loop_lags_total": (
         "counter",
         (),
@@ -300,6 +291,7 @@ class Meters:
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
+            events.ConnectionsUsed: self._set_connections,
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
@@ -310,6 +302,7 @@ class Meters:
             stream_events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
             ),
+            stream_events.StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
             stream_events.StreamSampled: self._counter(
                 "docgraph_stream_decisions_sampled_total", "outcome"
             ),
@@ -335,6 +328,10 @@ class Meters:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
+
+    def _set_connections(self, event: events.ConnectionsUsed) -> None:
+        self._rare["docgraph_database_connections"].of(event.client).set(event.count)
+        self._rare["docgraph_database_connections_max"].of(event.client).set(event.most)
 
     def _count_arrival(self, event: events.RequestStarted) -> None:
         self._in_flight += 1

@@ -12,6 +12,7 @@ __all__ = [
     "StreamFailed",
     "StreamIndexWrong",
     "StreamSampled",
+    "StreamStageFailed",
     "StreamTold",
 ]
 
@@ -41,6 +42,16 @@ class StreamCursors(Event, frozen=True):
 
 class StreamFailed(Event, frozen=True):
     """A change stream of the database cannot go on; its clients were closed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    stream: str
+    error: BaseException
+
+
+class StreamStageFailed(Event, frozen=True):
+    """A stage of a change stream failed on an event; its clients were notified and stay."""
 
     level: ClassVar[Level] = Level.WARNING
     db: str

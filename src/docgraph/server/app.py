@@ -19,6 +19,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.codec import decode
+from docgraph.events.sections import Events
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
 from docgraph.exchange.origin import OriginPolicy
@@ -48,6 +49,7 @@ from docgraph.store.sections import AggregationSecurity, MClient
 __all__ = ["Docgraph"]
 
 _LONGEST_START: Final = 60.0  # seconds that readiness waits for initializers
+_FIRST_WORKER: Final = 1
 _UNFINISHED: Final = "not everything is prepared yet"
 
 
@@ -81,6 +83,8 @@ class Docgraph:
             self._tried.append(tried)
             self._tasks.start(name, partial(self._initialize, initializer, tried))
         self._tasks.start("event-loop", watch_loop)
+        if self._instance.worker <= _FIRST_WORKER:
+            self._tasks.start("database-connections", self._check_connections)
 
     async def _open_traces(self) -> None:
         """Open tracing first, so that it is closed last and sends all spans."""
@@ -145,6 +149,7 @@ class Docgraph:
             wait_timeout_ms=core.wait_timeout_ms,
             origin=self._find_origin(),
             rights=find_needed_rights(config),
+            max_cursors=config.get(Events).count_cursors(core.workers),
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
@@ -229,6 +234,23 @@ class Docgraph:
             await initializer.initialize()
         finally:
             tried.set()
+
+    async def _check_connections(self) -> None:
+        """Warn if the database accepts fewer connections than all workers may open."""
+        await self.store.available()
+        needed = self._prepared.config.get(Core).workers * self.store.max_connections
+        free = await self.store.count_free_connections()
+        if free is not None and free < needed:
+            path = "/events/max-cursors"
+            emit(
+                ConfigWarning(
+                    str(self._prepared.tree.place(path)),
+                    path,
+                    f"the workers may open {needed} connections to the database, it allows {free}",
+                    "lower it, mclient.max-pool-size or core.workers, or raise "
+                    "net.maxIncomingConnections of the database",
+                )
+            )
 
     def _find_origin(self) -> str:
         """Return the option that sets the address of the database."""

@@ -225,6 +225,10 @@ class ConnectionOptions(Section, frozen=True):
             "that is read for longest is given up"
         ),
     ] = 268_435_456
+    websocket_compression: Annotated[
+        bool,
+        Meta(description="whether WebSocket messages are compressed for clients that offer it"),
+    ] = True
     shutdown_delay_ms: Annotated[
         int,
         Meta(

@@ -1,6 +1,6 @@
 """Settings of the HTTP server from the configuration, in the units it uses.
 
-`ServerSettings` groups the five sections; `Limits` are those of one worker process, in bytes and
+`ServerSettings` groups the sections; `Limits` are those of one worker process, in bytes and
 seconds, with "no limit" as infinity.
 """
 
@@ -12,6 +12,7 @@ from math import ceil, inf
 from typing import TypeVar
 
 from docgraph.config.section import Section
+from docgraph.events.sections import Events
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.sections import (
     ConnectionOptions,
@@ -19,6 +20,7 @@ from docgraph.server.sections import (
     HttpsListener,
     count_probe_connections,
 )
+from docgraph.store.sections import MClient, count_stream_connections
 
 __all__ = ["Limits", "ServerSettings", "list_addresses"]
 
@@ -57,6 +59,7 @@ class Limits:
     uploads_size: int
     uploads_size_per_address: int
     unread_size: int
+    websocket_compression: bool = True
     wait_time: float | None = None
 
     @classmethod
@@ -87,6 +90,7 @@ class Limits:
             uploads_size=ceil(options.max_uploads_size / workers),
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
             unread_size=ceil(options.max_unread_size / workers),
+            websocket_compression=options.websocket_compression,
         )
 
     @property
@@ -129,6 +133,8 @@ class ServerSettings:
     http_listener: HttpListener = field(default_factory=HttpListener)
     https_listener: HttpsListener = field(default_factory=HttpsListener)
     connection_options: ConnectionOptions = field(default_factory=ConnectionOptions)
+    mclient: MClient = field(default_factory=MClient)
+    events: Events = field(default_factory=Events)
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Section]) -> ServerSettings:
@@ -139,6 +145,8 @@ class ServerSettings:
             http_listener=_pick(sections, HttpListener),
             https_listener=_pick(sections, HttpsListener),
             connection_options=_pick(sections, ConnectionOptions),
+            mclient=_pick(sections, MClient),
+            events=_pick(sections, Events),
         )
 
     @property
@@ -147,6 +155,12 @@ class ServerSettings:
         return Limits.from_options(
             self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
         )
+
+    @property
+    def database_connections(self) -> int:
+        """The number of connections to the database that one worker process may open."""
+        cursors = self.events.count_cursors(self.core.workers)
+        return self.mclient.max_pool_size + count_stream_connections(cursors)
 
 
 def list_addresses(settings: ServerSettings) -> list[str]:

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-import bson
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
@@ -22,18 +21,16 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
     Overloaded,
-    StoreForbidden,
     StoreUnavailable,
 )
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.errors import explain
-from docgraph.store.exact import to_bytes
-from docgraph.store.guard.below import match_below, move_below
-from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, admit_either
+from docgraph.store.driver.errors import StoreDenied, explain
+from docgraph.store.exact import keep_names, to_bytes
+from docgraph.store.guard.below import find_roots, move_below
+from docgraph.store.guard.event_stages import AFTER, BEFORE
 
 __all__ = [
     "DocumentPipelines",
-    "EventFilter",
     "shorten_large",
 ]
 
@@ -48,20 +45,13 @@ _LARGEST_COMMAND: Final = (16 << 20) + (14 << 10)  # the database accepts 2 KiB 
 _FRAME: Final = 128  # bytes around a filter or a document in a command
 _MAX_PARTS: Final = 500  # filters or documents of a command
 _SHORTEST_MS: Final = 500
-_OF_ALL: Final = (StoreUnavailable, Overloaded, StoreForbidden)
+_OF_ALL: Final = (StoreUnavailable, Overloaded, StoreDenied)
 _ID_CHANGED: Final = 280
 _UNKNOWN_STAGE: Final = 40324
 _DOCUMENTS: Final = "$documents"
 _ANY: Final = "docgraph"  # it need not exist
 _COLLECT: Final = {"$group": {"_id": None, "n": {"$push": "$n"}}}
 _UPDATE: Final = "updateDescription"
-# The images that an event of each kind contains; other kinds contain no document.
-_IMAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "insert": (AFTER,),
-    "update": (BEFORE, AFTER),
-    "replace": (BEFORE, AFTER),
-    "delete": (BEFORE,),
-}
 
 
 def shorten_large() -> Document:
@@ -77,100 +67,12 @@ def shorten_large() -> Document:
     return {"$set": kept}
 
 
-class EventFilter:
-    """Turns events with images into visible events; `stages` run on the result."""
-
-    def __init__(
-        self,
-        commands: Commands,
-        db: str,
-        row: Mapping[str, Any],
-        stages: Stages,
-        comment: Any = None,
-    ) -> None:
-        self._commands = commands
-        self._db = db
-        self._admitted = match_below(row, "image")
-        self._front = admit_either(row)
-        self._collation: Mapping[str, Any] | None = None
-        self._stages = stages
-        self._comment = comment
-
-    def open(self, collation: Mapping[str, Any] | None) -> Stages:
-        """Return the stages of the stream itself: events with an image that the row filter admits.
-
-        A stream compares strings by their bytes. If the collection does not, the stream has all
-        events.
-        """
-        self._collation = collation
-        return [shorten_large()] if collation else [shorten_large(), self._front]
-
-    async def filter(self, event: RawBSONDocument) -> Document | None:
-        """Return the visible form of the event, or None if it is not visible."""
-        opening = self._match_images(event)
-        if not opening:
-            return None
-        command: Document = {"aggregate": 1, "pipeline": [*opening, *self._stages], "cursor": {}}
-        if self._comment:
-            command["comment"] = self._comment
-        if self._collation:
-            command["collation"] = self._collation
-        deadline = Deadline.after_ms(_LONGEST_MS)
-        told = await self._commands.fetch(self._db, command, deadline, _LOCAL)
-        return {**told[0], "_id": bson.decode(event["_id"].raw)} if told else None
-
-    def _match_images(self, event: RawBSONDocument) -> list[Document]:
-        kind = event["operationType"]
-        plain = {key: value for key, value in event.items() if key not in (AFTER, BEFORE, _UPDATE)}
-        parts = _IMAGES.get(kind)
-        if parts is None:
-            return [_documents([plain])] if kind in OF_COLLECTIONS else []
-        images = [_read_image(event, part) for part in parts]
-        present = [image for image in images if image is not None]
-        if not present:
-            return []
-        after = {"$max": {"$cond": [{"$eq": ["$side", AFTER]}, "$image", None]}}
-        return [
-            _documents(present),
-            {"$match": self._admitted},
-            {"$group": {"_id": None, "sides": {"$push": "$side"}, "after": after}},
-            {"$replaceWith": _choose_told(plain, kind, event.get(_UPDATE))},
-        ]
-
-
-def _read_image(event: RawBSONDocument, part: str) -> Document | None:
-    """Return the image with the name of its side; a missing image counts as not visible."""
-    image = event.get(part)
-    return {"side": part, "image": image} if isinstance(image, Mapping) else None
-
-
-def _choose_told(plain: Document, kind: str, update: Any) -> Document:
-    """Return the visible event, by the sides that the row filter admits: at least one."""
-    told: Document = {"fullDocument": "$after"}
-    changed = {**told, "updateDescription": {"$literal": update}} if update is not None else told
-    both = {"$and": [{"$in": [BEFORE, "$sides"]}, {"$in": [AFTER, "$sides"]}]}
-    branches = [
-        {"case": both, "then": _build(plain, kind, changed)},
-        {"case": {"$in": [AFTER, "$sides"]}, "then": _build(plain, "insert", told)},
-    ]
-    return {"$switch": {"branches": branches, "default": _build(plain, "delete", {})}}
-
-
-def _build(plain: Document, kind: str, content: Document) -> Document:
-    return {"$mergeObjects": [{"$literal": {**plain, "operationType": kind}}, content]}
-
-
-def _documents(documents: list[Document]) -> Document:
-    """Return a stage that produces these documents; their strings are never expressions."""
-    return {"$documents": {"$literal": documents}}
-
-
 # --- pipelines over documents ---------------------------------------------------------------------
 
 
 class _CommandPlace(NamedTuple):
     db: str
-    collection: str  # used only by servers without `$documents`
+    collection: str  # used only where `$documents` is not
     collation: Collation
 
 
@@ -192,8 +94,9 @@ class DocumentPipelines:
     events, until those that cause the failure are alone. An error that concerns all of them is
     raised, such as an unreachable database.
 
-    Servers before 5.1 have no `$documents`. There, the documents follow a `$facet` over nothing,
-    which returns exactly one document; the collection of the command must be one that can be read.
+    Servers before 5.1 have no `$documents`, and others permit it only to users who can read the
+    whole database. There, the documents follow a `$facet` over nothing, which returns exactly one
+    document; the collection of the command must be one that can be read.
     """
 
     def __init__(self, commands: Commands) -> None:
@@ -220,7 +123,7 @@ class DocumentPipelines:
         parts = _encode(filters, errors, partial(move_below, part="image"))
         sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
         for images in _portions(sent, _room_beside(parts)) or [[]]:
-            run = partial(self._match, place, images)
+            run = partial(self._match, place, filters, images)
             remaining = [one for one in parts if one.number not in errors]
             for some in _portions(remaining, _LARGEST_COMMAND - sum(one.size for one in images)):
                 for number, found in (await _isolate(run, some, deadline)).items():
@@ -251,18 +154,29 @@ class DocumentPipelines:
             results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
 
+    async def check_stages(
+        self, db: str, stages: Stages, *, collation: Collation = None, collection: str = _ANY
+    ) -> None:
+        """Let the database parse the stages; raise its error."""
+        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        await self._fetch(place, [], stages, deadline)
+
     async def _match(
         self,
         place: _CommandPlace,
+        filters: Sequence[Mapping[str, Any]],
         images: Sequence[_Part],
-        filters: Sequence[_Part],
+        parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
-        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in filters}
-        (found,) = await self._fetch(place, images, [{"$facet": facets}], deadline)
+        if sum(one.size for one in (*images, *parts)) > _LARGEST_COMMAND:  # it is one of each
+            images = [_reduce(one, filters[parts[0].number]) for one in images]
+        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in parts}
+        rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
+        found = rows[0] if rows else {}  # a router returns nothing for a dropped database
         return {
-            int(name): frozenset(n for group in groups for n in group["n"])
-            for name, groups in found.items()
+            one.number: frozenset(n for group in found.get(str(one.number), ()) for n in group["n"])
+            for one in parts
         }
 
     async def _run(
@@ -298,8 +212,9 @@ class DocumentPipelines:
         try:
             return await self._commands.fetch(place.db, command, deadline, _LOCAL)
         except DocgraphError as error:
-            if not has_documents or not _is_documents_unknown(error):
+            if not has_documents or not _needs_collection(error):
                 raise
+            self._commands.waits.forget_denial(str(error.__cause__))
         self._has_documents = False
         return await self._fetch(place, sent, stages, deadline)
 
@@ -315,10 +230,20 @@ def _produce(documents: Document) -> list[Document]:
     ]
 
 
-def _is_documents_unknown(error: DocgraphError) -> bool:
+def _needs_collection(error: DocgraphError) -> bool:
+    """Check if the database does not know `$documents`, or does not permit it."""
     cause = error.__cause__
     is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
-    return is_unknown and f"'{_DOCUMENTS}'" in str(cause)
+    return isinstance(error, StoreDenied) or (is_unknown and f"'{_DOCUMENTS}'" in str(cause))
+
+
+def _reduce(image: _Part, filter: Mapping[str, Any]) -> _Part:
+    """Return the image with the properties that the filter compares, if these are known."""
+    roots = find_roots(filter)
+    if roots is None:
+        return image
+    kept = RawBSONDocument(keep_names(image.raw["image"].raw, roots))
+    return _encode_part(image.number, {"n": image.number, "image": kept})
 
 
 def _encode_part(number: int, document: Mapping[str, Any]) -> _Part:

@@ -17,7 +17,7 @@ from typing import Final
 from docgraph.exchange.data import Document
 from docgraph.store.driver.connection_status import Lacking, Lost
 from docgraph.store.driver.errors import translated
-from docgraph.store.driver.fast_path import find_obstacle
+from docgraph.store.driver.fast_path import find_obstacle, find_pool_size
 from docgraph.store.driver.login import log_in
 from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
@@ -49,10 +49,10 @@ class Diagnosis:
     details: tuple[str, ...] = ()
 
 
-async def diagnose_database(store: Store) -> AsyncIterator[Diagnosis]:
+async def diagnose_database(store: Store, workers: int) -> AsyncIterator[Diagnosis]:
     """Check address, login, version, kind and clock; stop at a failure that blocks the rest.
 
-    The store has begun to connect.
+    The store has begun to connect; so many workers open such stores.
     """
     contact = store.contact
     try:
@@ -78,6 +78,7 @@ async def diagnose_database(store: Store) -> AsyncIterator[Diagnosis]:
         hello = await store.client.admin.command("hello")
         yield _check_deployment(hello)
         yield _check_clock(hello, asked, time.time())
+    yield await _check_connections(store, workers)
     yield _check_fast_path(store)
 
 
@@ -143,6 +144,26 @@ def _check_fast_path(store: Store) -> Diagnosis:
         f"off, every read costs more CPU: {reason}",
         "install a tested version of pymongo, or remove the option from the connection string "
         "if you do not need it",
+    )
+
+
+async def _check_connections(store: Store, workers: int) -> Diagnosis:
+    needed = workers * store.max_connections
+    found = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
+    found = f"{found}, {workers * find_pool_size(store.stream_client)} of them for change streams"
+    free = await store.count_free_connections()
+    if free is None:
+        advice = "grant serverStatus (role clusterMonitor) to have it compared with the database"
+        return Diagnosis("connections", CheckState.OK, found, advice)
+    found = f"{found}; the database allows {free}"
+    if free >= needed > 0:
+        return Diagnosis("connections", CheckState.OK, found)
+    return Diagnosis(
+        "connections",
+        CheckState.ADVICE,
+        found,
+        "lower events.max-cursors, mclient.max-pool-size or core.workers, or raise "
+        "net.maxIncomingConnections of the database",
     )
 
 

@@ -5,7 +5,7 @@ JSON cannot distinguish an ObjectId from an object `{"$oid": …}`; these bytes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 import bson
@@ -16,7 +16,7 @@ from docgraph.exchange.data import Document
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import find_end, size_of
 
-__all__ = ["decode_exactly", "normalize", "to_bytes"]
+__all__ = ["decode_exactly", "keep_names", "normalize", "to_bytes"]
 
 _HEAD: Final = 4  # bytes of the length of a document
 _CONTAINERS: Final = (0x03, 0x04)
@@ -54,6 +54,20 @@ def decode_exactly(data: bytes) -> Document | None:
         return None
     # The driver has replaced an old type, or sorted the names of a reference.
     return document if len(data) <= _MAX_SEARCHED and _has_unique_names(data) else None
+
+
+def keep_names(data: bytes, names: Set[str]) -> bytes:
+    """Return the document with these properties only, as they are stored."""
+    kept = []
+    position, wanted = _HEAD, {name.encode() for name in names}
+    while kind := data[position]:
+        end = find_end(data, position + 1)
+        following = end + 1 + size_of(kind, data, end + 1)
+        if data[position + 1 : end] in wanted:
+            kept.append(data[position:following])
+        position = following
+    body = b"".join(kept)
+    return (_HEAD + len(body) + 1).to_bytes(_HEAD, "little") + body + b"\0"
 
 
 def _has_unique_names(data: bytes, start: int = 0) -> bool:

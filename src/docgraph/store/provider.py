@@ -12,13 +12,13 @@ from docgraph.store.driver.client import Client, build_client
 from docgraph.store.driver.connection_status import ConnectionStatus
 from docgraph.store.driver.rights import Right
 from docgraph.store.guard.stage_checks import Policy
-from docgraph.store.sections import AggregationSecurity, MClient
+from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.store import Store
 
 __all__ = ["ClientProvider", "open_store"]
 
 
-def open_store(
+def open_store(  # noqa: PLR0913 - what differs between processes
     mclient: MClient,
     security: AggregationSecurity,
     *,
@@ -26,16 +26,21 @@ def open_store(
     wait_timeout_ms: int = 15_000,
     origin: str = "",
     rights: Sequence[Right] = (),
+    max_cursors: int = 1,
 ) -> Store:
     """Return the store of this process; `connection_string` is that of the embedded database.
 
-    `origin` is where the address was configured, `rights` what docgraph needs there.
+    `origin` is where the address was configured, `rights` what docgraph needs there. `max_cursors`
+    bounds the change streams that this process opens for callers.
     """
     address = mclient.connection_string or connection_string
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
     return Store(
         build_client(mclient, address),
+        stream_client=build_client(
+            mclient, address, stream_connections=count_stream_connections(max_cursors)
+        ),
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
         wait_timeout_ms=wait_timeout_ms,

@@ -14,7 +14,13 @@ from msgspec import Meta
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["CONNECTION_STRING_FORM", "AggregationSecurity", "MClient", "MongoMount"]
+__all__ = [
+    "CONNECTION_STRING_FORM",
+    "AggregationSecurity",
+    "MClient",
+    "MongoMount",
+    "count_stream_connections",
+]
 
 CONNECTION_STRING_FORM: Final = (
     "write it as mongodb://user:password@host:port/?option=value, with ':', '/', '@' and '%' in "
@@ -28,8 +34,17 @@ _OPTIONS: Final = (
 _SPECIAL: Final = re.compile(r":.*:|[/?#\[\]]|%(?![0-9A-Fa-f]{2})", re.S)
 
 
-# Changes of apps, rules and tokens are followed by one cursor each, which holds a connection.
-MIN_POOL_SIZE: Final = 4
+MIN_POOL_SIZE: Final = 4  # for reads, writes in transactions and health checks
+
+# Connections of the client of change streams, in addition to one for each cursor of callers.
+_OWN_CURSORS: Final = 4  # of docgraph itself: apps, rules, users, revoked tokens
+_PAST_READS: Final = 8  # clients that catch up at the same time
+_STREAM_COMMANDS: Final = 16  # that decide who may see events, or prepare a stream
+
+
+def count_stream_connections(cursors: int) -> int:
+    """Return the connections that a worker needs for so many cursors of callers and its own."""
+    return cursors + _OWN_CURSORS + _PAST_READS + _STREAM_COMMANDS
 
 
 class MClient(Section, frozen=True):
@@ -50,7 +65,8 @@ class MClient(Section, frozen=True):
     max_pool_size: Annotated[
         int,
         Meta(
-            description="most connections per worker process; 3 serve docgraph's own cursors",
+            description="most connections per worker process for requests; change streams have "
+            "their own: `events.max-cursors`",
             ge=MIN_POOL_SIZE,
             le=10_000,
         ),
@@ -84,7 +100,7 @@ class MClient(Section, frozen=True):
         elif self.connection_string is not None and _has_small_pool(self.connection_string):
             yield view.blame(
                 "/mclient/connection-string",
-                f"maxPoolSize is below {MIN_POOL_SIZE}: docgraph's own cursors use 3 connections",
+                f"maxPoolSize is below {MIN_POOL_SIZE}: requests would wait for each other",
                 f"set maxPoolSize to {MIN_POOL_SIZE} or more, or remove it (the default is 100)",
             )
 

@@ -6,6 +6,7 @@ the command with its deadline and limit, errors. A caller cannot skip any of the
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from docgraph.runtime.shielded import ShieldedTasks
@@ -16,7 +17,14 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client, close_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.connection_status import ConnectionStatus, Fault
-from docgraph.store.driver.fast_path import has_free_connection, report_obstacle
+from docgraph.store.driver.errors import translated
+from docgraph.store.driver.fast_path import (
+    count_used_connections,
+    find_pool_size,
+    has_free_connection,
+    report_obstacle,
+)
+from docgraph.store.driver.login import count_free_connections
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.guard.shield import Guard
 from docgraph.store.guard.stage_checks import Policy
@@ -33,10 +41,11 @@ _SETTLE_SECONDS: Final = 5.0
 class Store:
     """The database: its `reads`, `writes` and `streams`; one per process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what differs between processes
         self,
         client: Client,
         *,
+        stream_client: Client | None = None,
         policy: Policy | None = None,
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
@@ -44,13 +53,21 @@ class Store:
         contact: ConnectionStatus | None = None,
     ) -> None:
         self.client = client
+        self.stream_client = client if stream_client is None else stream_client
+        # Not a set: clients of the same address are equal.
+        self._clients = (client,) if stream_client is None else (client, stream_client)
         self.policy = policy or Policy()
         self.guard = guard or Guard()
         self.interceptors = Interceptors()
         self.waits = Waits(wait_timeout_ms / 1000 if wait_timeout_ms > 0 else None)
         self.contact = contact or ConnectionStatus()
-        self._availability = Availability(client, self.waits, self.contact)
+        self._availability = Availability(
+            client, self.waits, self.contact, stream_client=stream_client
+        )
         self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
+        self._stream_commands = Commands(
+            self.stream_client, ceiling_ms=ceiling_ms, waits=self.waits
+        )
         self.facts = CollectionStats(self._commands)
         self._units = ShieldedTasks()
         self.clock = DatabaseClock()
@@ -60,7 +77,9 @@ class Store:
         self.writes = StoreWrites(
             client, self.policy, self.guard, self.interceptors, self._commands, self._units
         )
-        self.streams = StoreStreams(client, self.policy, self.guard, self._commands)
+        self.streams = StoreStreams(
+            self.stream_client, self.policy, self.guard, self._stream_commands
+        )
         # For plugins.
         self.find, self.find_one = self.reads.find, self.reads.find_one
         self.aggregate, self.count = self.reads.aggregate, self.reads.count
@@ -80,9 +99,11 @@ class Store:
         await self.drain()
         await self._availability.stop()
         await self._commands.stop()
+        await self._stream_commands.stop()
         await self.facts.close()
-        await close_client(self.client)
+        await asyncio.gather(*map(close_client, self._clients))
         self._commands.close()
+        self._stream_commands.close()
 
     async def available(self) -> None:
         """Wait until the database has answered for the first time."""
@@ -111,6 +132,19 @@ class Store:
     def is_pool_busy(self) -> bool:
         """Whether all connections to the database are in use."""
         return not has_free_connection(self.client)
+
+    @property
+    def max_connections(self) -> int:
+        """The most connections that this process opens to a server of the database; 0: no limit."""
+        sizes = [find_pool_size(one) for one in self._clients]
+        return sum(sizes) if all(sizes) else 0
+
+    async def count_free_connections(self) -> int | None:
+        """Return how many connections the database leaves us; None if our user may not know."""
+        with translated():
+            free = await count_free_connections(self.client)
+        used = sum(map(count_used_connections, self._clients))
+        return None if free is None else free + used
 
     async def ping(self, timeout: float, db: str = "admin") -> None:  # noqa: ASYNC109 - its point
         """Wait until the database answers, for at most that many seconds."""

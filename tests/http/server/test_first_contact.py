@@ -184,6 +184,8 @@ async def test_a_user_that_is_dropped_and_made_again_needs_no_restart(
 
             await until(ask, 200)
             assert [await ask() for _ in range(5)] == 5 * [200]
+            async with service.app.store.streams.watch(own_db, "notes") as changes:
+                assert changes.alive
 
 
 async def test_a_server_that_wants_a_login_says_that_there_is_none(

@@ -22,7 +22,10 @@ from docgraph.observe import Event
 from docgraph.observe.command_events import CommandFinished
 from docgraph.store import Store, change_visibility, open_store
 from docgraph.store.change_visibility import DocumentPipelines
+from docgraph.store.driver.errors import StoreDenied
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.databases import drop
+from tests.guarded_mongo import GuardedMongo
 from tests.http.harness import UNREACHABLE, failing
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +147,29 @@ async def test_the_largest_and_deepest_documents_are_matched(
     assert found == [{0, 1}]
 
 
+async def test_the_largest_documents_are_matched_by_large_filters(
+    pipelines: DocumentPipelines, database: str
+) -> None:
+    start = {"k": "v", "text": "", "a": {"b": 1}}
+    largest = raw({**start, "text": "x" * (16 * MIB - len(bson.encode(start)))})
+    long = ["v", "y" * (1 * MIB)]
+    filters: list[Document] = [
+        {"k": {"$in": long}},
+        {"k": {"$nin": long}},
+        {"$or": [{"other": {"$in": long}}, {"a.b": 1}], "$comment": "x"},
+        {"$nor": [{"text": {"$exists": True}, "$or": [{"a.b": {"$in": long}}]}], "k": "v"},
+        {"text": {"$in": long}},  # that is too much for one command
+        {"$expr": {"$in": ["$k", long]}},
+        {"k": "v"},
+    ]
+
+    found: list[Any] = await pipelines.match_documents(database, [largest], filters)
+
+    assert found[:3] == [{0}, set(), {0}]
+    assert all(isinstance(one, DocgraphError) for one in found[3:6]), found
+    assert found[6] == {0}
+
+
 async def test_strings_are_compared_by_the_collation(
     pipelines: DocumentPipelines, database: str, mongo_client: Sync
 ) -> None:
@@ -168,6 +194,33 @@ async def test_an_unreachable_database_is_the_fault_of_no_filter(
             await pipelines.match_documents(database, [raw({})], [{"a": 1}, {"a": 2}])
         with pytest.raises(StoreUnavailable):
             await pipelines.run_stages(database, [build_event(1)], [{"$match": {}}])
+
+
+async def test_rights_to_one_collection_suffice(
+    guarded_mongo: GuardedMongo, database: str, events: list[Event]
+) -> None:
+    admin = guarded_mongo.admin[database]
+    resource = {"db": database, "collection": "things"}
+    privileges = [{"resource": resource, "actions": ["find", "changeStream"]}]
+    admin.command("createRole", "reader", privileges=privileges, roles=[])
+    with guarded_mongo.user([{"role": "reader", "db": database}]) as user:
+        uri = guarded_mongo.render_uri(user, "secret")
+        store = open_store(MClient(min_pool_size=0), AggregationSecurity(), connection_string=uri)
+        pipelines = store.streams.pipelines
+        for _ in range(2):
+            found: list[Any] = await pipelines.match_documents(
+                database, [raw({"a": 1})], [{"a": 1}], collection="things"
+            )
+            assert found == [{0}]
+        assert count_commands(events) == 1 + 2  # it first tries `$documents`
+        assert not store.waits.denied  # and reports no missing right
+        events.clear()
+        with pytest.raises(StoreDenied):
+            await pipelines.match_documents(database, [raw({})], [{}] * 100, collection="others")
+        assert count_commands(events) == 1  # it is the fault of no filter
+        assert [one.place for one in store.waits.denied] == [f"{database}.others"]
+        await store.close()
+    drop(guarded_mongo.admin, database)
 
 
 @pytest.fixture

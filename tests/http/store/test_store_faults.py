@@ -16,7 +16,7 @@ from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import OutcomeUnknown, StoreUnavailable, TimeLimitExceeded
 from docgraph.observe import Event
 from docgraph.observe.command_events import CommandFinished
-from docgraph.observe.events import DatabaseFound, DatabaseLost
+from docgraph.observe.events import ConnectionsUsed, DatabaseFound, DatabaseLost
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http import harness
@@ -171,7 +171,7 @@ async def test_commands_under_way_end_when_the_database_goes_away_for_good(
         read = asyncio.create_task(
             distant.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         )
-        await until(lambda: distant.waits.count == 2)
+        await until(lambda: distant.waits.count(distant.client) == 2)
         await proxy.close()
 
         async with asyncio.timeout(30):
@@ -233,7 +233,7 @@ async def test_write_does_not_wait_for_a_connection_until_its_ceiling(
         slow = asyncio.create_task(
             store.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         )
-        await until(lambda: store.waits.count == 1)
+        await until(lambda: store.waits.count(store.client) == 1)
 
         with pytest.raises(StoreUnavailable, match="no connection"):
             await store.write(posts, INSERT, deadline=Deadline.never())
@@ -249,7 +249,11 @@ async def test_database_is_lost_and_found_once_each(
     """Decision 45."""
 
     def told() -> list[str]:
-        return [event.name for event in events if not isinstance(event, CommandFinished)]
+        return [
+            event.name
+            for event in events
+            if not isinstance(event, CommandFinished | ConnectionsUsed)
+        ]
 
     await distant.available()
     await proxy.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import pytest
@@ -55,7 +57,7 @@ async def token(server: Api) -> str:
         server.things.insert_one({"n": -1})
         await client.next()
     hub = server.service.app.plugins.find("events")._hub
-    await eventually(lambda: not hub._cursors)  # its log would know most of what follows
+    await eventually(lambda: not hub._sources)  # its log would know most of what follows
     server.things.insert_many([{"n": number} for number in range(1200)])
     id: str = client.ids[0]
     return id
@@ -89,3 +91,47 @@ async def test_a_past_that_is_gone_before_it_is_read_ends_the_stream(
 
     assert [one["fullDocument"]["n"] for one in told] == list(range(500))
     assert ending == (4002, "events were lost, connect again and read everything anew")
+
+
+def edit(token: str, start: int, text: str) -> str:
+    return token[:start] + text + token[start + len(text) :]
+
+
+MADE_UP: dict[str, Callable[[str], str]] = {
+    "no token at all": lambda _: "AB",
+    "another type": lambda one: edit(one, 0, "81"),
+    "half of one": lambda one: one[: len(one) // 2],
+    "only its time": lambda one: one[:18],
+    "another event of the same time": lambda one: edit(one, len(one) - 10, "0123456789"),
+    "a time before it": lambda one: edit(one, 10, "00000000"),
+    "the first time there was": lambda one: edit(one, 2, "0000000100000001"),
+    "zeros": lambda one: "0" * len(one),
+    "ones": lambda one: "F" * len(one),
+    "tomorrow": lambda one: edit(one, 2, f"{int(one[2:10], 16) + 86_400:08X}"),
+    "the last time there will be": lambda one: edit(one, 2, "FFFFFFFFFFFFFFFF"),
+    "a place of tomorrow": lambda one: f"82{int(one[2:10], 16) + 86_400:08X}000000012B0429296E1404",
+}
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "alone"])
+@pytest.mark.parametrize("kind", MADE_UP)
+async def test_a_token_that_no_event_had_is_no_place_to_go_on(
+    server: Api, kind: str, is_shared: bool
+) -> None:
+    """Whether others listen, so that what has happened is in memory, or the database is asked."""
+    path = "/things/_streams/all"
+    hub = server.service.app.plugins.find("events")._hub
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(listen(server.service, path))
+        server.things.insert_many([{"_id": f"{kind} {is_shared} {n}"} for n in range(3)])
+        await first.take(3)
+        token = json.loads(first.ids[1])["_data"]
+        if not is_shared:
+            await stack.aclose()
+            await eventually(lambda: not hub._sources)
+        with pytest.raises(Refused) as refused:
+            async with listen(server.service, f"{path}?resume-after={MADE_UP[kind](token)}"):
+                pass
+        assert (refused.value.status, refused.value.json["code"]) == (400, "resume-point-lost")
+        async with listen(server.service, f"{path}?resume-after={token}") as again:
+            assert (await again.next())["documentKey"] == {"_id": f"{kind} {is_shared} 2"}

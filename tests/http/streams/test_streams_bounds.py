@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.observe.events import ConnectionsUsed
 from docgraph.observe.stream_events import StreamClient
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
@@ -22,13 +23,17 @@ from tests.http.stream_harness import WEBSOCKET, Refused, listen
 pytestmark = pytest.mark.anyio
 
 PATH = "/notes/_streams/all"
+IS = "/notes/_streams/is"
 STREAMS = [
     {"uri": "all", "stages": []},
     {"uri": "by", "stages": [{"$match": {"fullDocument.n": {"$var": "n"}}}]},
+    {"uri": "above", "stages": [{"$match": {"fullDocument.n": {"$gt": {"$var": "n"}}}}]},
+    *({"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(9)),
 ]
 TIGHT: Document = {
     "events": {
         "max-cursors": 3,
+        "max-filters": 4,
         "max-connections-per-user": 5,
         "max-connections-per-address": 8,
         "max-behind": 10,
@@ -56,7 +61,7 @@ async def left_behind(service: Service) -> tuple[int, int, int]:
     """Cursors, places and sessions."""
     plugin = service.app.plugins.find("events")
     streams = plugin._streams
-    return len(plugin._hub._cursors), len(streams._places._taken), len(plugin._renewals.sessions)
+    return len(plugin._hub._sources), len(streams._places._taken), len(plugin._renewals.sessions)
 
 
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
@@ -143,17 +148,46 @@ async def test_an_address_has_so_many_streams(service: Service, by: str) -> None
 async def test_there_are_so_many_cursors(service: Service, by: str) -> None:
     async with AsyncExitStack() as stack:
         for number in range(3):
-            await stack.enter_async_context(listen(service, by_number(number), ADA, by=by))
-        refused = await refusal(service, by_number(3), ADA, by)
+            await stack.enter_async_context(listen(service, f"{IS}{number}", ADA, by=by))
+        refused = await refusal(service, f"{IS}3", ADA, by)
         assert refused.status == 503
         assert "events.max-cursors" in refused.json["message"]
         assert refused.headers["retry-after"] == "1"
-        async with listen(service, by_number(0), BOB, by=by):  # shares one
+        async with listen(service, f"{IS}0", BOB, by=by):  # shares one
             pass
 
 
-def by_number(number: int) -> str:
-    return f"/notes/_streams/by?avars=%7B%22n%22:{number}%7D"
+async def test_variables_open_no_cursors(service: Service, by: str) -> None:
+    """Neither those that an index finds, nor those that the database decides about."""
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(listen(service, with_number(uri, number), by=by))
+            for uri in ("by", "above")
+            for number in range(4)
+        ]
+        assert len(service.app.plugins.find("events")._hub._sources) == 1
+        service.insert("notes", {"_id": 1, "n": 3})
+        hearing = [*clients[3:4], *clients[4:7]]
+        assert [(await one.next())["documentKey"]["_id"] for one in hearing] == [1] * 4
+        assert not any(one.events for one in clients)
+
+
+async def test_there_are_so_many_filters_that_need_the_database(service: Service, by: str) -> None:
+    async with AsyncExitStack() as stack:
+        for number in range(4):
+            path = with_number("above", number)
+            await stack.enter_async_context(listen(service, path, by=by))
+        refused = await refusal(service, with_number("above", 4), {}, by)
+        assert refused.status == 503
+        assert "events.max-filters" in refused.json["message"]
+        assert refused.headers["retry-after"] == "1"
+        for path in (with_number("above", 0), with_number("by", 4)):
+            async with listen(service, path, ADA, by=by):  # shares one, needs none
+                pass
+
+
+def with_number(uri: str, number: int) -> str:
+    return f"/notes/_streams/{uri}?avars=%7B%22n%22:{number}%7D"
 
 
 async def refusal(service: Service, path: str, who: Document, by: str) -> Refused:
@@ -161,6 +195,28 @@ async def refusal(service: Service, path: str, who: Document, by: str) -> Refuse
         async with listen(service, path, who, by=by):
             pass
     return refused.value
+
+
+async def test_streams_take_no_connections_from_requests(
+    mongo_client: Mongo, mongo_uri: str, by: str
+) -> None:
+    """Decision 50: at the bound of the cursors everything else is answered as before."""
+    tight: Document = {"mclient": {"max-pool-size": 4}, "events": {"max-cursors": 8}}
+    async with guarded(mongo_client, mongo_uri, tight) as service, AsyncExitStack() as stack:
+        await service.request("PUT", "/notes", headers=ADMIN, json={"streams": STREAMS})
+        with listening(ConnectionsUsed) as used:
+            clients = [
+                await stack.enter_async_context(listen(service, f"{IS}{n}", ADMIN, by=by))
+                for n in range(8)
+            ]
+            assert (await refusal(service, f"{IS}8", ADMIN, by)).status == 503
+            asked = (service.request("GET", "/notes", headers=ADMIN) for _ in range(40))
+            assert {one.status for one in await asyncio.gather(*asked)} == {200}
+            service.insert("notes", *({"n": n} for n in range(8)))
+            assert [(await one.next())["fullDocument"]["n"] for one in clients] == list(range(8))
+            await eventually(
+                lambda: any(one.client == "streams" and one.count >= 8 for one in used)
+            )
 
 
 async def test_silence_is_interrupted_by_comments(service: Service) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from datetime import datetime
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 import pytest
-from bson import Decimal128, Int64, Timestamp
+from bson import Decimal128, Int64, ObjectId, Timestamp
 
-from docgraph.events.cursor import Cursor
+from docgraph.events.source import Source
 from tests.http.harness import until
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
@@ -25,19 +28,37 @@ async def server(api: Api) -> Api:
     return api
 
 
-@pytest.mark.parametrize("id", [2.5, Int64(1 << 40), Decimal128("7.10"), {"n": 0.1}], ids=repr)
+IDS: list[Any] = [
+    *(2.5, -0.0, 1e300, inf, Int64(1 << 40), Int64((1 << 53) + 1), Int64(1 << 62)),
+    *(Decimal128("7.10"), Decimal128("1E+400"), {"n": 0.1, "m": Int64(1 << 60)}, "a" * 900),
+    *(b"bytes", ObjectId("65f0c0ffee65f0c0ffee65f0"), datetime(2026, 1, 1), True, None),
+]
+
+
+@pytest.mark.parametrize("id", IDS, ids=lambda id: repr(id)[:20])
 async def test_a_client_goes_on_after_a_document_with_any_id(server: Api, id: Any) -> None:
     """The database's token has a part of its own for the types of numbers."""
     async with listen(server.service, f"{PATH}?event-ids=true", host=server.host) as client:
         server.things.insert_one({"_id": id})
         event = await client.next()
-    tokens = [client.ids[0], orjson.dumps(event["_id"]).decode()]
+    text = event["_id"]["_data"]
+    tokens = [client.ids[0], orjson.dumps(event["_id"]).decode(), text, render_former(text)]
     server.things.insert_one({"_id": "next"})
     await until(lambda: count_cursors(server), 0)  # so that the database is asked for the past
-    for token, by in zip(tokens, (SSE, WEBSOCKET), strict=True):
+    for token, by in zip(tokens, (SSE, WEBSOCKET, SSE, WEBSOCKET), strict=True):
         path = f"{PATH}?resume-after={quote(token)}"
         async with listen(server.service, path, by=by, host=server.host) as client:
             assert (await client.next())["documentKey"] == {"_id": "next"}
+
+
+def render_former(text: str) -> str:
+    """The form of a token that the database itself writes."""
+    data, _, types = text.partition(".")
+    token: dict[str, Any] = {"_data": data}
+    if types:
+        binary = {"base64": b64encode(bytes.fromhex(types)).decode(), "subType": "00"}
+        token["_typeBits"] = {"$binary": binary}
+    return orjson.dumps(token).decode()
 
 
 @pytest.mark.parametrize("by", [SSE, WEBSOCKET])
@@ -65,17 +86,17 @@ async def test_nothing_is_missing_where_the_stream_is_opened_amid_changes(
 
 def begin_at(moment: Timestamp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open new streams as if it were then: what has happened since comes with their opening."""
-    watch = Cursor._watch
+    watch = Source._watch
 
-    def watch_from(cursor: Cursor, token: Any) -> Any:
-        events = watch(cursor, token)
+    def watch_from(source: Source, token: Any) -> Any:
+        events = watch(source, token)
         if token is None:
             events._options["start_at_operation_time"] = moment
         return events
 
-    monkeypatch.setattr(Cursor, "_watch", watch_from)
+    monkeypatch.setattr(Source, "_watch", watch_from)
 
 
 async def count_cursors(api: Api) -> int:
-    every = api.service.app.plugins.find("events")._hub._cursors
+    every = api.service.app.plugins.find("events")._hub._sources
     return sum(api.db.encode() in key for key in every)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import jwt
 import pytest
 
+from docgraph.plugins.kinds import Kind
 from tests.http.harness import Mongo
 from tests.http.realms import open_realm, render_basic
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
+from tests.http.tokens import KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -67,4 +71,32 @@ async def test_a_stream_ends_with_its_session(
         who = ways[credentials]
         async with listen(realm.service, PATH, who, by=by) as client:
             await leave(realm, who)
+            assert await client.wait_closed() == (1008, "the credentials are no longer valid")
+
+
+@pytest.mark.parametrize("by", [SSE, WEBSOCKET])
+async def test_a_stream_ends_when_its_token_expires(
+    mongo_client: Mongo, mongo_uri: str, database: str, by: str
+) -> None:
+    """Long before its permissions are checked again."""
+    settings = {
+        "mongo": {"mongo-mounts": [{"what": f"/{database}", "where": "/"}]},
+        "fullAuthorizer": {"enabled": True, "authentication-required": True},
+        "jwtAuthenticationMechanism": {"enabled": True, "key": KEY, "leeway": 0},
+    }
+    async with open_realm(mongo_client, mongo_uri, database, settings) as realm:
+        await realm.insert({"_id": "ada", "password": "right", "roles": []})
+        body = {"streams": [{"uri": "all", "stages": []}]}
+        await realm.service.request("PUT", "/notes", headers=LOGIN, json=body)
+        renewals = realm.service.app.plugins.find("events")._renewals
+        ends = int(time.time()) + 3600
+        token = jwt.encode({"sub": "ada", "exp": ends}, KEY, algorithm="HS256")
+        who = {"authorization": f"Bearer {token}"}
+        async with listen(realm.service, PATH, who, by=by) as client:
+            (session,) = renewals.sessions
+            assert session.expires_at == ends
+            for mechanism in realm.service.app.plugins.of_kind(Kind.AUTH_MECHANISM):
+                if mechanism.name == "jwtAuthenticationMechanism":
+                    mechanism._verifier._clock = lambda: float(ends)
+            renewals._wall = lambda: float(ends)
             assert await client.wait_closed() == (1008, "the credentials are no longer valid")

@@ -31,6 +31,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.runtime.generations import Generations, create_generations
+from docgraph.variables.moments import NOW
 
 pytestmark = pytest.mark.anyio
 
@@ -42,15 +43,13 @@ class Client:
 
     def __init__(self) -> None:
         self.endings: list[CloseReason] = []
-        self.moves: list[Subscription] = []
-
-    async def move(self, client: Any, subscription: Subscription) -> bool:
-        assert client is self
-        self.moves.append(subscription)
-        return True
 
     def end(self, ending: CloseReason) -> None:
         self.endings.append(ending)
+
+    @property
+    def ending(self) -> CloseReason | None:
+        return self.endings[0] if self.endings else None
 
 
 class Clock:
@@ -80,7 +79,7 @@ def build(
         return cast("Subscription", outcome)
 
     client = Client()
-    renewals = Reauthorizer(generations, 50.0, client.move, clock=clock)
+    renewals = Reauthorizer(generations, 50.0, clock=clock)
     renewals.sessions.add(Session(cast("Any", client), ASKED, renew, judged_at=clock.now))
     return renewals, client, asked
 
@@ -160,53 +159,55 @@ async def test_who_was_admitted_before_an_announcement_is_asked(generations: Gen
     assert len(asked) == 1
 
 
-async def test_a_row_filter_with_the_time_in_it_is_renewed_without_an_end(
+async def test_the_time_in_a_row_filter_makes_no_difference(generations: Generations) -> None:
+    clock = Clock()
+    momentary = replace(ASKED, row={"until": NOW, "team": "blue"})
+    renewals, client, _ = build(
+        generations, clock, replace(momentary, row=dict(momentary.row or {}))
+    )
+    (session,) = renewals.sessions
+    session.subscription = momentary
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+    assert client.endings == []
+    session.subscription = replace(momentary, row={"until": NOW, "team": "red"})
+    clock.now += 50.0
+    await renewals.reauthorize_due()
+    assert client.endings == [OTHER_RIGHTS]
+
+
+async def test_credentials_that_expire_are_checked_then(generations: Generations) -> None:
+    """And not before; a session that has left is forgotten."""
+    clock = Clock()
+    renewals, client, asked = build(generations, clock, Unauthenticated("expired"))
+    (session,) = renewals.sessions
+    renewals._wall = clock
+    session.expires_at = 130.0
+    others = [replace(session, expires_at=at, expiry_due=None) for at in (130.0, 131.5, 4000.0)]
+    since = renewals.read_announced()
+    for one in (session, *others):
+        renewals.add(one, since)
+    renewals.remove(others[0])
+    for now, count in ((129.9, 0), (130.0, 1), (131.4, 1), (132.0, 2), (140.0, 2)):
+        clock.now = now
+        await renewals.reauthorize_expired()
+        assert len(asked) == count
+    assert client.endings == [NOT_KNOWN, NOT_KNOWN]
+    renewals.remove(others[2])
+    assert not renewals._expiries._sessions
+
+
+async def test_credentials_that_are_accepted_for_longer_are_checked_again_soon(
     generations: Generations,
 ) -> None:
     clock = Clock()
-    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
-    later = replace(momentary, row={"until": 2})
-    renewals, client, _ = build(generations, clock, later)
+    renewals, client, asked = build(generations, clock, ASKED)
     (session,) = renewals.sessions
-    session.subscription = momentary
-    clock.now += 50.0
-    await renewals.reauthorize_due()
-    assert (client.endings, client.moves, session.subscription) == ([], [later], later)
-    session.subscription = replace(momentary, shown={"a": 0})
-    clock.now += 50.0
-    await renewals.reauthorize_due()
-    assert (client.endings, client.moves) == ([OTHER_RIGHTS], [later])
-
-
-@pytest.mark.parametrize(
-    ("outcome", "endings", "is_asked_soon"),
-    [
-        (Overloaded("no cursor"), [OTHER_RIGHTS], False),
-        (StoreForbidden("no"), [FAILED], False),
-        (SecurityViolation("no"), [FAILED], False),
-        (StoreUnavailable("away"), [], True),
-        (False, [], True),
-    ],
-)
-async def test_who_cannot_move_to_the_rights_of_now_is_ended_or_asked_again_soon(
-    generations: Generations, outcome: Any, endings: list[CloseReason], is_asked_soon: bool
-) -> None:
-    """Nobody goes on for long with a row filter of the past."""
-    clock = Clock()
-    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
-    renewals, client, asked = build(generations, clock, replace(momentary, row={"until": 2}))
-
-    async def move(client: Any, subscription: Subscription) -> bool:
-        if isinstance(outcome, Exception):
-            raise outcome
-        return cast("bool", outcome)
-
-    renewals._move = move
-    (session,) = renewals.sessions
-    session.subscription = momentary
-    clock.now += 50.0
-    await renewals.reauthorize_due()
-
-    assert (client.endings, session.subscription) == (endings, momentary)
-    await renewals.reauthorize_due()
-    assert len(asked) == (2 if is_asked_soon else 1)
+    renewals._wall = clock
+    session.expires_at = 130.0
+    renewals.add(session, renewals.read_announced())
+    for now, count in ((130.0, 1), (130.5, 1), (131.0, 2), (132.0, 3), (134.0, 4), (300.0, 4)):
+        clock.now = now
+        await renewals.reauthorize_expired()
+        assert len(asked) == count
+    assert client.endings == []

@@ -72,6 +72,19 @@ def test_an_event_is_named_by_its_id_or_the_text_in_it(id: str) -> None:
     assert find_resume_token(request(header=id), SHOWN) == {"_data": "82AB"}
 
 
+@pytest.mark.parametrize(
+    "id",
+    [
+        "82ab.82c0",
+        '{"_data": "82AB.82C0"}',
+        '{"_data": "82AB", "_typeBits": {"$binary": {"base64": "gsA=", "subType": "00"}}}',
+    ],
+)
+def test_an_id_has_the_types_of_its_numbers(id: str) -> None:
+    token = find_resume_token(request(header=id), SHOWN)
+    assert token == {"_data": "82AB", "_typeBits": b"\x82\xc0"}
+
+
 @pytest.mark.parametrize(("query", "header"), [("", None), ("resume-after=", ""), ("a=b", None)])
 def test_who_names_none_begins_now(query: str, header: str | None) -> None:
     assert find_resume_token(request(query, header), SHOWN) is None
@@ -85,7 +98,19 @@ def test_a_browser_that_connects_again_goes_on_after_what_it_got_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["x", "{", "[]", '{"_data": 5}', '{"_data": "x"}', '{"_data": "82", "a": 1}', "8" * 5000]
+    "id",
+    [
+        "x",
+        "{",
+        "[]",
+        '{"_data": 5}',
+        '{"_data": "x"}',
+        '{"_data": "82", "a": 1}',
+        "8" * 5000,
+        "82.",
+        "82.8",
+        ".82",
+    ],
 )
 def test_what_is_no_id_is_refused(id: str) -> None:
     with pytest.raises(RequestError, match="Last-Event-ID is not the id of an event"):

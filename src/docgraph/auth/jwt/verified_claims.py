@@ -73,7 +73,8 @@ class Claims:
                 raise TokenRefused("not-yet-valid")
         self._check_issuer(claims)
         self._check_audience(claims)
-        account = Account(self._read_user(claims), self._read_roles(claims), claims, "jwt")
+        ends = None if expires is None else expires + self.leeway
+        account = Account(self._read_user(claims), self._read_roles(claims), claims, "jwt", ends)
         id = claims.get("jti")
         return Verified(account, expires, issued, id if isinstance(id, str) else None)
 

@@ -122,6 +122,7 @@ def _restore(
         account.roles,
         read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
+        account.expires_at,
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,
         token_expires_at=float(claims.get("exp", 0)),

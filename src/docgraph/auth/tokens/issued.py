@@ -334,6 +334,7 @@ def _read_row(row: TokenRow) -> Issued:
             account.roles,
             account.properties,
             account.kind,
+            row.valid_until,
             token_id=row.id.hex(),
             token_issued_at=row.issued_at,
             token_expires_at=row.valid_until,

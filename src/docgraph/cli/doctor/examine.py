@@ -35,7 +35,7 @@ from docgraph.store.sections import MClient
 __all__ = ["examine"]
 
 _CHECKS = (
-    *("address", "login", "version", "members", "clock", "fast path"),
+    *("address", "login", "version", "members", "clock", "connections", "fast path"),
     *("rights", "indexes", "passwords"),
 )
 _MAX_APPS = 10_000
@@ -97,7 +97,7 @@ async def _examine(prepared: LoadedConfiguration, address: str, findings: list[D
     """Add the findings, as far as the checks can run."""
     async with open_application(prepared, address) as app:
         store = app.store
-        async for one in diagnose_database(store):
+        async for one in diagnose_database(store, prepared.config.get(Core).workers):
             findings.append(one)
         if any(
             one.check in ("address", "login") and one.state is CheckState.WRONG for one in findings

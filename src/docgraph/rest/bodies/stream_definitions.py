@@ -22,7 +22,8 @@ from docgraph.rest.bodies.pipelines import (
     inspect_stages,
 )
 from docgraph.store import Policy
-from docgraph.store.guard.stage_checks import STREAM_STAGES
+from docgraph.store.guard.fence import split_leading
+from docgraph.store.guard.stage_checks import STREAM_STAGES, has_key
 from docgraph.store.guard.write_effects import read_stage
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
 
@@ -44,13 +45,15 @@ class StreamDefinition:
     """A stored stream, compiled.
 
     A client that sends `notify_parameter` in the query string receives only the events whose value
-    at `notify_path` equals that parameter.
+    at `notify_path` equals that parameter. `constant` has the conditions of the first stages that
+    are the same in every request.
     """
 
     uri: str
     stages: Template
     notify_path: tuple[str, ...] = ()
     notify_parameter: str = ""
+    constant: tuple[Document, ...] = ()
 
 
 # --- when it is opened ----------------------------------------------------------------------------
@@ -75,9 +78,16 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
     for flaw in _inspect_condition(condition, "notify_when"):
         raise _invalid(f"{flaw.where}: {flaw.what}", flaw.hint)
     if condition is None:
-        return StreamDefinition(str(entry["uri"]), stages)
+        return StreamDefinition(str(entry["uri"]), stages, constant=_find_constant(stages))
     ((key, value),) = condition.items()
-    return StreamDefinition(str(entry["uri"]), stages, _split(key), value["$var"])
+    constant = _find_constant(stages)
+    return StreamDefinition(str(entry["uri"]), stages, _split(key), value["$var"], constant)
+
+
+def _find_constant(stages: Template) -> tuple[Document, ...]:
+    """Return the conditions of the first `$match` stages that contain no variable."""
+    conditions, _ = split_leading(stages.source)
+    return tuple(dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators))
 
 
 def _invalid(what: str, hint: str | None) -> InvalidStream:

@@ -78,6 +78,7 @@ class HttpCall:
     is_endless = False
     trace: RequestTrace | None = None
     on_stream: Callable[[], None] | None = None  # called when the response is a stream
+    on_stop: Callable[[], None] | None = None  # ends a stream cleanly when the server stops
     _is_bodiless = False  # the response has no content in any case
     _chunked = False
     _left: int | None = None  # bytes of content that remain
@@ -140,7 +141,13 @@ class HttpCall:
             if self._left < 0:
                 raise RuntimeError("the content is longer than announced")
         self.sent += len(data)
-        self.wire.write(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data)
+        if not self._chunked:
+            self.wire.write(data)
+        elif len(data) <= _COPIED:
+            self.wire.write(b"%x\r\n%s\r\n" % (len(data), data))
+        else:  # it is not copied: the events of a stream are the same bytes for all its clients
+            for part in (b"%x\r\n" % len(data), data, b"\r\n"):
+                self.wire.write(part)
 
     async def end(self) -> None:
         """Complete the content."""
@@ -213,6 +220,14 @@ class HttpCall:
         """End the call: an incomplete response must not look complete."""
         if not self.is_answered and not self.is_aborted:
             self.wire.cut()
+
+    def stop(self) -> None:
+        """End a stream because the server stops: cleanly if it can be, else by a cut."""
+        self.keep_alive = False
+        if self.on_stop is None:
+            self.wire.cut()
+        else:
+            self.on_stop()
 
     def abandon(self) -> None:
         """Cancel the work: the client has disconnected."""

@@ -280,6 +280,7 @@ class Exchanges:
         self, answer: Stream, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
         head, chunks = self._responder.render_stream(answer, exchange, trace)
+        call.on_stop = answer.stop
         try:
             if exchange.request.method == "HEAD":
                 call.send(head, b"")

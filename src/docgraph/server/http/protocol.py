@@ -23,7 +23,7 @@ from docgraph.server.http.reader import SLICE, RequestReader
 from docgraph.server.http.reject import PartialRequest, report_fault
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
-from docgraph.server.http.websocket import WebSocket, render_handshake
+from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.process.sockets import LINGERING
 from docgraph.server.respond import Head
 
@@ -317,9 +317,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
         """Speak WebSocket from now on."""
-        key = call.headers.get("sec-websocket-key") or ""  # there is one: it was checked
-        self.write(render_handshake(head, key.encode("latin-1"), self._state.date))
-        socket = WebSocket(self._state, self.transport, call)
+        socket = open_websocket(self._state, self.transport, call, head)
         self._active = None
         self._state.hand_over(self, socket)
         self.transport.set_protocol(socket)
@@ -399,7 +397,7 @@ class HttpProtocol(asyncio.Protocol):
             self._state.resting.leave(self)
             self.go_on()
         if self._active is not None and self._active.is_endless:
-            self.transport.close()
+            self._active.stop()
         elif not self._is_busy:
             self._expires = min(self._expires, self._loop.time() + _FINAL_READ_SECONDS)
         elif self._last is not None:

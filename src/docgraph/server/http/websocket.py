@@ -26,6 +26,7 @@ from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from docgraph.exchange import SharedMessages
 from docgraph.server.http.call import HttpCall
+from docgraph.server.http.deflate import MessageDeflate, deflate, negotiate
 from docgraph.server.http.frame_headers import FrameHeaders
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
@@ -36,8 +37,8 @@ __all__ = [
     "PING_INTERVAL",
     "PING_TIMEOUT",
     "WebSocket",
+    "open_websocket",
     "render_frame",
-    "render_handshake",
 ]
 
 MAX_MESSAGE = 64 * 1024  # bytes of a client's message; more is closed with 1009
@@ -45,26 +46,48 @@ PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
 _FAREWELL = 5.0  # seconds that a handler has to end after its client
 _CLOSING = 10.0  # seconds that a client has to answer a close frame
-_TEXT = b"\x81"  # a text message, complete
+_TEXT, _COMPRESSED_TEXT = b"\x81", b"\xc1"  # a text message, complete
 _LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
 _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
+_TIMEOUT = 3008  # of the registry of close codes
 
 
-def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
-    """Return the response that accepts a handshake."""
+def _render_handshake(
+    head: Head, key: bytes, date: bytes, deflating: MessageDeflate | None = None
+) -> bytes:
+    """Return the response that accepts a handshake, with the compression if there is one."""
+    extensions = b"Sec-WebSocket-Extensions: %s\r\n" % deflating.response if deflating else b""
     return b"".join(
         (
             b"HTTP/1.1 101 Switching Protocols\r\n",
             date,
             *head.lines,
             b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+            extensions,
             b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
         )
     )
 
 
-def render_frame(content: bytes) -> bytes:
-    """Return a server's text message in one frame (RFC 6455 5.2): the same bytes for all peers."""
+def open_websocket(
+    state: ProcessState, transport: asyncio.Transport, call: HttpCall, head: Head
+) -> WebSocket:
+    """Accept a handshake, and return the protocol that replaces HTTP."""
+    key = call.headers.get("sec-websocket-key") or ""  # there is one: it was checked
+    is_on = state.limits.websocket_compression
+    deflating = negotiate(call.headers.raw, MAX_MESSAGE) if is_on else None
+    if not transport.is_closing():
+        transport.write(_render_handshake(head, key.encode("latin-1"), state.date, deflating))
+    return WebSocket(state, transport, call, deflating)
+
+
+def render_frame(content: bytes, bits: int = 0) -> bytes:
+    """Return a server's text message in one frame (RFC 6455 5.2): the same bytes for all peers.
+
+    With the `bits` of a window it is compressed, if that makes it smaller.
+    """
+    compressed = deflate(content, bits) if bits else None
+    first, content = (_TEXT, content) if compressed is None else (_COMPRESSED_TEXT, compressed)
     size = len(content)
     if size <= _LONGEST_SHORT:
         length = bytes((size,))
@@ -72,24 +95,37 @@ def render_frame(content: bytes) -> bytes:
         length = b"\x7e" + size.to_bytes(2, "big")
     else:
         length = b"\x7f" + size.to_bytes(8, "big")
-    return b"".join((_TEXT, length, content))
+    return b"".join((first, length, content))
 
 
-def _render_frames(message: SharedMessages) -> bytes:
-    message.frames = b"".join(map(render_frame, message.contents))
-    return message.frames
+def _render_frames(message: SharedMessages, bits: int) -> bytes:
+    """Return the frames of the messages for a window of so many bits; 0: without compression."""
+    if not bits:
+        message.frames = message.frames or b"".join(map(render_frame, message.contents))
+        return message.frames
+    known = message.compressed = message.compressed or {}
+    if bits not in known:
+        known[bits] = b"".join(render_frame(one, bits) for one in message.contents)
+    return known[bits]
 
 
 class WebSocket(asyncio.Protocol):
     """One open WebSocket; sending to a disconnected peer raises `ConnectionResetError`."""
 
-    def __init__(self, state: ProcessState, transport: asyncio.Transport, call: HttpCall) -> None:
+    def __init__(
+        self,
+        state: ProcessState,
+        transport: asyncio.Transport,
+        call: HttpCall,
+        deflating: MessageDeflate | None = None,
+    ) -> None:
         self.transport = transport
         self.address = call.wire.address
         self._state = state
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._frames = Connection(ConnectionType.SERVER)
+        self._frames = Connection(ConnectionType.SERVER, [deflating] if deflating else [])
+        self._window = deflating.bits if deflating else 0
         self._headers = FrameHeaders()
         self.count_frame: Callable[[], tuple[int, str] | None] | None = None
         self._messages: deque[str | bytes] = deque()
@@ -124,7 +160,7 @@ class WebSocket(asyncio.Protocol):
         transport = self.transport
         if self._is_over or not self._writable.is_set() or transport.is_closing():
             return False
-        transport.write(message.frames or _render_frames(message))
+        transport.write(_render_frames(message, self._window))
         self._call.sent += message.size
         return True
 
@@ -207,7 +243,7 @@ class WebSocket(asyncio.Protocol):
         elif self._is_over or not self._is_reading:
             return  # while reading is paused, a pong cannot be seen
         elif now >= self._pong_by:
-            self._close_at_once(_INTERNAL_ERROR, "keepalive ping timeout")
+            self._close_at_once(_TIMEOUT, "a ping was not answered in time")
         elif now >= self._ping_at:
             self._write(Ping())
             self._ping_at, self._pong_by = inf, now + PING_TIMEOUT
@@ -259,6 +295,8 @@ class WebSocket(asyncio.Protocol):
         """Handle the close frame of the peer, or its protocol violation."""
         if self._frames.state is ConnectionState.REMOTE_CLOSING:
             self._write(event.response())
+        elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
+            self._reject_long()  # by its size without compression
         elif self._frames.state is ConnectionState.OPEN:
             self._write(event)
         self._end()

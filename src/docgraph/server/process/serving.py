@@ -93,7 +93,7 @@ class HttpServer:
         on_sweep: Callable[[], None] = lambda: None,
     ) -> None:
         limits = settings.limits
-        reachable = raise_descriptor_limit(limits.connections)
+        reachable = raise_descriptor_limit(limits.connections, settings.database_connections)
         self._settings = settings
         self._limits = replace(limits, connections=min(limits.connections, reachable))
         self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)

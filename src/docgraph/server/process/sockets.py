@@ -25,7 +25,7 @@ __all__ = [
 
 _BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
-_RESERVED = 256  # descriptors for the database, the log and the like; a quarter if there are few
+_RESERVED = 64  # descriptors for the log and the like
 # TCP keepalive: the system notices a peer that vanishes silently, such as one of server-sent
 # events. Seconds of silence until the first probe, between two probes, and number of probes.
 _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -153,13 +153,15 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
     return StartupError(f"cannot listen on {place}: {os.strerror(error.errno or 0)}")
 
 
-def raise_descriptor_limit(connections: int) -> int:
-    """Raise the descriptor limit for so many connections; returns the possible number.
+def raise_descriptor_limit(connections: int, to_database: int) -> int:
+    """Raise the descriptor limit for so many connections; returns the possible number of clients.
 
-    A process without descriptors cannot even reject: it is better to answer 503 before that. A
-    lower number is logged.
+    A process without descriptors cannot even reject: it is better to answer 503 before that. If
+    there are few, a quarter of them is for connections `to_database`, the log and the like. A lower
+    number is logged.
     """
-    wanted = connections + LINGERING + _RESERVED
+    reserved = to_database + _RESERVED
+    wanted = connections + LINGERING + reserved
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -167,7 +169,7 @@ def raise_descriptor_limit(connections: int) -> int:
         soft = allowed
     if soft == resource.RLIM_INFINITY:
         return connections
-    possible = max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))
+    possible = max(1, min(connections, soft - LINGERING - min(reserved, soft // 4)))
     if possible < connections:
         hint = f"raise the limit of open files to {wanted} (ulimit -n, LimitNOFILE of systemd)"
         emit(FewDescriptors(soft, possible, connections, hint))

@@ -27,7 +27,7 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
-from docgraph.observe.events import DatabaseFound, RightsGranted
+from docgraph.observe.events import ConnectionsUsed, DatabaseFound, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.connection_status import (
@@ -40,6 +40,7 @@ from docgraph.store.driver.connection_status import (
     find_reason,
 )
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, StoreDenied
+from docgraph.store.driver.fast_path import count_used_connections, find_pool_size
 from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 
@@ -66,6 +67,7 @@ class Availability:
         waits: Waits | None = None,
         contact: ConnectionStatus | None = None,
         *,
+        stream_client: Client | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,6 +76,10 @@ class Availability:
         self._clock = clock
         self._sleep = sleep
         self._client = client
+        self._clients = {"requests": client}
+        if stream_client is not None:
+            self._clients["streams"] = stream_client
+        self._used: dict[str, int] = {}  # connections, by the name of their client
         self._first = asyncio.Event()
         self._news = asyncio.Event()
         self._tasks = Tasks(first_pause=_INTERVAL)
@@ -161,8 +167,17 @@ class Availability:
             else:
                 self._check_topology(self._client.topology_description)
             self._record_absence(self._client.topology_description)
+            self._record_connections()
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
+
+    def _record_connections(self) -> None:
+        """Report how many connections are in use, if that has changed."""
+        for name, client in self._clients.items():
+            used = count_used_connections(client)
+            if self._used.get(name) != used:
+                self._used[name] = used
+                emit(ConnectionsUsed(name, used, find_pool_size(client)))
 
     def _check_topology(self, known: TopologyDescription) -> None:
         if self._waits.is_refused:
@@ -247,7 +262,8 @@ class Availability:
         try:
             if self._waits.has_lost_login:
                 self._waits.has_lost_login = False
-                await forget_connections(self._client)  # all of them: any could be used next
+                for client in self._clients.values():
+                    await forget_connections(client)  # all of them: any could be used next
             fault = await log_in(self._client, self._contact, self._waits.denied)
             if not self._is_admitted and not isinstance(fault, Refused):
                 self._version = await read_version(self._client)

@@ -1,4 +1,8 @@
-"""MongoDB client: the one client of the process, built from the section `mclient`.
+"""MongoDB clients: the two clients of the process, built from the section `mclient`.
+
+One serves requests. The other serves change streams: each open cursor holds a connection, and must
+not take it from requests. Its pool is as large as the cursors need (`count_stream_connections`); no
+option of the connection string changes that.
 
 Pool size and timeouts are docgraph's defaults unless the connection string sets them: an author who
 writes `maxPoolSize=20` there means it. How values are decoded cannot be changed, because the rest
@@ -32,8 +36,16 @@ Client = AsyncMongoClient[Document]
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
 
-def build_client(section: MClient, connection_string: str) -> Client:
-    """Return a client that is not connected yet; reject an invalid connection string at start."""
+def build_client(
+    section: MClient, connection_string: str, *, stream_connections: int | None = None
+) -> Client:
+    """Return a client that is not connected yet; reject an invalid connection string at start.
+
+    With `stream_connections` it is the client of change streams, with that many connections.
+    """
+    options = _defaults(section, connection_string)
+    if stream_connections is not None:
+        options |= {"maxPoolSize": stream_connections, "minPoolSize": 0}
     fix_waiting()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # an unknown option
@@ -45,7 +57,7 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 tz_aware=False,
                 uuidRepresentation="unspecified",
                 datetime_conversion=DatetimeConversion.DATETIME_AUTO.name,
-                **_defaults(section, connection_string),
+                **options,
             )
         # The driver's messages may contain pieces of the password, so none of them is shown.
         except (PyMongoError, UserWarning, ValueError, TypeError, OSError):

@@ -194,7 +194,7 @@ class Commands:
         timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
         has_server = partial(self.has_server, writing=writing, preference=preference)
         try:
-            with self.waits.bounding(timeout, has_server, deadline):
+            with self.waits.bounding(self.client, timeout, has_server, deadline):
                 async with timeout:
                     return await work()
         except DRIVER_ERRORS as error:
@@ -241,7 +241,7 @@ class Commands:
         most, longest = self._pool.max_pool_size, self._pool.wait_queue_timeout
         loop = asyncio.get_running_loop()
         until = None if longest is None else loop.time() + longest
-        while self.waits.count >= most or not has_free_connection(self.client):
+        while self.waits.count(self.client) >= most or not has_free_connection(self.client):
             if until is not None and loop.time() > until:
                 raise no_connection()
             await asyncio.sleep(_LOOK_SECONDS)

@@ -47,7 +47,14 @@ from docgraph.store.driver.errors import no_connection
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch
 
-__all__ = ["FastPath", "find_obstacle", "has_free_connection", "report_obstacle"]
+__all__ = [
+    "FastPath",
+    "count_used_connections",
+    "find_obstacle",
+    "find_pool_size",
+    "has_free_connection",
+    "report_obstacle",
+]
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
@@ -106,6 +113,18 @@ def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
     servers = topology._servers.values() if topology is not None else ()
     pools = [one.pool for one in servers if one.description.is_writable]
     return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
+
+
+def find_pool_size(client: AsyncMongoClient[Document]) -> int:
+    """Return how many connections a client opens to a server at most; 0: any number."""
+    size = client.options.pool_options.max_pool_size
+    return int(size) if size and size != inf else 0
+
+
+def count_used_connections(client: AsyncMongoClient[Document]) -> int:
+    """Return how many connections of a client are in use, at all its servers."""
+    topology = _find_topology(client)
+    return sum(one.pool.requests for one in topology._servers.values()) if topology else 0
 
 
 def _count_usable(pool: Pool) -> int:

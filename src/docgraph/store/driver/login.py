@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from pymongo.asynchronous.topology import Topology
 from pymongo.errors import ConfigurationError, OperationFailure
 
 from docgraph.exchange.data import Document
@@ -17,7 +18,7 @@ from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fau
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
-__all__ = ["forget_connections", "log_in", "read_version"]
+__all__ = ["count_free_connections", "forget_connections", "log_in", "read_version"]
 
 _REFUSALS: Final = frozenset(
     {
@@ -26,6 +27,10 @@ _REFUSALS: Final = frozenset(
         334,  # MechanismUnavailable
         8000,  # AtlasError: the code of MongoDB Atlas
     }
+)
+# The sections of `serverStatus` that cost something.
+_ONLY_CONNECTIONS: Final = dict.fromkeys(
+    ("metrics", "wiredTiger", "locks", "repl", "tcmalloc", "opLatencies"), 0
 )
 _RIGHT_LOGIN: Final = (
     "correct user and password in mclient.connection-string (with ':', '/', '@' and '%' in them "
@@ -84,6 +89,16 @@ async def read_version(client: Client) -> str:
     return str(reply["version"])
 
 
+async def count_free_connections(client: Client) -> int | None:
+    """Return how many more connections the database accepts; None if our user may not know."""
+    try:
+        reply = await client.admin.command({"serverStatus": 1, **_ONLY_CONNECTIONS})
+    except OperationFailure:
+        return None
+    found = reply.get("connections", {}).get("available")
+    return int(found) if found is not None else None
+
+
 async def _read_hello(client: Client) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
     known: Document = reply["authInfo"]
@@ -95,5 +110,6 @@ async def forget_connections(client: Client) -> None:
 
     The driver considers them valid as long as they are open, even if the user is created again.
     """
-    for server in list(client._topology._servers.values()):
+    topology: Topology | None = client._topology  # None: its host name was never resolved
+    for server in list(topology._servers.values()) if topology is not None else ():
         await server.pool.reset_without_pause()

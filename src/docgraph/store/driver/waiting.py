@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.store.driver.rights import Right, parse_denial
@@ -56,22 +57,28 @@ class _WaitingCommand:
 
 
 class Waits:
-    """The running commands of one process, with the bound of each."""
+    """The running commands of one process, with the bound of each; both its clients share it."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._entries: set[_WaitingCommand] = set()
+        self._entries: dict[int, set[_WaitingCommand]] = {}  # by the identity of their client
         self.is_away = False
         self.is_refused = False  # a server has rejected our login
         self.has_lost_login = False  # a connection is open, and its user no longer exists
         self.denied: set[Right] = set()  # privileges that commands lacked
 
     def bounding(
-        self, timeout: asyncio.Timeout, has_server: Callable[[], bool], deadline: Deadline
+        self,
+        client: object,
+        timeout: asyncio.Timeout,
+        has_server: Callable[[], bool],
+        deadline: Deadline,
     ) -> AbstractContextManager[None]:
         """Register the work of that `timeout`, which is shortened to end the waiting."""
         patience = deadline.patience or Patience(self._limit)
-        return _WaitingCommand(self._entries, timeout, has_server, patience, patience.left)
+        # Not by the client itself: clients of the same address are equal.
+        entries = self._entries.setdefault(id(client), set())
+        return _WaitingCommand(entries, timeout, has_server, patience, patience.left)
 
     def record_denial(self, text: str) -> None:
         """Record the database's message about a command that lacked a privilege, or a login."""
@@ -81,10 +88,15 @@ class Waits:
         if right is not None and len(self.denied) < _MAX_DENIED:
             self.denied.add(right)
 
-    @property
-    def count(self) -> int:
-        """The number of running commands."""
-        return len(self._entries)
+    def forget_denial(self, text: str) -> None:
+        """Forget the message about a privilege that turned out not to be needed."""
+        right = parse_denial(text)
+        if right is not None:
+            self.denied.discard(right)
+
+    def count(self, client: object) -> int:
+        """Return the number of running commands of a client."""
+        return len(self._entries.get(id(client), ()))
 
     @property
     def _limit(self) -> float:
@@ -93,7 +105,7 @@ class Waits:
     def expire(self, now: float, *, is_away: bool) -> None:
         """End commands that waited too long; `now` is the time of the event loop."""
         self.is_away = is_away
-        for entry in tuple(self._entries):
+        for entry in tuple(chain.from_iterable(self._entries.values())):
             if not is_away and entry.has_server():
                 entry.complete(now)
             elif is_away or not entry.waits_at(now):

@@ -14,7 +14,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.guard.steps import walk
 
-__all__ = ["match_below", "move_below"]
+__all__ = ["find_roots", "match_below", "move_below"]
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _WHOLE: Final = "$$ROOT"
@@ -42,6 +42,22 @@ def move_below(filter: Mapping[str, Any], part: str) -> Document:
         else:
             conditions.append({f"{part}.{key}": condition})
     return {"$and": conditions} if conditions else {}
+
+
+def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
+    """Return the first names of the paths of a filter; None if it may depend on all properties."""
+    roots: set[str] = set()
+    for key, condition in filter.items():
+        found: set[str] | None = {key.partition(".")[0]}
+        if key in _LOGICAL:
+            inner = [find_roots(branch) for branch in condition]
+            found = None if None in inner else set().union(*(one or () for one in inner))
+        elif key.startswith("$"):
+            found = set() if key == "$comment" else None
+        if found is None:
+            return None
+        roots |= found
+    return roots
 
 
 def _move_expression(expression: Any, part: str) -> Document:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -34,7 +36,7 @@ HANDSHAKE = {
 class Instance:
     """A server in one process whose callers come from many addresses."""
 
-    def __init__(self, *, trusted: tuple[str, ...] = (), **options: int) -> None:
+    def __init__(self, *, trusted: tuple[str, ...] = (), **options: Any) -> None:
         settings = ServerSettings(
             core=Core(trusted_proxies=trusted), connection_options=ConnectionOptions(**options)
         )

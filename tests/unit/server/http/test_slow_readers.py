@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
-from docgraph.exchange import Answer, Body, Exchange
+from docgraph.exchange import Answer, Body, Exchange, Stream
 from docgraph.server.http.state import build_state
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, build_request
@@ -49,6 +50,28 @@ class SlowReader:
         self.peer.protocol.resume_writing()
         await self.settle()
         return answer.body
+
+
+async def test_a_large_part_of_a_stream_is_not_copied() -> None:
+    """The same bytes may be on their way to many clients."""
+    small, large = b"a" * 1000, b"b" * 100_000
+
+    async def produce() -> AsyncIterator[bytes]:
+        for part in (small, large):
+            yield part
+
+    async def answer(_: Exchange) -> Answer:
+        return Stream(produce(), media_type="text/event-stream")
+
+    peer = Peer(build_state(App(answer), ServerSettings()))
+    written: list[bytes] = []
+    write = peer.transport.write
+    peer.transport.write = lambda data: (written.append(data), write(data))[1]  # type: ignore[method-assign,func-returns-value]
+    peer.send(build_request("GET", "/"))
+    answered = await peer.read()
+
+    assert answered.body == small + large
+    assert any(one is large for one in written)
 
 
 @pytest.fixture

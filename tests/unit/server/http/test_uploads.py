@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 class Service:
     """`POST` answers the size of its body, `GET /hold` waits, other paths answer at once."""
 
-    def __init__(self, workers: int = 1, **options: int) -> None:
+    def __init__(self, workers: int = 1, **options: Any) -> None:
         self.entered = 0
         self.released = asyncio.Event()
         settings = ServerSettings(

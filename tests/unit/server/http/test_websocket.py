@@ -371,7 +371,7 @@ async def test_fragments_without_content_take_no_memory() -> None:
     assert echoed.data == "a"
 
 
-async def test_a_peer_that_does_not_answer_pings_is_closed_with_1011() -> None:
+async def test_a_peer_that_does_not_answer_pings_is_closed_with_a_code_of_its_own() -> None:
     client = Client(_serving(_echo))
     await client.open()
     now = asyncio.get_running_loop().time()
@@ -382,7 +382,7 @@ async def test_a_peer_that_does_not_answer_pings_is_closed_with_1011() -> None:
 
     event = await client.read()
     assert isinstance(event, CloseConnection)
-    assert event.code == 1011
+    assert event.code == 3008
 
 
 async def test_a_handler_that_is_busy_slows_its_peer_and_sends_no_pings() -> None:

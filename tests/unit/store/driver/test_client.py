@@ -1,4 +1,4 @@
-"""The one client of the process (`mclient`; limits of the section and of the connection string)."""
+"""The clients of the process (`mclient`; limits of the section and of the connection string)."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ def test_smaller_pool_keeps_fewer_connections_open() -> None:
     client = build_client(MClient(max_pool_size=2), LOCAL)
 
     assert timings(client)["pool"] == (2, 2, 2)
+
+
+def test_streams_have_the_connections_that_they_need_whatever_the_connection_string_says() -> None:
+    """Decision 50: they never wait for connections of requests, nor requests for theirs."""
+    options = "maxPoolSize=5&minPoolSize=5&connectTimeoutMS=700&appName=shop"
+    section = MClient(connection_string=f"{LOCAL}?{options}", min_pool_size=0)
+
+    store = open_store(section, AggregationSecurity(), max_cursors=200)
+
+    streams, requests = timings(store.stream_client), timings(store.client)
+    assert streams["pool"][0] > 200
+    assert streams["pool"][1] == 0
+    assert requests["pool"][:2] == (5, 5)
+    assert streams["connect"] == requests["connect"] == 0.7
+    assert store.stream_client.options.pool_options.appname == "shop"
+    assert store.max_connections == streams["pool"][0] + 5
+    assert store.streams.client is store.stream_client
 
 
 def test_decoding_is_not_negotiable() -> None:

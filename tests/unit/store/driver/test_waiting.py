@@ -12,6 +12,9 @@ from docgraph.store.driver.waiting import Waits
 pytestmark = pytest.mark.anyio
 
 
+CLIENT = object()
+
+
 class Command:
     """A command without end, at a moment of the event loop that the test says."""
 
@@ -22,7 +25,7 @@ class Command:
 
     async def _run(self) -> None:
         timeout = asyncio.timeout(None)
-        with self._waits.bounding(timeout, lambda: self.has_server, self._deadline):
+        with self._waits.bounding(CLIENT, timeout, lambda: self.has_server, self._deadline):
             async with timeout:
                 await asyncio.Event().wait()
 
@@ -52,7 +55,7 @@ async def test_waiting_for_a_server_ends_with_the_patience() -> None:
 
     waits.expire(base + 15.0, is_away=False)
     assert await command.is_ended()
-    assert waits.count == 0
+    assert waits.count(CLIENT) == 0
 
 
 async def test_a_command_that_a_living_server_executes_is_not_bounded() -> None:
