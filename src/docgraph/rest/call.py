@@ -77,13 +77,17 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A request, its resource and its parameters; every handler receives it."""
+    """A request, its resource and its parameters; every handler receives it.
+
+    `warnings` are those of checks before a write, for its response.
+    """
 
     exchange: Exchange
     resource: Resource
     parameters: Parameters
     context: Context
     checked: dict[tuple[str, str], FoundCollection] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def request(self) -> Request:

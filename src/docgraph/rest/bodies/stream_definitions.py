@@ -26,7 +26,7 @@ from docgraph.store.guard.stage_checks import STREAM_STAGES
 from docgraph.store.guard.write_effects import read_stage
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
 
-__all__ = ["InvalidStream", "StreamDefinition", "find_stream", "inspect_streams"]
+__all__ = ["InvalidStream", "StreamDefinition", "find_stream", "inspect_streams", "list_stages"]
 
 _KEYS: Final = ("uri", "stages", "notify_when")
 _SEPARATOR: Final = "::"
@@ -103,6 +103,19 @@ def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
         yield from _inspect_condition(entry.get("notify_when"), f"{place}.notify_when")
 
     return inspect_entries(entries, "streams", "change stream", inspect)
+
+
+def list_stages(stages: Any, where: str = "stages") -> Iterator[tuple[str, Document]]:
+    """Return every stage of a stream without flaws, optional ones included, with its location."""
+    for index, stage in enumerate(stages):
+        ((name, body),) = stage.items()
+        here = f"{where}[{index}]"
+        if name != REST.optional:
+            yield here, stage
+            continue
+        for number, branch in enumerate(body[1:], start=1):
+            inner = branch if isinstance(branch, list) else [branch]
+            yield from list_stages(inner, f"{here}.{name}[{number}]")
 
 
 def _inspect_identity(stages: Any, place: str) -> Iterator[Flaw]:
