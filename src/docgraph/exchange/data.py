@@ -57,6 +57,7 @@ class ResourceType(StrEnum):
     INDEXES = "indexes"
     INDEX = "index"
     AGGREGATION = "aggregation"
+    STREAMS = "streams"
     STREAM = "stream"
     SCHEMA_STORE = "schema-store"
     SCHEMA = "schema"

@@ -76,8 +76,7 @@ _TAKEN: dict[ResourceType, tuple[str, ...]] = {
     type: tuple(method for method in _METHODS if (type, method) in HANDLERS)
     for type in ResourceType
 }
-# These resources have no list: without a name they allow no method.
-_NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
+_OF_STREAMS = frozenset({ResourceType.STREAMS, ResourceType.STREAM})
 
 
 class MongoService(Service):
@@ -146,9 +145,9 @@ class MongoService(Service):
             resource = self._parser.locate(exchange.request)
         if resource is None:
             return _METHODS
-        if resource.type in _NAMED and resource.id is None:
-            return ()
-        if resource.type is ResourceType.STREAM and self._context.streams is None:
+        if resource.type is ResourceType.AGGREGATION and resource.id is None:
+            return ()  # there is no list of aggregations
+        if resource.type in _OF_STREAMS and self._context.streams is None:
             return ()
         return _TAKEN[resource.type]
 

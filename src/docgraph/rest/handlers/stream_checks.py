@@ -60,6 +60,7 @@ class _StageTrial:
     stream: int
     where: str
     template: Template
+    is_filter: bool = False  # of a snapshot: it is for documents, not for events
 
     def render(self, *, is_mixed: bool = False) -> list[Document]:
         """Return the stage with the same value for all variables, or all combinations."""
@@ -101,6 +102,10 @@ def _list_trials(entries: Any) -> Iterator[_StageTrial]:
         for where, stage in list_stages(entry["stages"]):
             template = compile_template([stage], vocabulary=REST, context="stages")
             yield _StageTrial(index, f"{name}.{where}", template)
+        filter = (entry.get("snapshot") or {}).get("filter")
+        if filter:
+            template = compile_template([{"$match": filter}], vocabulary=REST, context="stages")
+            yield _StageTrial(index, f"{name}.snapshot.filter", template, is_filter=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,7 @@ class _StreamChecks:
             if trial.stream != stream:
                 stream, events = trial.stream, build_events(self.db, self.collection)
             forms = await self._find_forms(trial)
-            if can_run and forms:
+            if can_run and forms and not trial.is_filter:
                 events, failing = await self._run(trial, forms, events)
                 if failing:
                     warnings.append(f"{trial.where}: fails for {', '.join(failing)}; {_FAILS}")
@@ -151,7 +156,7 @@ class _StreamChecks:
     async def _find_forms(self, trial: _StageTrial) -> list[Document]:
         """Return the forms of the stage that the database accepts; reject a stage without any."""
         count = len(trial.template.names)
-        if not count:
+        if not count and not trial.is_filter:
             return trial.render()  # `check_operators` has tried it
         for is_mixed in (False, True) if count == _MAX_COMBINED else (False,):
             forms = trial.render(is_mixed=is_mixed)

@@ -24,6 +24,7 @@ from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_strea
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.handlers.aggregations import find_shown
 from docgraph.rest.parameters.aggregation_variables import build_scope
+from docgraph.rest.stream_access import find_open_streams
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
 
@@ -118,4 +119,15 @@ def _is_on(call: RestCall, name: str) -> bool:
     return value is not None and value.lower() not in ("false", "0")
 
 
-HANDLERS: Handlers = {(ResourceType.STREAM, "GET"): _get}
+async def _list(call: RestCall) -> Answer:
+    """Return the streams that the caller may open."""
+    await call.require_collection()
+    metadata = await call.find_metadata(call.collection)
+    found = find_open_streams(metadata, call.exchange, call.context.foresight)
+    return call.answer([stream.describe() async for stream in found])
+
+
+HANDLERS: Handlers = {
+    (ResourceType.STREAMS, "GET"): _list,
+    (ResourceType.STREAM, "GET"): _get,
+}
