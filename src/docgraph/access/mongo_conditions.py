@@ -17,7 +17,6 @@ from docgraph.exchange import Permission, Resource, ResourceType
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.names import namespace_of
 from docgraph.variables import MATCH_NOTHING, NotBound, Scope, Template, TrustedDocument
-from docgraph.variables.variable_names import is_momentary
 
 __all__ = ["FLAGS", "Conditions", "Unresolved", "find_flag", "resolve_conditions"]
 
@@ -56,7 +55,6 @@ class Conditions:
     flags: frozenset[str] = frozenset()
     properties: Mapping[str, Any] = field(init=False)  # the parts that are the same for all callers
     has_filters: bool = field(init=False)
-    is_momentary: bool = field(init=False)  # whether the filters of reads use the time
     narrow: bool = field(init=False)  # whether they restrict any caller
     effect: tuple[Any, ...] = field(init=False, repr=False)  # differences for a permitted request
 
@@ -68,9 +66,6 @@ class Conditions:
         has_filters = bool(self.read_filters) or any(one is not None for one in templates)
         object.__setattr__(self, "properties", MappingProxyType(properties))
         object.__setattr__(self, "has_filters", has_filters)
-        rows = (self.read_filter, *self.read_filters.values())
-        names = (name for one in rows if one is not None for name in one.names)
-        object.__setattr__(self, "is_momentary", any(map(is_momentary, names)))
         effect = (*templates, self.read_filters, self.project_response)
         object.__setattr__(self, "effect", effect)
         object.__setattr__(self, "narrow", has_filters or self.project_response is not None)
@@ -136,7 +131,6 @@ async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView)
         write_filter=write_filter,
         merge_request=merge_request,
         project_response=conditions.project_response,
-        is_momentary=conditions.is_momentary,
     )
 
 
@@ -172,6 +166,8 @@ async def _render(template: Template | None, place: str, view: RequestView) -> A
     if template.is_constant:
         return template.source
     variables = await view.supply_all(template.names)
+    if view.resource is not None and view.resource.type is ResourceType.STREAM:
+        variables = variables.mark_moments()  # the filter decides about later events, too
     try:
         return template.render(Scope(variables=variables))
     except NotBound as error:

@@ -15,7 +15,6 @@ __all__ = [
     "GONE",
     "HISTORY_LOST",
     "LEFT",
-    "MOVED",
     "NOT_ALLOWED",
     "NOT_KNOWN",
     "OTHER_RIGHTS",
@@ -50,7 +49,6 @@ class StreamClosed(Exception):
 
 
 LEFT = CloseReason(1000, "", "left")
-MOVED = CloseReason(1000, "", "moved")  # of a cursor only: the client continues with another one
 TOO_SLOW = CloseReason(1013, "too slow: events that were not read are gone", "slow")
 TOO_MANY_MESSAGES = CloseReason(1008, "too many messages, this stream takes none", "messages")
 NOT_KNOWN = CloseReason(1008, "the credentials are no longer valid", "credentials")

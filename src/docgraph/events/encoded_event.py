@@ -8,15 +8,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
-from docgraph.exchange import Document, NotifyWhen, SharedMessages, Subscription
-from docgraph.store.guard.event_ids import hides_ids
+from docgraph.exchange import Document, NotifyWhen, SharedMessages
 
-__all__ = ["EncodedEvent", "build_notice", "read_token"]
+__all__ = ["EncodedEvent", "Rendering", "build_error", "build_notice", "read_token"]
 
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")
-_IDENTITY: Final = ("_id", "clusterTime")
+_TIME: Final = "clusterTime"
 _DESCRIPTION: Final = "updateDescription"
 _TRUNCATED: Final = "truncatedArrays"
+_ERROR: Final = b"error"
+_STAGE_FAILED: Final = {
+    "code": "stage-failed",
+    "message": "a stage of the stream failed on this event; correct the stages of the stream",
+}
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class EncodedEvent:
     message: SharedMessages
     happened_at: datetime | None = None
     id: bytes = b""
+    name: bytes = b"change"
+    holders: int = 0  # logs that retain it
     _chunk: bytes = b""
 
     @property
@@ -44,7 +50,8 @@ class EncodedEvent:
         """The event in the format of server-sent events."""
         if not self._chunk:
             line = b"id:%s\n" % self.id if self.id else b""
-            self._chunk = b"%sevent:change\ndata:%s\n\n" % (line, self.message.contents[0])
+            data = self.message.contents[0]
+            self._chunk = b"%sevent:%s\ndata:%s\n\n" % (line, self.name, data)
         return self._chunk
 
     def find_lag(self) -> float | None:
@@ -55,7 +62,7 @@ class EncodedEvent:
 
     def concerns(self, condition: NotifyWhen | None) -> bool:
         """Return whether a client with this condition receives the event."""
-        if condition is None:
+        if condition is None or self.name == _ERROR:
             return True
         found: Any = self.event
         for name in condition.path:
@@ -63,18 +70,46 @@ class EncodedEvent:
         return found == condition.value or (isinstance(found, list) and condition.value in found)
 
 
-def build_notice(event: Document, subscription: Subscription) -> EncodedEvent:
-    """Build the JSON of a change event in the format that the subscription requests."""
-    is_secret = hides_ids(subscription.shown)
-    parts = (*_IDENTITY[is_secret:], *_PARTS) if subscription.with_ids else _PARTS
-    told = {part: event[part] for part in parts if part in event}
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How events are written: all clients with the same one get the same bytes.
+
+    `hides_ids`: the client may not see the `_id` of documents, and so none of events.
+    """
+
+    json_mode: JsonMode
+    with_ids: bool = False
+    hides_ids: bool = False
+
+
+def build_notice(event: Document, rendering: Rendering, token: Mapping[str, Any]) -> EncodedEvent:
+    """Build the JSON of a change event; `token` is its resume token."""
+    told: Document = {part: event[part] for part in _PARTS if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}
-    content = encode(told, JsonMode(subscription.json_mode))
-    token = event["_id"]
-    id = b"" if is_secret else encode(token, JsonMode.STANDARD)
-    return EncodedEvent(read_token(token), told, SharedMessages((content,)), _find_time(event), id)
+    notice = _encode(event, told, rendering, token)
+    notice.happened_at = _find_time(event)
+    return notice
+
+
+def build_error(event: Document, rendering: Rendering, token: Mapping[str, Any]) -> EncodedEvent:
+    """Build the message that the stages of the stream failed on this event."""
+    notice = _encode(event, {"error": _STAGE_FAILED}, rendering, token)
+    notice.name = _ERROR
+    return notice
+
+
+def _encode(
+    event: Document, told: Document, rendering: Rendering, token: Mapping[str, Any]
+) -> EncodedEvent:
+    if rendering.with_ids:
+        ids = {} if rendering.hides_ids else {"_id": token}
+        times = {_TIME: event[_TIME]} if _TIME in event else {}
+        told = {**ids, **times, **told}
+    message = SharedMessages((encode(told, rendering.json_mode),))
+    id = b"" if rendering.hides_ids else encode(token, JsonMode.STANDARD)
+    return EncodedEvent(read_token(token), told, message, id=id)
 
 
 def read_token(token: Mapping[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""Event log of a cursor: the latest events, bounded in number and bytes, and their readers.
+"""Event log of a channel: the latest events, bounded in number and bytes, and their readers.
 
 Events have consecutive numbers; the position of a reader is the number of its next event. A reader
 is ended when it is so slow that its position drops out of the log. Events are appended first and
@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from docgraph.events.close_reason import MOVED, TOO_SLOW, CloseReason, StreamClosed
+from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent
+from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import NotifyWhen, SharedMessages
 
 __all__ = ["EventLog", "LogReader"]
@@ -35,45 +36,79 @@ class _News(NamedTuple):
 class EventLog:
     """The latest published events. The log has everything after the token `floor`."""
 
-    def __init__(self, floor: str, *, most: int, most_bytes: int) -> None:
+    __slots__ = (
+        "_budget",
+        "_first",
+        "_most",
+        "_most_bytes",
+        "_news",
+        "_notices",
+        "_size",
+        "_untold",
+        "_untold_size",
+        "ending",
+        "floor",
+        "last_id",
+        "next",
+        "readers",
+    )
+
+    def __init__(
+        self, floor: str, *, most: int, most_bytes: int, budget: LogBudget | None = None
+    ) -> None:
         self.floor = floor
-        self.position = floor  # the cursor has published everything up to here
         self.readers: set[LogReader] = set()
         self.ending: CloseReason | None = None
+        self._budget = budget or LogBudget()
         self._most = most
         self._most_bytes = most_bytes
         self._notices: deque[EncodedEvent] = deque()
         self._untold: list[EncodedEvent] = []
-        self._position_then = floor  # the position after the next `publish`
         self._news: dict[int, _News] = {}  # by the number of their first event
         self._first = 0  # the number of the oldest event
         self.next = 0  # the number of the next event
+        self.last_id = b""  # of the latest event
         self._size = 0
+        self._untold_size = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of the published events that it retains."""
+        return self._size
 
     def append(self, notice: EncodedEvent) -> None:
         """Append an event; readers are notified by `publish`."""
         self._untold.append(notice)
+        self._untold_size += notice.size
 
     def publish(self) -> list[EncodedEvent]:
         """Publish the appended events to all readers; drop the oldest ones beyond the bounds."""
-        told, self._untold = self._untold, []
+        told, self._untold, self._untold_size = self._untold, [], 0
         if told:
             self._append(told)
-        self.advance(self._position_then)
         return told
 
     def _append(self, notices: Sequence[EncodedEvent]) -> None:
         self._notices.extend(notices)
         self.next += len(notices)
+        self.last_id = notices[-1].id
         self._size += sum(notice.size for notice in notices)
+        self._budget.add(self, notices)
         self._news.clear()
         while len(self._notices) > self._most or (
             self._size > self._most_bytes and len(self._notices) > 1
         ):
-            forgotten = self._notices.popleft()
-            self._first += 1
-            self._size -= forgotten.size
-            self.floor = forgotten.token
+            self._forget_oldest()
+        self._notify_readers()
+
+    def _forget_oldest(self) -> None:
+        forgotten = self._notices.popleft()
+        self._first += 1
+        self._size -= forgotten.size
+        self.floor = forgotten.token
+        self._budget.remove(self, forgotten)
+
+    def _notify_readers(self) -> None:
         first = self._first
         for reader in list(self.readers):
             if reader.position < first:
@@ -81,22 +116,35 @@ class EventLog:
             else:
                 reader.wake()
 
-    def advance(self, position: str) -> None:
-        """Move the position of the cursor, with or without events for its readers."""
-        self._position_then = position
-        if self._untold or position == self.position:
-            return
-        self.position = position
-        for reader in self.readers:
-            if reader.limit is not None:
-                reader.wake()
+    def drop_read(self) -> None:
+        """Drop the events that all readers have read."""
+        unread = min((reader.position for reader in self.readers), default=self.next)
+        while self._first < unread:
+            self._forget_oldest()
+        self._news.clear()
+
+    def drop_slowest(self) -> None:
+        """End the readers that are furthest behind, and drop what only they have not read."""
+        last = min((reader.position for reader in self.readers), default=self.next)
+        for reader in list(self.readers):
+            if reader.position == last < self.next:
+                reader.lag()
+        self.drop_read()
+
+    def detach(self) -> None:
+        """Leave the budget after the end: what clients have not read yet is soon read."""
+        for notice in self._notices:
+            self._budget.remove(self, notice)
+        self._budget.forget(self)
+        self._budget = LogBudget()
 
     def is_pressed_by(self, notice: EncodedEvent) -> bool:
         """Return whether this event would push out one that a reader has not read."""
-        untold = self._untold
-        size = self._size + sum(one.size for one in untold) + notice.size
-        count, kept = len(self._notices) + len(untold) + 1, self._first
-        for oldest in chain(self._notices, untold):
+        size = self._size + self._untold_size + notice.size
+        count, kept = len(self._notices) + len(self._untold) + 1, self._first
+        if count <= self._most and size <= self._most_bytes:
+            return False
+        for oldest in chain(self._notices, self._untold):
             if count <= self._most and size <= self._most_bytes:
                 break
             size, count, kept = size - oldest.size, count - 1, kept + 1
@@ -125,10 +173,6 @@ class EventLog:
         reader = LogReader(self, position, after, condition, on_lag)
         self.readers.add(reader)
         return reader
-
-    def find_place(self) -> bytes:
-        """Return the id of the latest event, or of the position where the log begins."""
-        return self._notices[-1].id if self._notices else b'{"_data":"%s"}' % self.floor.encode()
 
     def read(self, position: int) -> list[EncodedEvent]:
         """Return the events from that number on."""
@@ -164,7 +208,6 @@ class LogReader:
         "_on_lag",
         "_waiter",
         "known",
-        "limit",
         "offer",
         "position",
     )
@@ -184,7 +227,6 @@ class LogReader:
         self.offer: Callable[[SharedMessages], bool] | None = None
         self.position = position
         self.known = after  # events up to this token have been delivered
-        self.limit: str | None = None  # events after this token are for another reader
         self._condition = condition
         self._ending: CloseReason | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -197,8 +239,6 @@ class LogReader:
             found = self._drain()
             if found:
                 return found
-            if self.limit is not None and self._log.position >= self.limit:
-                raise StreamClosed(MOVED)
             if self._log.ending is not None:
                 raise StreamClosed(self._log.ending)
             await self._wait()
@@ -230,9 +270,7 @@ class LogReader:
     def _pass_on(self) -> bool:
         """Return whether all new events were passed on, so that the reader keeps waiting."""
         log, offer = self._log, self.offer
-        if offer is None or self.limit is not None:
-            return False
-        if self._ending is not None or log.ending is not None:
+        if offer is None or self._ending is not None or log.ending is not None:
             return False
         if self.position == log.next:
             return True
@@ -248,11 +286,9 @@ class LogReader:
         return is_passed
 
     def _drain(self) -> list[EncodedEvent]:
-        notices = self._log.read(self.position) if self.position < self._log.next else []
-        if self.limit is not None:
-            notices = [one for one in notices if one.token <= self.limit]
-        if not notices:
+        if self.position == self._log.next:
             return []
+        notices = self._log.read(self.position)
         self.position += len(notices)
         wanted = [notice for notice in notices if self._wants(notice)]
         self.known = max(self.known, notices[-1].token)

@@ -1,6 +1,6 @@
-"""Registry of the change stream cursors of this process.
+"""Registry of the change stream sources of this process.
 
-Each cursor is opened for its first client and ends after its last one.
+Each source is opened for its first client and ends after its last one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from docgraph.events.cursor import Cursor, ResumeToken
+from docgraph.events.change_record import ResumeToken
+from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.log_budget import LogBudget
 from docgraph.events.sections import Events
+from docgraph.events.shapes import plan_shape
+from docgraph.events.source import Source, SourceKey, SourceLimits, find_view
 from docgraph.events.stream_client import Client
 from docgraph.events.subscription_key import identify
 from docgraph.exchange import Subscription
@@ -18,6 +22,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamCursors
 from docgraph.store import Store
+from docgraph.store.exact import to_bytes
 
 __all__ = ["Hub"]
 
@@ -25,72 +30,66 @@ _MAX_PAST: Final = 8  # clients for which past events are read at the same time
 
 
 class Hub:
-    """Shares a cursor among callers that see the same; `most_cursors` bounds this process."""
+    """Shares sources and channels among callers; `most_cursors` bounds this process."""
 
-    def __init__(self, store: Store, options: Events, *, most_cursors: int) -> None:
+    def __init__(
+        self, store: Store, options: Events, *, most_cursors: int, most_filters: int
+    ) -> None:
         self._store = store
-        self._options = options
+        budget = LogBudget(options.max_log_size)
+        self._limits = SourceLimits(options, FilterSlots(most_filters), budget)
         self._most_cursors = most_cursors
         self._past = asyncio.Semaphore(_MAX_PAST)
-        self._cursors: dict[bytes, Cursor] = {}
-        self._open_cursors: set[Cursor] = set()  # also the ones that are being closed
+        self._sources: dict[bytes, Source] = {}
+        self._open_sources: set[Source] = set()  # also the ones that are being closed
 
     async def join(self, subscription: Subscription, token: ResumeToken | None) -> Client:
         """Return a client that starts now, or after the token; call `leave` after use."""
-        cursor = self._find_cursor(subscription)
+        source = self._find_source(subscription)
+        source.users += 1
         try:
-            await cursor.wait_open()
-            client = Client(cursor, subscription.notify_when, token, self._past)
+            await source.wait_open()
+            key = identify(replace(subscription, notify_when=None))
+            channel = await source.open_channel(key, subscription)
+        except BaseException:
+            source.users -= 1
+            raise
+        try:
+            client = Client(channel, subscription.notify_when, token, self._past)
             await client.begin()
         except BaseException:
-            cursor.users -= 1
+            channel.release()
             raise
         return client
 
-    async def move(self, client: Client, subscription: Subscription) -> bool:
-        """Switch the client to this subscription without losing events.
-
-        Return False if that is not possible yet.
-        """
-        if not client.can_move():
-            return False
-        cursor = self._find_cursor(subscription)
-        try:
-            await cursor.wait_open()
-        except BaseException:
-            cursor.users -= 1
-            raise
-        if not client.can_move():
-            cursor.users -= 1
-            return False
-        client.move(cursor)
-        return True
-
     async def close(self) -> None:
-        """Close all cursors."""
-        await asyncio.gather(*(cursor.close() for cursor in self._open_cursors))
+        """Close all sources."""
+        await asyncio.gather(*(source.close() for source in self._open_sources))
 
-    def _find_cursor(self, subscription: Subscription) -> Cursor:
-        key = identify(replace(subscription, notify_when=None))
-        cursor = self._cursors.get(key)
-        if cursor is None or cursor.is_over:
-            cursor = self._open(key, subscription)
-        cursor.users += 1
-        return cursor
+    def _find_source(self, subscription: Subscription) -> Source:
+        view = find_view(self._store, subscription)
+        shared = plan_shape(subscription, view, by_bytes=True).shared
+        images = subscription.images and view.row is not None
+        place = (subscription.db, subscription.collection)
+        key = to_bytes({"place": list(place), "images": images, "shared": shared})
+        source = self._sources.get(key)
+        if source is None or source.is_over:
+            source = self._open(key, SourceKey(*place, images, tuple(shared)))
+        return source
 
-    def _open(self, key: bytes, subscription: Subscription) -> Cursor:
-        if len(self._open_cursors) >= self._most_cursors:
+    def _open(self, key: bytes, source_key: SourceKey) -> Source:
+        if len(self._open_sources) >= self._most_cursors:
             raise Overloaded(
                 "too many different change streams are open, events.max-cursors bounds them"
             )
-        cursor = self._cursors[key] = Cursor(self._store, subscription, self._options)
-        self._open_cursors.add(cursor)
-        cursor.task.add_done_callback(lambda _: self._forget(key, cursor))
-        emit(StreamCursors(len(self._open_cursors)))
-        return cursor
+        source = self._sources[key] = Source(self._store, source_key, self._limits)
+        self._open_sources.add(source)
+        source.task.add_done_callback(lambda _: self._forget(key, source))
+        emit(StreamCursors(len(self._open_sources)))
+        return source
 
-    def _forget(self, key: bytes, cursor: Cursor) -> None:
-        self._open_cursors.discard(cursor)
-        if self._cursors.get(key) is cursor:  # else another cursor has replaced it
-            del self._cursors[key]
-        emit(StreamCursors(len(self._open_cursors)))
+    def _forget(self, key: bytes, source: Source) -> None:
+        self._open_sources.discard(source)
+        if self._sources.get(key) is source:  # else another source has replaced it
+            del self._sources[key]
+        emit(StreamCursors(len(self._open_sources)))

@@ -3,15 +3,14 @@
 Every session is authorized again at least once a minute, as if its request came now. All sessions
 are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
 metadata. A session is closed, with the reason, when its current permissions would give it other
-events or none. The exception is the current time in a row filter: such a client continues with the
-updated filter.
+events or none. The current time in a row filter makes no difference: it is that of each decision.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from typing import Final
@@ -68,7 +67,6 @@ class Session:
     gone_since: float | None = None  # when its collection was first missing
 
 
-Move = Callable[[Client, Subscription], Awaitable[bool]]
 Announced = tuple[int, ...]
 
 
@@ -79,14 +77,12 @@ class Reauthorizer:
         self,
         generations: Generations,
         interval: float,
-        move: Move,
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.sessions: set[Session] = set()
         self._generations = generations
         self._interval = interval
-        self._move = move
         self._clock = clock
         self._announced = self.read_announced()
 
@@ -150,8 +146,6 @@ class Reauthorizer:
         except DocgraphError:
             return CHANGED  # the stored stream cannot be opened any more
         session.gone_since = None
-        if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
-            return await self._go_on(session, now)
         return _compare(before, now)
 
     def _await_end(self, session: Session) -> CloseReason | None:
@@ -159,22 +153,6 @@ class Reauthorizer:
         if session.gone_since is None:
             session.gone_since = self._clock()
         return GONE if self._clock() - session.gone_since >= self._interval else None
-
-    async def _go_on(self, session: Session, now: Subscription) -> CloseReason | None:
-        """Continue the session with the current time in its row filter."""
-        try:
-            has_moved = await self._move(session.client, now)
-        except Overloaded:
-            return OTHER_RIGHTS  # no other cursor is available for the current permissions
-        except _REFUSING:
-            return FAILED
-        except StoreError:
-            has_moved = False
-        if has_moved:
-            session.subscription = now
-        else:
-            session.judged_at = -inf  # check it again soon
-        return None
 
 
 def _compare(before: Subscription, now: Subscription) -> CloseReason | None:

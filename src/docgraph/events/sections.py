@@ -20,6 +20,14 @@ class Events(PluginConfig, frozen=True):
         int,
         Meta(description="change streams of the database that an instance opens", ge=1, le=10_000),
     ] = 200
+    max_filters: Annotated[
+        int,
+        Meta(
+            description="different row filters and stages of streams that need the database",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 5000
     max_connections_per_user: Annotated[
         int, Meta(description="open streams of one user", ge=1, le=100_000)
     ] = 50
@@ -32,6 +40,9 @@ class Events(PluginConfig, frozen=True):
     max_behind_size: Annotated[Size, Meta(description="bytes that a client may be behind")] = (
         1_048_576
     )
+    max_log_size: Annotated[
+        Size, Meta(description="bytes of events that a worker retains for all clients together")
+    ] = 134_217_728
     heartbeat_interval_ms: Annotated[
         int, Meta(description="silence after which a comment is sent", ge=100, le=3_600_000)
     ] = 20_000

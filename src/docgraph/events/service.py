@@ -119,10 +119,13 @@ class EventStreamsProvider(Provider):
         self, config: Events, *, store: Store, generations: Generations, core: Core
     ) -> None:
         self._tasks = Tasks()
-        self._hub = Hub(store, config, most_cursors=ceil(config.max_cursors / core.workers))
-        self._renewals = Reauthorizer(
-            generations, config.renewal_interval_ms / 1000, self._hub.move
+        self._hub = Hub(
+            store,
+            config,
+            most_cursors=ceil(config.max_cursors / core.workers),
+            most_filters=ceil(config.max_filters / core.workers),
         )
+        self._renewals = Reauthorizer(generations, config.renewal_interval_ms / 1000)
         self._streams = Streams(
             self._hub,
             StreamLimits(config, core.workers),

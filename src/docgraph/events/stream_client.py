@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from docgraph.events.close_reason import MOVED, CloseReason, StreamClosed
-from docgraph.events.cursor import Cursor, ResumeToken
+from docgraph.events.change_record import ResumeToken
+from docgraph.events.channel import Channel
+from docgraph.events.close_reason import CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent, read_token
 from docgraph.events.event_log import LogReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
@@ -23,36 +24,35 @@ class Client:
 
     def __init__(
         self,
-        cursor: Cursor,
+        channel: Channel,
         condition: NotifyWhen | None,
         token: ResumeToken | None,
         past: asyncio.Semaphore,
     ) -> None:
         self.ending: CloseReason | None = None
         self.on_end: Callable[[], object] | None = None
-        self._cursor = cursor
+        self._channel = channel
         self._condition = condition
         self._token = token  # the client has everything up to it; None: nothing was missed
         self._past = past
         self._portion: list[EncodedEvent] = []
         self._reader: LogReader | None = None
         self._offer: Callable[[SharedMessages], bool] | None = None
-        self._next: tuple[Cursor, LogReader] | None = None  # the cursor that it continues with
         self._has_left = False
 
     async def begin(self) -> None:
         """Take a position in the log, so that no event is missed; reject an invalid token."""
         if self._token is None:
-            self._cursor.flush()
-            self._reader = self._cursor.log.add_reader(self._condition, on_lag=self.end)
+            self._channel.flush()
+            self._reader = self._channel.log.add_reader(self._condition, on_lag=self.end)
             return
-        if not self._cursor.log.floor <= read_token(self._token) <= self._cursor.position:
+        if not self._channel.log.floor <= read_token(self._token) <= self._channel.position:
             await self._read_past(self._token)
         self._join_others()
 
     def find_place(self) -> bytes:
         """Return the id of the position where the client begins; empty if it sent a token."""
-        return self._cursor.log.find_place() if self._token is None else b""
+        return self._channel.find_place() if self._token is None else b""
 
     @property
     def is_up_to_date(self) -> bool:
@@ -69,14 +69,7 @@ class Client:
             if wanted:
                 return wanted
             if self._reader is not None:
-                try:
-                    return await self._reader.read()
-                except StreamClosed as ended:
-                    if ended.ending is not MOVED:
-                        raise
-                    self._leave_cursor()
-                    self._begin_next()
-                    continue
+                return await self._reader.read()
             await self._read_on()
 
     def pass_to(self, offer: Callable[[SharedMessages], bool]) -> None:
@@ -94,47 +87,14 @@ class Client:
             if self.on_end is not None:
                 self.on_end()
 
-    def can_move(self) -> bool:
-        """Return whether it can switch cursors: not while it catches up or switches."""
-        is_over = self._has_left or self.ending is not None
-        return not is_over and self._reader is not None and self._next is None
-
-    def move(self, cursor: Cursor) -> None:
-        """Continue with another cursor from its beginning.
-
-        The current cursor serves the events up to there.
-
-        No token is used to resume: the database does not find the event of a token that the other
-        cursor would not deliver.
-        """
-        # Not a silent return: a client must not stay with a cursor that it may no longer see.
-        assert self._reader is not None  # noqa: S101 - callers check `can_move` first
-        cursor.flush()
-        reader = cursor.log.add_reader(self._condition, on_lag=self.end)
-        self._reader.limit = reader.known
-        reader.known = max(reader.known, self._reader.known)
-        self._next = cursor, reader
-        self._reader.wake()
-
     def leave(self) -> None:
         """End the client after its connection is closed; a second call does nothing."""
         if self._has_left:
             return
         self._has_left = True
-        self._leave_cursor()
-        if self._next is not None:
-            self._begin_next()
-            self._leave_cursor()
-
-    def _leave_cursor(self) -> None:
-        self._cursor.users -= 1
         if self._reader is not None:
             self._reader.leave()
-
-    def _begin_next(self) -> None:
-        assert self._next is not None  # noqa: S101 - it was moved
-        (self._cursor, self._reader), self._next = self._next, None
-        self._reader.offer = self._offer
+        self._channel.release()
 
     async def _read_on(self) -> None:
         """Read more of the past; pause during an outage of the database, like all clients."""
@@ -144,18 +104,18 @@ class Client:
         except StoreUnavailable:
             await asyncio.sleep(_PAUSE)
         except DocgraphError as error:
-            self.end(self._cursor.find_ending(error))
+            self.end(self._channel.find_ending(error))
         else:
             self._join_others()
 
     async def _read_past(self, token: ResumeToken) -> None:
         async with self._past:
-            self._portion, self._token = await self._cursor.read_portion(token)
+            self._portion, self._token = await self._channel.read_portion(token)
 
     def _join_others(self) -> None:
         """Switch to the shared log if it begins no later than this client's last event."""
-        self._cursor.flush()  # or unpublished events push out the events that it begins with
-        log, known = self._cursor.log, read_token(self._token)
+        self._channel.flush()  # or unpublished events push out the events that it begins with
+        log, known = self._channel.log, read_token(self._token)
         if known >= log.floor:
             self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)
             self._reader.offer = self._offer

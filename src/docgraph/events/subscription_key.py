@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from docgraph.codec import decode
-from docgraph.events.cursor import ResumeToken
+from docgraph.events.change_record import ResumeToken
 from docgraph.exchange import Request, Subscription
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.store.exact import to_bytes

@@ -29,8 +29,7 @@ class Permission:
     `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
     store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
     collection that the request itself addresses; `write_filter`, `merge_request` and
-    `project_response` apply to it. `properties` is the whole `mongo` block of the rule. With
-    `is_momentary` the row filters contain the current time: the next request gets others.
+    `project_response` apply to it. `properties` is the whole `mongo` block of the rule.
     """
 
     rule: str
@@ -41,7 +40,6 @@ class Permission:
     write_filter: Mapping[str, Any] | None = None
     merge_request: Mapping[str, Any] | None = None
     project_response: Mapping[str, int] | None = None
-    is_momentary: bool = False
 
 
 class AdmittedApp(Protocol):

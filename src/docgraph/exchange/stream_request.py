@@ -31,8 +31,8 @@ class Subscription:
 
     `row` and `shown` are the `readFilter` and `projectResponse` of the permission. `images`: the
     database stores documents as they were before and after a change. `with_ids`: events have their
-    resume token and their time. `is_momentary`: `row` contains the current time and changes with
-    it.
+    resume token and their time. `constant`: conditions of the first stages that are the same in
+    every request. `row` and `stages` contain marks in place of the current time (`@now`).
     """
 
     db: str
@@ -45,7 +45,7 @@ class Subscription:
     images: bool = False
     with_ids: bool = False
     notify_when: NotifyWhen | None = None
-    is_momentary: bool = False
+    constant: tuple[Document, ...] = ()
 
 
 # Returns the subscription that the same request would get now; raises its rejection.

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = ["StreamClient", "StreamCursors", "StreamFailed", "StreamTold"]
+__all__ = ["StreamClient", "StreamCursors", "StreamFailed", "StreamStageFailed", "StreamTold"]
 
 
 class StreamClient(Event, frozen=True):
@@ -34,6 +34,16 @@ class StreamCursors(Event, frozen=True):
 
 class StreamFailed(Event, frozen=True):
     """A change stream of the database cannot go on; its clients were closed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    stream: str
+    error: BaseException
+
+
+class StreamStageFailed(Event, frozen=True):
+    """A stage of a change stream failed on an event; its clients were notified and stay."""
 
     level: ClassVar[Level] = Level.WARNING
     db: str

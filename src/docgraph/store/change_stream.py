@@ -1,8 +1,8 @@
 """Change streams: events of a collection or a database.
 
 The driver resumes a stream after a lost connection or an election, without a gap. Which events a
-reader can see is decided in `guard/event_stages.py`, and in `change_visibility.py` if the database
-stores pre-images and post-images of documents.
+reader can see is decided in `guard/event_stages.py`; for the clients of change streams, on the
+events themselves (`change_visibility.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
-from docgraph.store.change_visibility import EventFilter
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import decode_event
@@ -33,10 +32,10 @@ class ChangeEvents:
     """An asynchronous iterator of change events; opened by `open` or by the first event.
 
     Close it (`async with`, or `aclose`) when done: it holds a cursor of the database. `prepare`
-    returns the stages if they are not known before the stream is opened.
+    checks what is not known before the stream is opened.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a stream
+    def __init__(
         self,
         client: AsyncMongoClient[Document],
         commands: Commands,
@@ -44,8 +43,7 @@ class ChangeEvents:
         collection: str | None,
         pipeline: Sequence[Mapping[str, Any]],
         *,
-        judge: EventFilter | None = None,
-        prepare: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]] | None = None,
+        prepare: Callable[[], Awaitable[object]] | None = None,
         **options: Any,
     ) -> None:
         # Raw, so that a value which the driver cannot decode does not end the stream.
@@ -58,10 +56,7 @@ class ChangeEvents:
         self._pipeline = pipeline
         self._options = {**options, "max_await_time_ms": _AWAIT_MS}
         self._stream: AsyncChangeStream[Any] | None = None
-        self._judge = judge
         self._prepare = prepare
-        self._unjudged: RawBSONDocument | None = None
-        self._token: Any = None
 
     @property
     def alive(self) -> bool:
@@ -72,7 +67,7 @@ class ChangeEvents:
         closed the cursor; a new stream continues with `resume_after`. `try_next` then returns None
         immediately.
         """
-        return self._unjudged is not None or self._stream is None or self._stream.alive
+        return self._stream is None or self._stream.alive
 
     @property
     def resume_token(self) -> Mapping[str, Any] | None:
@@ -81,9 +76,7 @@ class ChangeEvents:
         Do not send it to clients: it may contain the `_id` of a document that they cannot see. The
         `_id` of a delivered event contains only the `_id` of its own document.
         """
-        token = self._token
-        if self._unjudged is None and self._stream is not None:
-            token = self._stream.resume_token
+        token = None if self._stream is None else self._stream.resume_token
         return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
     async def open(self) -> None:
@@ -93,36 +86,26 @@ class ChangeEvents:
         """
         if self._stream is None:
             if self._prepare is not None:
-                self._pipeline = await self._prepare()
+                await self._prepare()
             self._stream = await self._commands.within(
                 None, partial(self._source.watch, self._pipeline, **self._options)
             )
 
     async def try_next(self) -> Document | None:
-        """Return the next event, or None: there was none for about a second, or it is not visible.
+        """Return the next event, or None: there was none for about a second."""
+        event = await self.try_next_raw()
+        return None if event is None else decode_event(event.raw, self._decoding, self._db)
 
-        An event whose filter failed with an error is filtered again by the next call.
+    async def try_next_raw(self) -> RawBSONDocument | None:
+        """Return the next event as the database sent it, or None.
+
+        While the driver has events of a batch, this does not suspend the task.
         """
         await self.open()
         assert self._stream is not None  # noqa: S101 - it is open
-        if self._unjudged is not None:
-            return await self._filter(self._unjudged)
-        if self._judge is not None:  # the driver copies it, which takes longer than the event does
-            self._token = self._stream.resume_token
         with translated():
-            event = await self._stream.try_next()
-            if event is None:
-                return None
-            if self._judge is None:
-                return decode_event(event.raw, self._decoding, self._db)
-        return await self._filter(event)
-
-    async def _filter(self, event: RawBSONDocument) -> Document | None:
-        assert self._judge is not None  # noqa: S101 - only then there is something to judge
-        self._unjudged = event
-        told = await self._judge.filter(event)
-        self._unjudged = None
-        return told
+            event: RawBSONDocument | None = await self._stream.try_next()
+            return event
 
     def __aiter__(self) -> ChangeEvents:
         return self

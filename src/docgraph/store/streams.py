@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import Any, Final
+
+import bson
+from bson.errors import InvalidBSON
+from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -17,19 +22,28 @@ from docgraph.exchange.errors import (
     StoreUnavailable,
     TimeLimitExceeded,
 )
+from docgraph.runtime import LruDict
 from docgraph.store.change_stream import ChangeEvents
-from docgraph.store.change_visibility import EventFilter, shorten_large
+from docgraph.store.change_visibility import DocumentPipelines, shorten_large
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.lenient_decode import decode_event
 from docgraph.store.driver.timed_commands import Observed
+from docgraph.store.guard.below import match_below
 from docgraph.store.guard.event_ids import check_ids_unread
-from docgraph.store.guard.event_stages import admit_found, guard_database, hide_in_events
+from docgraph.store.guard.event_stages import (
+    AFTER,
+    admit_either,
+    admit_found,
+    guard_database,
+    hide_in_events,
+)
 from docgraph.store.guard.shield import Guard, Rows
-from docgraph.store.guard.shown import Shown
+from docgraph.store.guard.shown import Paths, Shown
 from docgraph.store.guard.stage_checks import STREAM_STAGES, Policy, check_pipeline
-from docgraph.store.names import check_database, check_namespace, namespace_of
+from docgraph.store.names import check_database, check_namespace
 
-__all__ = ["StoreStreams"]
+__all__ = ["StoreStreams", "StreamView"]
 
 Stages = Sequence[Mapping[str, Any]]
 
@@ -37,8 +51,19 @@ _IMAGES: Final = "changeStreamPreAndPostImages"
 _BOTH_IMAGES: Final = dict.fromkeys(
     ("full_document", "full_document_before_change"), "whenAvailable"
 )
+_IMAGES_SECONDS: Final = 1.0  # for which it is known whether a collection has images …
+_KEPT_IMAGES: Final = 1000  # … and of how many collections
 _LOOK_MS: Final = 30_000
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """What restricts the events of one reader: its row filter, and stages that hide properties."""
+
+    row: Mapping[str, Any] | None
+    hiding: tuple[Document, ...]
+    hidden: Paths
 
 
 @dataclass
@@ -49,6 +74,13 @@ class StoreStreams:
     policy: Policy
     guard: Guard
     commands: Commands
+    _images: LruDict[tuple[str, str], tuple[float, bool]] = field(
+        default_factory=lambda: LruDict(_KEPT_IMAGES)
+    )
+    pipelines: DocumentPipelines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pipelines = DocumentPipelines(self.commands)
 
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,
@@ -61,43 +93,90 @@ class StoreStreams:
         full_document: str | None = "updateLookup",
         rows: Rows | None = None,
         shown: Shown | None = None,
-        images: bool = False,
         comment: Any = None,
     ) -> ChangeEvents:
         """Return the changes of a collection, or of a whole database, from now or from a token on.
 
-        `shown` has the properties of the collection that the reader can see. With `images` (it has
-        them, see `has_images`) a change that moves a document into the rows of the reader is
-        delivered as an insertion, one that moves it out of them as a deletion.
+        `shown` has the properties of the collection that the reader can see. The pipeline runs in
+        the cursor: clients of change streams use `watch_source`, which many of them share.
         """
-        if collection is None:
-            check_database(db)
-            if shown or images:
-                raise ValueError("a projection and images are those of one collection")
-        else:
-            check_namespace(db, collection)
-        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
-        check_ids_unread(pipeline, shown)
-        shield = self.guard.shield(rows, policy=self.policy)
-        # Row filters apply to the document, so the event must contain it.
-        full_document = "updateLookup" if shield.rows else full_document
         options: Document = {"resume_after": resume_after, "start_after": start_after}
         options |= {"full_document": full_document, "comment": comment}
-        if collection is None:
-            stages = [*guard_database(db, shield), *pipeline]
-            return ChangeEvents(self.client, self.commands, db, None, stages, **options)
-        namespace = namespace_of(db, collection)
-        row = shield.rows.get(namespace)
-        stages = [*hide_in_events(shield.hidden.get(namespace, ()), shown), *pipeline]
-        if not row:
-            stages = [shorten_large(), *stages]
+        if collection is not None:
+            namespace = check_namespace(db, collection)
+            row = (rows or {}).get(namespace)
+            view = self.check_view(db, collection, pipeline, row=row, shown=shown)
+            admitted = admit_found(view.row) if view.row else []
+            stages = [shorten_large(), *admitted, *view.hiding, *pipeline]
+            if view.row:  # it applies to the document, so the event must contain it
+                options["full_document"] = "updateLookup"
+                options["prepare"] = partial(self.find_collation, db, collection, images=False)
             return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
-        judge = EventFilter(self.commands, db, row, stages, comment) if images else None
-        if judge is not None:
-            options |= _BOTH_IMAGES
-        stages = [shorten_large(), *admit_found(row), *stages]
-        options["prepare"] = partial(self._prepare_rows, db, collection, stages, judge)
-        return ChangeEvents(self.client, self.commands, db, collection, (), judge=judge, **options)
+        check_database(db)
+        if shown:
+            raise ValueError("a projection is that of one collection")
+        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
+        shield = self.guard.shield(rows, policy=self.policy)
+        if shield.rows:
+            options["full_document"] = "updateLookup"
+        stages = [*guard_database(db, shield), *pipeline]
+        return ChangeEvents(self.client, self.commands, db, None, stages, **options)
+
+    def check_view(
+        self,
+        db: str,
+        collection: str,
+        pipeline: Stages,
+        *,
+        row: Mapping[str, Any] | None = None,
+        shown: Shown | None = None,
+    ) -> StreamView:
+        """Check the stages and the row filter of a reader; return what restricts its events."""
+        namespace = check_namespace(db, collection)
+        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
+        check_ids_unread(pipeline, shown)
+        shield = self.guard.shield({namespace: row} if row else None, policy=self.policy)
+        row = shield.rows.get(namespace)
+        if row:
+            match_below(row, AFTER)  # it rejects filters that cannot be applied to events
+        hidden = shield.hidden.get(namespace, ())
+        return StreamView(row or None, tuple(hide_in_events(hidden, shown)), hidden)
+
+    def watch_source(
+        self,
+        db: str,
+        collection: str,
+        *,
+        match: Sequence[Mapping[str, Any]] = (),
+        row: Mapping[str, Any] | None = None,
+        images: bool = False,
+        resume_after: Mapping[str, Any] | None = None,
+    ) -> ChangeEvents:
+        """Return the events of a collection as they are, for readers with different permissions.
+
+        Nobody may see them as they are: `check_view` has what applies to each reader. Events that
+        do not match all of `match`, or that the row filter admits in no state, are left out. With
+        `images` (the collection has them, see `has_images`) events contain both images.
+        """
+        check_namespace(db, collection)
+        stages: list[Mapping[str, Any]] = [shorten_large()]
+        if row and images:
+            stages.append(admit_either(row))
+        elif row:
+            stages += admit_found(row)[:-1]
+        if match:
+            stages.append({"$match": {"$and": list(match)}})
+        options: Document = {"full_document": "updateLookup", "resume_after": resume_after}
+        options |= _BOTH_IMAGES if images else {}
+        return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
+
+    def decode(self, event: RawBSONDocument, db: str) -> tuple[Document, bool]:
+        """Decode an event as far as possible; return also whether it was decoded exactly."""
+        options = self.client.codec_options
+        try:
+            return bson.decode(event.raw, options), True
+        except InvalidBSON:
+            return decode_event(event.raw, options, db), False
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
         """Return the changes of a database with hidden properties: never for data of callers."""
@@ -105,23 +184,35 @@ class StoreStreams:
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
 
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
-        """Check if the database stores pre-images of the collection's documents."""
+        """Check if the database stores pre-images of the collection's documents.
+
+        The answer is cached for a moment: thousands of open streams ask again and again.
+        """
+        known = self._images.get((db, collection))
+        if known is not None and known[0] > monotonic():
+            return known[1]
+        return await self._find_images(db, collection, deadline)
+
+    async def _find_images(self, db: str, collection: str, deadline: Deadline) -> bool:
         check_namespace(db, collection)
         try:
             options = await self._read_options(db, collection, deadline)
         except _PASSING:
             raise
         except DocgraphError:  # there is none, or we lack the privilege
-            return False
-        return bool(options.get(_IMAGES, {}).get("enabled"))
+            options = {}
+        has_images = bool(options.get(_IMAGES, {}).get("enabled"))
+        self._images.put((db, collection), (monotonic() + _IMAGES_SECONDS, has_images))
+        return has_images
 
     async def enable_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Enable pre-images from now on; return False if the database or our privileges forbid it.
 
         Servers before 6.0 do not support it, and no server does for views and time series.
         """
-        if await self.has_images(db, collection, deadline=deadline):
+        if await self._find_images(db, collection, deadline):
             return True
+        self._images.pop((db, collection))
         database = self.client.get_database(db)
         command: Document = {"collMod": collection, _IMAGES: {"enabled": True}}
         seconds = self.commands.budget(deadline)
@@ -136,24 +227,22 @@ class StoreStreams:
             return False
         return True
 
-    async def _prepare_rows(
-        self, db: str, collection: str, stages: Stages, judge: EventFilter | None
-    ) -> Stages:
-        """Return the stages of a stream of rows; it must compare strings in the same way as reads.
+    async def find_collation(
+        self, db: str, collection: str, *, images: bool
+    ) -> Mapping[str, Any] | None:
+        """Return how reads of the collection compare strings: row filters must do the same.
 
         Otherwise a filter such as `$ne` would admit events of documents that a read does not
         return.
         """
         options = await self._read_options(db, collection, Deadline.after_ms(_LOOK_MS))
-        collation = options.get("collation")
-        if judge is not None:
-            return judge.open(collation)
-        if collation is not None:
+        collation: Mapping[str, Any] | None = options.get("collation")
+        if collation is not None and not images:
             raise NotSupported(
                 "a row filter cannot be applied to a change stream of a collection with collation",
                 hint=f"it can when the collection has {_IMAGES}",
             )
-        return stages
+        return collation
 
     async def _read_options(
         self, db: str, collection: str, deadline: Deadline

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.exchange import Document, Exchange
+from docgraph.variables.moments import mark_moments
 from docgraph.variables.paths import get_bound
 from docgraph.variables.resolvers import Fresh, Resolvers
 from docgraph.variables.value_marks import UNBOUND
@@ -30,6 +31,10 @@ class Variables:
         """Resolve the `@…` names among `names`; one without value is recorded as unbound."""
         wanted = sorted({name for name in names if name.startswith("@")})
         return cls(await resolvers.resolve_all(wanted, exchange))
+
+    def mark_moments(self) -> Variables:
+        """Return the variables with marks in place of the values of the moment."""
+        return Variables(mark_moments(self._values))
 
     def lookup(self, name: str) -> Any:
         """Return the value of the expression, or UNBOUND; `@rnd(n)` differs at every call."""

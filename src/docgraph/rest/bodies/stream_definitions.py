@@ -25,6 +25,7 @@ from docgraph.rest.bodies.pipelines import (
     inspect_stages,
 )
 from docgraph.store import Policy
+from docgraph.store.guard.fence import split_leading
 from docgraph.store.guard.stage_checks import STREAM_STAGES, has_key
 from docgraph.store.guard.write_effects import read_stage
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
@@ -67,14 +68,15 @@ class StreamDefinition:
     """A stored stream, compiled.
 
     A client that sends `notify_parameter` in the query string receives only the events whose value
-    at `notify_path` equals that parameter. `before`: clients may get the document as it was before
-    a change.
+    at `notify_path` equals that parameter. `constant` has the conditions of the first stages that
+    are the same in every request. `before`: clients may get the document as it was before a change.
     """
 
     uri: str
     stages: Template
     notify_path: tuple[str, ...] = ()
     notify_parameter: str = ""
+    constant: tuple[Document, ...] = ()
     snapshot: SnapshotDefinition | None = None
     before: bool = False
 
@@ -130,6 +132,7 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
     known = StreamDefinition(
         str(entry["uri"]),
         stages,
+        constant=_find_constant(stages),
         snapshot=None if snapshot is None else _compile_snapshot(snapshot),
         before=entry.get("before") is True,
     )
@@ -146,6 +149,12 @@ def _compile_snapshot(snapshot: Mapping[str, Any]) -> SnapshotDefinition:
         first = error.flaws[0]
         raise _invalid(f"snapshot.filter.{first.where}: {first.what}", error.hint) from None
     return SnapshotDefinition(filter, snapshot.get("limit"))
+
+
+def _find_constant(stages: Template) -> tuple[Document, ...]:
+    """Return the conditions of the first `$match` stages that contain no variable."""
+    conditions, _ = split_leading(stages.source)
+    return tuple(dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators))
 
 
 def _invalid(what: str, hint: str | None) -> InvalidStream:

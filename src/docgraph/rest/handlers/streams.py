@@ -84,7 +84,7 @@ async def _subscribe(call: RestCall, moment: Document) -> Subscription:
         and await store.streams.has_images(call.db, call.collection, deadline=deadline),
         with_ids=_is_on(call, _WITH_IDS),
         notify_when=_find_condition(call, definition),
-        is_momentary=bool(row) and _is_momentary(call),
+        constant=definition.constant,
     )
 
 
@@ -107,11 +107,6 @@ def _find_condition(call: RestCall, definition: StreamDefinition) -> NotifyWhen 
         return None
     value = call.request.query.get(definition.notify_parameter)
     return None if value is None else NotifyWhen(definition.notify_path, value)
-
-
-def _is_momentary(call: RestCall) -> bool:
-    permission = call.exchange.permission
-    return permission is not None and permission.is_momentary
 
 
 def _is_on(call: RestCall, name: str) -> bool:

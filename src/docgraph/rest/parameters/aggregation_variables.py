@@ -8,11 +8,13 @@ from typing import Any, Final
 from docgraph.exchange import Document, Exchange
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, parse_path
+from docgraph.variables.moments import NOW
 from docgraph.variables.resolvers import Fresh
 from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
 
 __all__ = ["build_sample_scope", "build_scope"]
 
+_NOW: Final = "@now"
 _REQUEST: Final = "@request"
 _PERMISSIONS: Final = "@mongoPermissions"  # the previous name of `@dbPermissions`
 
@@ -52,6 +54,8 @@ def _keep_moment(values: Document, moment: Document) -> None:
         if name == _REQUEST:  # it contains the caller, too, who may have changed
             times = {time: value[time] for time in REQUEST_TIMES}
             values[name] = {**value, **moment.setdefault(f"{_REQUEST} times", times)}
+        elif name == _NOW:  # of a stream: the time at which an event is processed
+            values[name] = NOW
         elif is_momentary(name):
             values[name] = moment[name] = value() if isinstance(value, Fresh) else value
 

@@ -37,6 +37,7 @@ __all__ = [
     "holds_unsafe",
     "match_behind",
     "split",
+    "split_leading",
 ]
 
 # `$skip: 0` is removed by the optimizer, and stages without effect of its own are not public.
@@ -190,6 +191,18 @@ def split(filter: Filter, *, by_bytes: bool = False) -> Parts:
             hint="put $text next to the other conditions, not into $or or $nor",
         )
     return parts
+
+
+def split_leading(stages: Sequence[Filter]) -> tuple[list[Filter], list[Filter]]:
+    """Return the conditions of the first `$match` stages, which must all hold, and the rest."""
+    conditions: list[Filter] = []
+    for count, stage in enumerate(stages):
+        match stage:
+            case {"$match": Mapping() as condition, **others} if not others:
+                conditions += _list_conditions(condition)
+            case _:
+                return conditions, list(stages[count:])
+    return conditions, []
 
 
 def _list_conditions(filter: Filter) -> Iterator[Filter]:

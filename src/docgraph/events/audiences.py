@@ -1,0 +1,198 @@
+"""Audiences: groups of listeners with the same row filter, and what each may see of events.
+
+Most row filters compare properties with values of the caller. An index finds the audiences of an
+event by the values of its document (`row_index.py`); the database decides about all other filters,
+hundreds at a time. The cost of an event therefore does not grow with the number of listeners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.row_index import RowIndex
+from docgraph.events.shapes import Shape
+from docgraph.exchange import DocgraphError, Document
+from docgraph.store import Store
+from docgraph.store.exact import to_bytes
+from docgraph.store.guard.event_stages import AFTER, BEFORE
+from docgraph.variables.moments import fill_moments, has_moments
+
+__all__ = ["Audience", "Audiences", "Decision"]
+
+Decision = dict[Visibility, set["Audience"]]
+Filter = Mapping[str, Any]
+
+EVERYONE: Final = b""
+
+
+class _Channel(Protocol):
+    @property
+    def shape(self) -> Shape: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class Audience:
+    """The listeners with one row filter, by the shape of what they receive."""
+
+    __slots__ = ("channels", "has_moments", "indexed", "is_searched", "key", "plain", "row")
+
+    def __init__(self, key: bytes, row: Filter | None) -> None:
+        self.key = key
+        self.row = row
+        self.has_moments = has_moments(row)
+        self.is_searched = False  # the database decides
+        self.channels: dict[Shape, list[Any]] = {}
+        self.plain: set[Shape] = set()  # which may concern any event
+        self.indexed: set[Shape] = set()  # which concern events that an index finds
+
+    def add(self, channel: _Channel) -> None:
+        """Add a channel."""
+        shape = channel.shape
+        self.channels.setdefault(shape, []).append(channel)
+        (self.plain if shape.condition is None else self.indexed).add(shape)
+
+    def remove(self, channel: _Channel) -> None:
+        """Remove a channel."""
+        shape = channel.shape
+        self.channels[shape].remove(channel)
+        if not self.channels[shape]:
+            del self.channels[shape]
+            self.plain.discard(shape)
+            self.indexed.discard(shape)
+
+    def fail(self, error: Exception) -> None:
+        """End all channels, since the row filter fails."""
+        for channels in self.channels.values():
+            for channel in channels:
+                channel.fail(error)
+
+
+class Audiences:
+    """The audiences of one source."""
+
+    def __init__(
+        self,
+        store: Store,
+        place: tuple[str, str],
+        slots: FilterSlots,
+        *,
+        images: bool,
+    ) -> None:
+        self._store = store
+        self._place = place
+        self._slots = slots
+        self._images = images
+        self._index = RowIndex()
+        self._known: dict[bytes, Audience] = {}
+        self._searched: dict[Audience, None] = {}
+        self.collation: Mapping[str, Any] | None = None
+
+    def find(self, row: Filter | None) -> Audience:
+        """Return the audience with this row filter; raise `Overloaded` if there are too many."""
+        key = EVERYONE if row is None else to_bytes(row)
+        audience = self._known.get(key)
+        if audience is None:
+            audience = Audience(key, row)
+            if row is not None and not self._can_index(audience, row):
+                self._slots.acquire()
+                audience.is_searched = True
+                self._searched[audience] = None
+            self._known[key] = audience
+        return audience
+
+    def _can_index(self, audience: Audience, row: Filter) -> bool:
+        if self.collation is not None or audience.has_moments:
+            return False
+        return self._index.add(audience, row)
+
+    def release(self, audience: Audience) -> None:
+        """Forget an audience that has no channels."""
+        if audience.channels or self._known.get(audience.key) is not audience:
+            return
+        del self._known[audience.key]
+        self._index.remove(audience)
+        if audience.is_searched:
+            self._slots.release()
+            del self._searched[audience]
+
+    async def decide(
+        self, records: Sequence[ChangeRecord], only: Audience | None = None
+    ) -> list[Decision]:
+        """Return who can see each of the events, and how; `only` this audience if it is given."""
+        decisions: list[Decision] = [{} for _ in records]
+        some = [only] if only is not None else list(self._known.values())
+        searched = [one for one in some if one.is_searched]
+        admitted = await self._search(dict(enumerate(records)), searched)
+        if inexact := {n: one for n, one in enumerate(records) if not one.is_exact}:
+            others = [one for one in some if one.row is not None and not one.is_searched]
+            admitted |= await self._search(inexact, others)
+        for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
+            if record.is_of_collection:
+                decision[Visibility.WHOLE] = {only} if only else set(self._known.values())
+                continue
+            sides = [
+                self._match(record, side) | admitted.get((number, side), set())
+                for side in (BEFORE, AFTER)
+            ]
+            self._add(decision, *sides)
+            everyone = self._known.get(EVERYONE)
+            if everyone is not None:
+                decision.setdefault(Visibility.WHOLE, set()).add(everyone)
+            if only is not None:
+                _restrict(decision, only)
+        return decisions
+
+    def _match(self, record: ChangeRecord, side: str) -> set[Any]:
+        """Return the audiences of the index that may see this image."""
+        image = record.find_image(side) if len(self._index) else None
+        return set() if image is None else self._index.match(image)
+
+    def _add(self, decision: Decision, before: set[Any], after: set[Any]) -> None:
+        if not self._images:
+            parts = {Visibility.FOUND: after}
+        else:
+            parts = {
+                Visibility.WHOLE: after & before,
+                Visibility.ENTERED: after - before,
+                Visibility.LEFT: before - after,
+            }
+        decision |= {visibility: some for visibility, some in parts.items() if some}
+
+    async def _search(
+        self, records: Mapping[int, ChangeRecord], audiences: Sequence[Audience]
+    ) -> dict[tuple[int, str], set[Audience]]:
+        """Return the audiences whose filters admit each image, as the database decides."""
+        found: dict[tuple[int, str], set[Audience]] = {}
+        images: list[Document] = []
+        places: list[tuple[int, str]] = []
+        for number, record in records.items() if audiences else ():
+            for side in (BEFORE, AFTER):
+                if record.find_image(side) is not None:
+                    images.append(record.raw[side])
+                    places.append((number, side))
+        if not images:
+            return found
+        db, collection = self._place
+        filters = [fill_moments(one.row) if one.has_moments else one.row or {} for one in audiences]
+        results = await self._store.streams.pipelines.match_documents(
+            db, images, filters, collation=self.collation, collection=collection
+        )
+        for audience, result in zip(audiences, results, strict=True):
+            if isinstance(result, DocgraphError):
+                audience.fail(result)
+                continue
+            for position in result:
+                found.setdefault(places[position], set()).add(audience)
+        return found
+
+
+def _restrict(decision: Decision, only: Audience) -> None:
+    for visibility, audiences in list(decision.items()):
+        if only in audiences:
+            decision[visibility] = {only}
+        else:
+            del decision[visibility]

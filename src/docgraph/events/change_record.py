@@ -1,0 +1,107 @@
+"""Change records: events of the database as a source reads them, and how readers may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+import bson
+from bson.raw_bson import RawBSONDocument
+
+from docgraph.exchange import Document
+from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
+
+__all__ = ["ChangeRecord", "ResumeToken", "Visibility"]
+
+ResumeToken = Mapping[str, Any]
+Decode = Callable[[RawBSONDocument], tuple[Document, bool]]
+
+_UPDATE: Final = "updateDescription"
+_NEVER: Final = frozenset({"to", BEFORE})  # the new name of a renamed collection is another's
+
+
+class Visibility(Enum):
+    """How a reader sees an event: the state of the document that its row filter admits."""
+
+    WHOLE = auto()  # before and after the change, or there is no row filter
+    FOUND = auto()  # as it is now; the state before is not known
+    ENTERED = auto()  # only after it: an insertion
+    LEFT = auto()  # only before it: a deletion
+
+
+_HIDDEN: Final = {
+    Visibility.WHOLE: _NEVER,
+    Visibility.FOUND: _NEVER | {_UPDATE},
+    Visibility.ENTERED: _NEVER | {_UPDATE},
+    Visibility.LEFT: _NEVER | {_UPDATE, AFTER},
+}
+_KINDS: Final = {Visibility.ENTERED: "insert", Visibility.LEFT: "delete"}
+
+
+class ChangeRecord:
+    """One event, decoded when it is needed; `position` is its token as text."""
+
+    __slots__ = (
+        "_decode",
+        "_decoded",
+        "_is_exact",
+        "_shown",
+        "kind",
+        "position",
+        "raw",
+        "size",
+        "token",
+    )
+
+    def __init__(self, raw: RawBSONDocument, decode: Decode) -> None:
+        self.raw = raw
+        self.token: ResumeToken = bson.decode(raw["_id"].raw)
+        self.position = str(self.token["_data"])
+        self.kind = str(raw["operationType"])
+        self.size = len(raw.raw)
+        self._decode = decode
+        self._decoded: Document | None = None
+        self._is_exact = True
+        self._shown: dict[Visibility, Document] = {}
+
+    @property
+    def is_of_collection(self) -> bool:
+        """Whether it is about the collection, and contains no document."""
+        return self.kind in OF_COLLECTIONS
+
+    @property
+    def decoded(self) -> Document:
+        """The whole event."""
+        if self._decoded is None:
+            self._decoded, self._is_exact = self._decode(self.raw)
+        return self._decoded
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all values could be decoded."""
+        return bool(self.decoded) and self._is_exact
+
+    def find_image(self, part: str) -> Document | None:
+        """Return the decoded document before or after the change, if it is known."""
+        image = self.decoded.get(part)
+        return image if isinstance(image, dict) else None
+
+    def show(self, visibility: Visibility) -> Document:
+        """Return the decoded event as readers see it."""
+        shown = self._shown.get(visibility)
+        if shown is None:
+            shown = self._shown[visibility] = _show(self.decoded, visibility)
+        return shown
+
+    def show_raw(self, visibility: Visibility) -> Document:
+        """Return the same event with its documents as the database sent them."""
+        return _show(self.raw, visibility)
+
+
+def _show(event: Mapping[str, Any], visibility: Visibility) -> Document:
+    hidden = _HIDDEN[visibility]
+    shown = {key: value for key, value in event.items() if key not in hidden}
+    if visibility in _KINDS:
+        shown["operationType"] = _KINDS[visibility]
+    return shown

@@ -1,0 +1,214 @@
+"""Delivery: from the events of a source to the logs of the channels that they concern.
+
+Each event is decided once per row filter, shaped once per shape and encoded once per format. The
+cost grows with those who receive it, and not with those who listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from docgraph.events.audiences import Audience, Audiences
+from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.channel import Channel
+from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
+from docgraph.events.fanout import Fanout
+from docgraph.events.log_budget import LogBudget
+from docgraph.events.shapes import Result, Shape, Shapes
+from docgraph.exchange import DocgraphError
+from docgraph.exchange.errors import Overloaded, StoreUnavailable
+from docgraph.observe import emit
+from docgraph.observe.stream_events import StreamStageFailed, StreamTold
+
+__all__ = ["Delivery"]
+
+_ROOM_PAUSE: Final = 0.01
+_ROOM_PAUSES: Final = 25  # while a burst waits for clients that read as fast as they can
+_ROOM_REST: Final = 1.0  # seconds after such a wait in vain before the next one
+_WITHOUT_PAUSE: Final = 32  # events that are delivered without a pause …
+_SIZE_WITHOUT_PAUSE: Final = 65_536  # … and bytes; beyond them, clients are notified
+_WAVE: Final = 1000  # channels that are notified without a pause
+_JOINT: Final = 8  # shapes that wait for the database at the same time
+_RETRIED: Final = (StoreUnavailable, Overloaded)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """An event as the receivers see it; `result` is what their stages made of it."""
+
+    record: ChangeRecord
+    visibility: Visibility
+    receivers: list[Channel]
+    result: Result = None
+    _notices: dict[Rendering, EncodedEvent] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the encoded event, in all formats."""
+        return sum(one.size for one in self._notices.values())
+
+    def render(self, rendering: Rendering) -> EncodedEvent:
+        """Return the encoded event, the same for all receivers with this rendering."""
+        notice = self._notices.get(rendering)
+        if notice is None:
+            notice = self._notices[rendering] = self._build(rendering)
+        return notice
+
+    def _build(self, rendering: Rendering) -> EncodedEvent:
+        if isinstance(self.result, DocgraphError):
+            event = self.record.show(self.visibility)
+            return build_error(event, rendering, self.record.token)
+        assert self.result is not None  # noqa: S101 - events that stages remove are not prepared
+        return build_notice(self.result, rendering, self.record.token)
+
+
+class Delivery:
+    """Prepares events, appends them to logs and notifies the readers in waves."""
+
+    def __init__(self, audiences: Audiences, shapes: Shapes, budget: LogBudget) -> None:
+        self._audiences = audiences
+        self._shapes = shapes
+        self._budget = budget
+        self._waves = Fanout(self._publish_all)
+        self._pending: dict[Channel, None] = {}  # with events that are not published yet
+        self._count = 0  # events appended without a pause
+        self._size = 0  # bytes not published yet
+        self._waited_at = 0.0  # when room was awaited in vain
+
+    # --- preparing --------------------------------------------------------------------------------
+
+    async def prepare(
+        self, records: Sequence[ChangeRecord], only: Channel | None = None
+    ) -> list[Prepared]:
+        """Return what the channels receive of the events, in order; it uses the database."""
+        audience = None if only is None else only.audience
+        decisions = await self._audiences.decide(records, audience)
+        jobs: dict[Shape, list[Prepared]] = {}
+        for record, decision in zip(records, decisions, strict=True):
+            for visibility, audiences in decision.items():
+                groups = self._group(record, visibility, audiences)
+                if only is not None:
+                    groups = {only.shape: [only]} if only.shape in groups else {}
+                for shape, receivers in groups.items():
+                    jobs.setdefault(shape, []).append(Prepared(record, visibility, receivers))
+        await self._shape_all(jobs)
+        prepared = [one for some in jobs.values() for one in some if one.result is not None]
+        prepared.sort(key=lambda one: one.record.position)
+        return prepared
+
+    async def prepare_past(
+        self, records: Sequence[ChangeRecord], channel: Channel
+    ) -> list[EncodedEvent]:
+        """Return the events for a client of this channel that has missed them."""
+        return [one.render(channel.rendering) for one in await self.prepare(records, channel)]
+
+    def _group(
+        self, record: ChangeRecord, visibility: Visibility, audiences: set[Audience]
+    ) -> dict[Shape, list[Channel]]:
+        """Return the channels of these audiences whose first conditions the event meets."""
+        groups: dict[Shape, list[Channel]] = {}
+        met: set[Shape] | None = None
+        for audience in audiences:
+            shapes = audience.plain
+            if audience.indexed:
+                if met is None:
+                    met = self._shapes.match(record.show(visibility))
+                shapes = shapes | (met & audience.indexed)
+            for shape in shapes:
+                groups.setdefault(shape, []).extend(audience.channels[shape])
+        return groups
+
+    async def _shape_all(self, jobs: dict[Shape, list[Prepared]]) -> None:
+        by_database = [one for one in jobs.items() if one[0].stages]
+        for shape, some in jobs.items():
+            if not shape.stages:
+                await self._shape(shape, some)
+        for start in range(0, len(by_database), _JOINT):
+            joint = by_database[start : start + _JOINT]
+            await asyncio.gather(*(self._shape(shape, some) for shape, some in joint))
+
+    async def _shape(self, shape: Shape, some: list[Prepared]) -> None:
+        try:
+            results = await self._shapes.run(shape, [(one.record, one.visibility) for one in some])
+        except _RETRIED:
+            raise
+        except DocgraphError as error:  # it concerns all events: the stages cannot run
+            for channel in {channel: None for one in some for channel in one.receivers}:
+                channel.fail(error)
+            return
+        for one, result in zip(some, results, strict=True):
+            one.result = result
+
+    # --- appending --------------------------------------------------------------------------------
+
+    async def append(self, prepared: Sequence[Prepared]) -> None:
+        """Append events to the logs of their receivers; these are notified soon."""
+        for one in prepared:
+            if isinstance(one.result, DocgraphError):
+                _report(one, one.result)
+            await self._make_room(one)
+            for channel in one.receivers:
+                channel.append(one.render(channel.rendering))
+                self._pending[channel] = None
+            self._count += 1
+            self._size += one.size
+            is_much = self._size >= _SIZE_WITHOUT_PAUSE
+            self._waves.flush() if is_much else self._waves.plan()
+            if is_much or self._count >= _WITHOUT_PAUSE:
+                self._count = 0
+                await asyncio.sleep(0)  # a batch of events must not block the event loop
+
+    async def _make_room(self, one: Prepared) -> None:
+        """Wait a moment for readers that would lose an event, and never long for slow ones."""
+        pressed = _find_pressed(one, one.receivers)
+        if not pressed:
+            return
+        for channel in pressed:
+            self.publish(channel)
+        is_resting = monotonic() - self._waited_at < _ROOM_REST
+        for _ in range(1 if is_resting else _ROOM_PAUSES):
+            pressed = _find_pressed(one, pressed)
+            if not pressed:
+                return
+            await asyncio.sleep(_ROOM_PAUSE)
+        self._waited_at = monotonic()
+
+    def publish(self, channel: Channel) -> None:
+        """Publish the pending events of a channel immediately."""
+        self._pending.pop(channel, None)
+        try:
+            told = channel.log.publish()
+        except Exception as error:  # a wave may belong to no client: they would not notice
+            channel.fail(error)
+            return
+        for notice in told:
+            emit(StreamTold(len(channel.log.readers), notice.find_lag()))
+        self._budget.enforce()
+
+    def _publish_all(self) -> None:
+        self._size = 0
+        for channel in list(self._pending)[:_WAVE]:
+            self.publish(channel)
+        if self._pending:
+            self._waves.plan()
+
+    def stop(self) -> None:
+        """Cancel the scheduled notification."""
+        self._waves.stop()
+
+
+def _find_pressed(one: Prepared, channels: Sequence[Channel]) -> list[Channel]:
+    return [
+        channel for channel in channels if channel.log.is_pressed_by(one.render(channel.rendering))
+    ]
+
+
+def _report(one: Prepared, error: DocgraphError) -> None:
+    for channel in one.receivers:
+        asked = channel.subscription
+        emit(StreamStageFailed(asked.db, asked.collection, asked.uri, error))
+        return

@@ -1,0 +1,170 @@
+"""Shapes: what the stages of a stream make of the events that a listener can see.
+
+The first conditions of the stages often compare a property with a value of the caller. They are
+evaluated in memory, by an index from values to shapes. Only the rest needs the database: one
+command for many events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.row_index import RowIndex, is_indexable
+from docgraph.exchange import DocgraphError, Document, Subscription
+from docgraph.store import Store
+from docgraph.store.exact import to_bytes
+from docgraph.store.guard.event_stages import AFTER, BEFORE
+from docgraph.store.guard.fence import find_unsafe, split_leading
+from docgraph.store.guard.shown import Shown, is_shown
+from docgraph.store.streams import StreamView
+from docgraph.variables.moments import fill_moments, has_moments
+
+__all__ = ["Shape", "ShapePlan", "Shapes", "plan_shape"]
+
+Filter = Mapping[str, Any]
+Visible = tuple[ChangeRecord, Visibility]
+Result = Document | None | DocgraphError
+
+_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
+_KIND: Final = "operationType"
+_NEVER: Final = frozenset({"to", BEFORE})
+
+
+class ShapePlan:
+    """The stages of a subscription: conditions for the source and for the index, and the rest."""
+
+    __slots__ = ("condition", "shared", "stages")
+
+    def __init__(
+        self, shared: Sequence[Filter], condition: Filter | None, stages: Sequence[Filter]
+    ) -> None:
+        self.shared = shared
+        self.condition = condition
+        self.stages = stages
+
+
+def plan_shape(
+    subscription: Subscription, view: StreamView, *, by_bytes: bool, is_past: bool = False
+) -> ShapePlan:
+    """Divide the stages; `is_past`: the cursor is for this subscription alone.
+
+    A cursor that is shared applies conditions that are the same in every request. With a row filter
+    it applies none: a change that moves a document into the rows of a listener is an insertion for
+    that listener only. `by_bytes`: strings are compared by their bytes, as the index does.
+    """
+    conditions, rest = split_leading(subscription.stages)
+    constant = {to_bytes(one) for one in subscription.constant}
+    hiding = view.hiding[1:]  # the first one removes parts that records never show
+    shared: list[Filter] = []
+    indexed: list[Filter] = []
+    others: list[Filter] = []
+    for one in conditions:
+        if has_moments(one) or not _is_visible(one, view, subscription.shown):
+            others.append(one)
+        elif (
+            view.row is None and find_unsafe(one) is None and (is_past or to_bytes(one) in constant)
+        ):
+            shared.append(one)
+        elif by_bytes and is_indexable(one):
+            indexed.append(one)
+        else:
+            others.append(one)
+    stages = [*hiding, *([{"$match": {"$and": others}}] if others else []), *rest]
+    return ShapePlan(shared, {"$and": indexed} if indexed else None, stages)
+
+
+def _is_visible(condition: Filter, view: StreamView, shown: Shown | None) -> bool:
+    """Check if hiding properties changes nothing that the condition compares."""
+    for key, value in condition.items():
+        if key in _LOGICAL:
+            if not isinstance(value, list | tuple) or not all(
+                isinstance(one, Mapping) and _is_visible(one, view, shown) for one in value
+            ):
+                return False
+        elif not _is_visible_path(key, view, shown):
+            return False
+    return True
+
+
+def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
+    root, _, rest = path.partition(".")
+    if root in _NEVER or root[:1] == "$":
+        return False
+    if root == _KIND or not (view.hidden or shown):
+        return True
+    hidden = {".".join(one): 0 for one in view.hidden}
+    return (
+        root == AFTER
+        and bool(rest)
+        and is_shown(rest, hidden)
+        and (not shown or is_shown(rest, shown))
+    )
+
+
+class Shape:
+    """Equal stages with equal values; without `stages`, events are delivered as they are."""
+
+    __slots__ = ("collation", "condition", "has_moments", "key", "stages", "users")
+
+    def __init__(self, key: bytes, plan: ShapePlan, collation: Filter | None) -> None:
+        self.key = key
+        self.condition = plan.condition
+        self.stages = plan.stages
+        self.collation = collation
+        self.has_moments = has_moments(plan.stages)
+        self.users = 0
+
+
+class Shapes:
+    """The shapes of one source."""
+
+    def __init__(self, store: Store, place: tuple[str, str], slots: FilterSlots) -> None:
+        self._store = store
+        self._place = place
+        self._slots = slots
+        self._index = RowIndex()
+        self._known: dict[bytes, Shape] = {}
+
+    def acquire(self, plan: ShapePlan, collation: Filter | None) -> Shape:
+        """Return the shape of this plan; raise `Overloaded` if there are too many."""
+        parts = {"condition": plan.condition, "stages": plan.stages, "collation": collation}
+        key = to_bytes(parts)
+        shape = self._known.get(key)
+        if shape is None:
+            if plan.stages:
+                self._slots.acquire()
+            shape = self._known[key] = Shape(key, plan, collation)
+            if plan.condition is not None:
+                self._index.add(shape, plan.condition)
+        shape.users += 1
+        return shape
+
+    def release(self, shape: Shape) -> None:
+        """Count one user less; forget the shape after the last one."""
+        shape.users -= 1
+        if not shape.users:
+            del self._known[shape.key]
+            self._index.remove(shape)
+            if shape.stages:
+                self._slots.release()
+
+    def match(self, event: Document) -> set[Any]:
+        """Return the shapes with a condition that the event meets."""
+        return self._index.match(event) if len(self._index) else set()
+
+    async def run(self, shape: Shape, shown: Sequence[Visible]) -> Sequence[Result]:
+        """Return what the stages make of each event, None if they remove it, or the error."""
+        if not shape.stages:
+            return [record.show(visibility) for record, visibility in shown]
+        db, collection = self._place
+        stages = fill_moments(shape.stages) if shape.has_moments else shape.stages
+        return await self._store.streams.pipelines.run_stages(
+            db,
+            [record.show_raw(visibility) for record, visibility in shown],
+            stages,
+            collation=shape.collation,
+            collection=collection,
+        )

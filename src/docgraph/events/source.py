@@ -1,0 +1,385 @@
+"""Sources: cursors of the database, each shared by all listeners of a collection.
+
+One task reads the events of a source. Another one decides who may see them, runs the stages of the
+listeners' streams on what they may see, and appends the result to the logs of the channels
+concerned. The number of cursors depends on the stored streams, and not on their listeners.
+
+A source survives elections, restarts and lost connections of the database. It resumes after the
+last event that it read, so that no event is lost or delivered twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+
+from bson.raw_bson import RawBSONDocument
+
+from docgraph.codec import JsonMode
+from docgraph.events.audiences import Audiences
+from docgraph.events.change_record import ChangeRecord, ResumeToken
+from docgraph.events.channel import Channel, Portion
+from docgraph.events.close_reason import FAILED, GONE, LEFT, CloseReason
+from docgraph.events.delivery import Delivery
+from docgraph.events.encoded_event import Rendering, read_token
+from docgraph.events.event_log import EventLog
+from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.log_budget import LogBudget
+from docgraph.events.record_queue import RecordQueue
+from docgraph.events.sections import Events
+from docgraph.events.shapes import Shapes, plan_shape
+from docgraph.exchange import Subscription
+from docgraph.exchange.errors import Overloaded, ResumePointLost, StoreRejected, StoreUnavailable
+from docgraph.runtime import cancel_until_over
+from docgraph.store import Store
+from docgraph.store.change_stream import ChangeEvents
+from docgraph.store.guard.event_ids import hides_ids
+from docgraph.store.streams import StreamView
+from docgraph.variables.moments import fill_moments
+
+__all__ = ["Source", "SourceKey", "SourceLimits", "find_view"]
+
+_CLOSE_SECONDS: Final = 3.0
+_FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubled each time …
+_LONGEST_PAUSE: Final = 2.0  # … up to this
+_READ_AT_ONCE: Final = 500  # events that are read without a pause
+_LINGER_SECONDS: Final = 1.0  # for which a channel without clients is kept
+_PORTION: Final = 500  # events per read for a client that catches up
+_RETRIED: Final = (StoreUnavailable, Overloaded)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKey:
+    """What distinguishes the cursors of the database; `shared` has conditions of the streams."""
+
+    db: str
+    collection: str
+    images: bool
+    shared: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """The options, and what all sources of the process share."""
+
+    options: Events
+    slots: FilterSlots
+    budget: LogBudget
+
+
+class Source:
+    """Reads the events of a collection for its channels.
+
+    `users` are the clients that need it. When there have been none for about a second, the source
+    ends by itself: cancelling it in the driver would cost a connection each time.
+    """
+
+    def __init__(self, store: Store, key: SourceKey, limits: SourceLimits) -> None:
+        self.users = 0
+        self.position = ""  # everything up to this token is delivered
+        self.channels: dict[bytes, Channel] = {}
+        self._store = store
+        self._key = key
+        self._limits = limits
+        self._events = self._watch(None)
+        self._queue = RecordQueue()
+        self._received: ResumeToken | None = None  # up to which the database was read
+        self._is_closing = False
+        self._is_ended = False
+        self._unused: dict[Channel, float] = {}  # since when
+        self._collation: asyncio.Task[Mapping[str, Any] | None] | None = None
+        place = (key.db, key.collection)
+        self._audiences = Audiences(store, place, limits.slots, images=key.images)
+        self._shapes = Shapes(store, place, limits.slots)
+        self._delivery = Delivery(self._audiences, self._shapes, limits.budget)
+        self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self._run(), name="change stream")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more events can come."""
+        if not self._is_open.done():
+            return self._is_closing
+        return self._is_open.exception() is not None or self._is_ended
+
+    async def wait_open(self) -> None:
+        """Return when the stream is open; raise the error that prevents it."""
+        await asyncio.shield(self._is_open)  # others may wait for it, too
+
+    async def close(self) -> None:
+        """End the source and close its cursor of the database."""
+        self._is_closing = True
+        await asyncio.wait({self.task}, timeout=_CLOSE_SECONDS)
+        await cancel_until_over({self.task})
+
+    # --- channels ---------------------------------------------------------------------------------
+
+    async def open_channel(self, key: bytes, subscription: Subscription) -> Channel:
+        """Return the channel of a subscription, for one more client; raise what prevents it."""
+        channel = self.channels.get(key)
+        if channel is None or channel.log.ending is not None:
+            view = find_view(self._store, subscription)
+            collation = await self._find_collation() if view.row else None
+            channel = self.channels.get(key)
+            if channel is None or channel.log.ending is not None:
+                channel = self._add_channel(key, subscription, view, collation)
+        channel.users += 1
+        self._unused.pop(channel, None)
+        return channel
+
+    def _add_channel(
+        self,
+        key: bytes,
+        subscription: Subscription,
+        view: StreamView,
+        collation: Mapping[str, Any] | None,
+    ) -> Channel:
+        if self._is_ended:
+            raise StoreUnavailable("the change stream has ended, connect again")
+        plan = plan_shape(subscription, view, by_bytes=collation is None)
+        self._audiences.collation = self._audiences.collation or collation
+        audience = self._audiences.find(view.row)
+        try:
+            shape = self._shapes.acquire(plan, collation)
+        except BaseException:
+            self._audiences.release(audience)
+            raise
+        mode = JsonMode(subscription.json_mode)
+        rendering = Rendering(mode, subscription.with_ids, hides_ids(subscription.shown))
+        options = self._limits.options
+        log = EventLog(
+            read_token(self._received),
+            most=options.max_behind,
+            most_bytes=options.max_behind_size,
+            budget=self._limits.budget,
+        )
+        channel = Channel(self, key, subscription, (audience, shape, rendering), log)
+        if (ended := self.channels.get(key)) is not None:
+            self._drop(ended)
+        self.channels[key] = channel
+        audience.add(channel)
+        return channel
+
+    async def _find_collation(self) -> Mapping[str, Any] | None:
+        """Return the collation of the collection, found once: it stays the same."""
+        key = self._key
+        if self._collation is None or (self._collation.done() and _has_failed(self._collation)):
+            find = self._store.streams.find_collation
+            self._collation = asyncio.create_task(find(key.db, key.collection, images=key.images))
+        return await asyncio.shield(self._collation)
+
+    def release(self, channel: Channel) -> None:
+        """Count one client less; those who come back soon find the log of their channel."""
+        self.users -= 1
+        if not channel.users:
+            self._unused[channel] = monotonic()
+
+    def _drop_unused(self) -> None:
+        now = monotonic()
+        while self._unused:
+            channel, since = next(iter(self._unused.items()))
+            if now - since < _LINGER_SECONDS:
+                break
+            del self._unused[channel]
+            if not channel.users:
+                self._drop(channel)
+
+    def _drop(self, channel: Channel) -> None:
+        if self.channels.get(channel.key) is channel:
+            del self.channels[channel.key]
+            channel.audience.remove(channel)
+            self._audiences.release(channel.audience)
+            self._shapes.release(channel.shape)
+            channel.log.detach()
+
+    def flush(self, channel: Channel) -> None:
+        """Publish the pending events of a channel immediately."""
+        self._delivery.publish(channel)
+
+    # --- the past ---------------------------------------------------------------------------------
+
+    async def read_portion(self, channel: Channel, token: ResumeToken) -> Portion:
+        """Return a bounded portion of a channel's events after the token, and where it ends."""
+        records: list[ChangeRecord] = []
+        size = 0
+        async with await self._resume(channel.subscription, token) as events:
+            while len(records) < _PORTION and size < self._limits.options.max_behind_size:
+                raw = await events.try_next_raw()
+                if raw is None:
+                    token = events.resume_token or token
+                    break
+                records.append(self._record(raw))
+                size += records[-1].size
+                token = records[-1].token
+                if records[-1].position >= channel.log.floor:
+                    break
+        return await self._delivery.prepare_past(records, channel), token
+
+    async def _resume(self, subscription: Subscription, token: ResumeToken) -> ChangeEvents:
+        view = find_view(self._store, subscription)
+        collation = await self._find_collation() if view.row else None
+        plan = plan_shape(subscription, view, by_bytes=collation is None, is_past=True)
+        # A stream compares strings by their bytes. If the collection does not, it has all events.
+        row = fill_moments(view.row) if view.row and collation is None else None
+        key = self._key
+        events = self._store.streams.watch_source(
+            key.db,
+            key.collection,
+            match=plan.shared,
+            row=row,
+            images=key.images,
+            resume_after=token,
+        )
+        try:
+            await events.open()
+        except ResumePointLost:
+            raise
+        except StoreRejected as error:  # MongoDB rejects invalid tokens with many errors
+            raise ResumePointLost("the change stream cannot be resumed from this token") from error
+        return events
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _watch(self, token: ResumeToken | None) -> ChangeEvents:
+        key = self._key
+        return self._store.streams.watch_source(
+            key.db, key.collection, match=key.shared, images=key.images, resume_after=token
+        )
+
+    def _record(self, raw: RawBSONDocument) -> ChangeRecord:
+        return ChangeRecord(raw, partial(self._store.streams.decode, db=self._key.db))
+
+    async def _run(self) -> None:
+        try:
+            if await self._open():
+                reading = asyncio.create_task(self._read())
+                try:
+                    await self._deliver_all()
+                    ending = await reading
+                except Exception as error:
+                    ending = self._find_ending(error)
+                finally:
+                    self._is_ended = True
+                    await cancel_until_over({reading})
+                for channel in self.channels.values():
+                    self._delivery.publish(channel)
+                    channel.log.end(ending)
+        finally:
+            self._is_ended = True
+            self._delivery.stop()
+            for channel in list(self.channels.values()):
+                self._drop(channel)
+            await self._events.aclose()
+
+    async def _open(self) -> bool:
+        """Open the stream and find the token where it begins, for clients that resume later.
+
+        If events happened in the meantime, the first batch of the database contains them, and no
+        token before them. Then the stream begins after the first of them.
+        """
+        try:
+            await self._events.open()
+            while self._events.resume_token is None:
+                await self._events.try_next_raw()
+        except BaseException as error:
+            self._is_open.set_exception(error)
+            self._is_open.exception()  # all waiting clients may have left
+            return False
+        self._received = self._events.resume_token
+        self.position = read_token(self._received)
+        self._is_open.set_result(None)
+        return True
+
+    async def _read(self) -> CloseReason:
+        """Read events until the stream ends or no client needs it; return the reason."""
+        try:
+            return await self._read_all()
+        except Exception as error:
+            return self._find_ending(error)
+        finally:
+            self._queue.end()
+
+    async def _read_all(self) -> CloseReason:
+        pause = _FIRST_PAUSE
+        count = 0
+        while True:
+            try:
+                raw = await self._events.try_next_raw()
+            except StoreUnavailable:
+                if self._is_unneeded:
+                    return LEFT
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                await self._reopen()
+                continue
+            pause = _FIRST_PAUSE
+            if raw is not None:
+                record = self._record(raw)
+                self._received = record.token
+                await self._queue.put(record)
+                count += 1
+                if count % _READ_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # a batch must not block the event loop
+            else:
+                self._received = self._events.resume_token or self._received
+                self._queue.advance(self._received)
+            if self._is_unneeded:
+                return LEFT
+            if raw is None and not self._events.alive:
+                return GONE
+
+    @property
+    def _is_unneeded(self) -> bool:
+        return self._is_closing or not self.users
+
+    async def _reopen(self) -> None:
+        """Open another change stream that resumes where this one stopped."""
+        await self._events.aclose()
+        self._events = self._watch(self._received)
+
+    # --- delivering -------------------------------------------------------------------------------
+
+    async def _deliver_all(self) -> None:
+        while True:
+            records, position = await self._queue.take()
+            if records:
+                await self._deliver(records)
+            self.position = max(self.position, read_token(position))
+            self._drop_unused()
+            if not records and position is None and self._queue.is_over:
+                return
+
+    async def _deliver(self, records: list[ChangeRecord]) -> None:
+        """Deliver events; wait during an outage of the database."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                prepared = await self._delivery.prepare(records)
+                break
+            except _RETRIED:
+                if self._is_unneeded:
+                    return
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        await self._delivery.append(prepared)
+
+    def _find_ending(self, error: Exception) -> CloseReason:
+        """Return the close reason for an error that ends the source; it is logged once."""
+        channel = next(iter(self.channels.values()), None)
+        return FAILED if channel is None else channel.find_ending(error)
+
+
+def find_view(store: Store, subscription: Subscription) -> StreamView:
+    """Check the stages and permissions of a subscription; raise the error that rejects it."""
+    asked = subscription
+    return store.streams.check_view(
+        asked.db, asked.collection, asked.stages, row=asked.row, shown=asked.shown
+    )
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None
