@@ -36,6 +36,7 @@ _HIDDEN: Final = {
     Visibility.ENTERED: _NEVER | {_UPDATE},
     Visibility.LEFT: _NEVER | {_UPDATE, AFTER},
 }
+_SHOWING_BEFORE: Final = frozenset({Visibility.WHOLE, Visibility.LEFT})
 _KINDS: Final = {Visibility.ENTERED: "insert", Visibility.LEFT: "delete"}
 
 
@@ -63,7 +64,7 @@ class ChangeRecord:
         self._decode = decode
         self._decoded: Document | None = None
         self._is_exact = True
-        self._shown: dict[Visibility, Document] = {}
+        self._shown: dict[tuple[Visibility, bool], Document] = {}
 
     @property
     def is_of_collection(self) -> bool:
@@ -87,20 +88,23 @@ class ChangeRecord:
         image = self.decoded.get(part)
         return image if isinstance(image, dict) else None
 
-    def show(self, visibility: Visibility) -> Document:
-        """Return the decoded event as readers see it."""
-        shown = self._shown.get(visibility)
+    def show(self, visibility: Visibility, *, before: bool = False) -> Document:
+        """Return the decoded event as readers see it; `before`: they request the image before."""
+        shown = self._shown.get((visibility, before))
         if shown is None:
-            shown = self._shown[visibility] = _show(self.decoded, visibility)
+            shown = _show(self.decoded, visibility, before=before)
+            self._shown[visibility, before] = shown
         return shown
 
-    def show_raw(self, visibility: Visibility) -> Document:
+    def show_raw(self, visibility: Visibility, *, before: bool = False) -> Document:
         """Return the same event with its documents as the database sent them."""
-        return _show(self.raw, visibility)
+        return _show(self.raw, visibility, before=before)
 
 
-def _show(event: Mapping[str, Any], visibility: Visibility) -> Document:
+def _show(event: Mapping[str, Any], visibility: Visibility, *, before: bool) -> Document:
     hidden = _HIDDEN[visibility]
+    if before and visibility in _SHOWING_BEFORE:
+        hidden -= {BEFORE}
     shown = {key: value for key, value in event.items() if key not in hidden}
     if visibility in _KINDS:
         shown["operationType"] = _KINDS[visibility]

@@ -93,11 +93,12 @@ class Consistency:
     """Read preference and read concern of a read.
 
     Both use the names of MongoDB (`secondaryPreferred`; `majority`); None: as the connection has
-    it.
+    it. `at` is the cluster time of a `snapshot` read.
     """
 
     preference: str | None = None
     concern: str | None = None
+    at: Any = None
 
 
 @dataclass(frozen=True, slots=True)

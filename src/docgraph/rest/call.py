@@ -72,6 +72,7 @@ class Context:
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
     turns: KeyedLock = field(default_factory=KeyedLock)
+    max_snapshot: int = 10_000  # documents that a stream sends before the events
     streams: EventStreams | None = None  # None: change streams are disabled
 
 

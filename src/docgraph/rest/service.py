@@ -21,6 +21,7 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
@@ -69,6 +70,7 @@ HANDLERS: Handlers = {
     **streams.HANDLERS,
 }
 
+_SNAPSHOT_PAGES = 10  # a snapshot may have this many times the documents of a query
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _READING = frozenset({"GET", "HEAD"})
 _WITHOUT_BODY = frozenset({"GET", "DELETE"})
@@ -99,6 +101,7 @@ class MongoService(Service):
         configuration: Mapping[str, Section],
         imagined_requests: Foresight,
         core: Core,
+        graphql: Graphql,
         event_streams: EventStreams | None = None,
     ) -> None:
         self.max_body_size = config.max_body_size
@@ -114,6 +117,7 @@ class MongoService(Service):
             metadata=Metadata(store, generations, ttl=ttl),
             foresight=imagined_requests,
             base_url=core.base_url,
+            max_snapshot=_SNAPSHOT_PAGES * graphql.max_limit,
             streams=event_streams,
         )
 
