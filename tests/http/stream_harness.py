@@ -200,7 +200,7 @@ class SseClient(StreamClient):
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])
         else:
-            assert fields["event"] in ("change", "snapshot", "snapshot-end")
+            assert fields["event"] in ("change", "error", "snapshot", "snapshot-end")
             self.ids.append(fields.get("id", ""))
             self.events.append(json.loads(fields["data"]))
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from docgraph.events.change_record import ChangeRecord, Visibility
 from docgraph.events.filter_slots import FilterSlots
-from docgraph.events.row_index import RowIndex
+from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.events.shapes import Shape
 from docgraph.exchange import DocgraphError, Document
 from docgraph.store import Store
@@ -90,6 +90,18 @@ class Audiences:
         self._known: dict[bytes, Audience] = {}
         self._searched: dict[Audience, None] = {}
         self.collation: Mapping[str, Any] | None = None
+
+    async def check(self, row: Filter) -> None:
+        """Let the database parse a new filter about which it will decide; raise its error."""
+        is_indexed = self.collation is None and not has_moments(row) and is_indexable(row)
+        if is_indexed or to_bytes(row) in self._known:
+            return
+        db, collection = self._place
+        (result,) = await self._store.streams.pipelines.match_documents(
+            db, [], [fill_moments(row)], collation=self.collation, collection=collection
+        )
+        if isinstance(result, DocgraphError):
+            raise result
 
     def find(self, row: Filter | None) -> Audience:
         """Return the audience with this row filter; raise `Overloaded` if there are too many."""

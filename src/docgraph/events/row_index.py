@@ -71,14 +71,14 @@ class RowIndex:
         """Remove a filter if it is there."""
         self._conditions.pop(key, None)
         for values in self._chosen.pop(key, ()):
-            by_value = self._anchors[values.path]
+            by_value = self._anchors.get(values.path, {})
             for value in values.keys:
                 if owners := by_value.get(value):
                     owners.discard(key)
                     if not owners:
                         del by_value[value]
             if not by_value:
-                del self._anchors[values.path]
+                self._anchors.pop(values.path, None)
 
     def match(self, document: Document) -> set[Hashable]:
         """Return the keys of the filters that match the document, which is decoded exactly."""

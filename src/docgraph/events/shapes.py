@@ -139,11 +139,18 @@ class Shapes:
         self._index = RowIndex()
         self._known: dict[bytes, Shape] = {}
 
+    async def check(self, plan: ShapePlan, collation: Filter | None) -> None:
+        """Let the database parse new stages; raise its error."""
+        if plan.stages and _identify(plan, collation) not in self._known:
+            db, collection = self._place
+            stages = fill_moments(plan.stages)
+            await self._store.streams.pipelines.check_stages(
+                db, stages, collation=collation, collection=collection
+            )
+
     def acquire(self, plan: ShapePlan, collation: Filter | None) -> Shape:
         """Return the shape of this plan; raise `Overloaded` if there are too many."""
-        parts = {"condition": plan.condition, "stages": plan.stages, "collation": collation}
-        parts["before"] = plan.before
-        key = to_bytes(parts)
+        key = _identify(plan, collation)
         shape = self._known.get(key)
         if shape is None:
             if plan.stages:
@@ -180,3 +187,8 @@ class Shapes:
             collation=shape.collation,
             collection=collection,
         )
+
+
+def _identify(plan: ShapePlan, collation: Filter | None) -> bytes:
+    parts = {"condition": plan.condition, "stages": plan.stages, "collation": collation}
+    return to_bytes({**parts, "before": plan.before})

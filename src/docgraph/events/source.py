@@ -20,7 +20,7 @@ from typing import Any, Final
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.codec import JsonMode
-from docgraph.events.audiences import Audiences
+from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, ResumeToken
 from docgraph.events.channel import Channel, Portion
 from docgraph.events.close_reason import FAILED, GONE, LEFT, CloseReason
@@ -31,7 +31,7 @@ from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.log_budget import LogBudget
 from docgraph.events.record_queue import RecordQueue
 from docgraph.events.sections import Events
-from docgraph.events.shapes import Shapes, plan_shape
+from docgraph.events.shapes import Shape, ShapePlan, Shapes, plan_shape
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import Overloaded, ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.runtime import cancel_until_over
@@ -124,9 +124,15 @@ class Source:
         if channel is None or channel.log.ending is not None:
             view = find_view(self._store, subscription)
             collation = await self._find_collation() if view.row else None
+            plan = plan_shape(subscription, view, by_bytes=collation is None)
+            if view.row:
+                self._audiences.collation = collation
+                await self._audiences.check(view.row)
+            await self._shapes.check(plan, collation)
             channel = self.channels.get(key)
             if channel is None or channel.log.ending is not None:
-                channel = self._add_channel(key, subscription, view, collation)
+                parts = self._acquire_parts(view, plan, collation)
+                channel = self._add_channel(key, subscription, parts)
         channel.users += 1
         self._unused.pop(channel, None)
         return channel
@@ -135,19 +141,8 @@ class Source:
         self,
         key: bytes,
         subscription: Subscription,
-        view: StreamView,
-        collation: Mapping[str, Any] | None,
+        parts: tuple[Audience, Shape],
     ) -> Channel:
-        if self._is_ended:
-            raise StoreUnavailable("the change stream has ended, connect again")
-        plan = plan_shape(subscription, view, by_bytes=collation is None)
-        self._audiences.collation = self._audiences.collation or collation
-        audience = self._audiences.find(view.row)
-        try:
-            shape = self._shapes.acquire(plan, collation)
-        except BaseException:
-            self._audiences.release(audience)
-            raise
         mode = JsonMode(subscription.json_mode)
         is_secret = hides_ids(subscription.shown)
         rendering = Rendering(mode, subscription.with_ids, is_secret, subscription.before)
@@ -158,12 +153,24 @@ class Source:
             most_bytes=options.max_behind_size,
             budget=self._limits.budget,
         )
-        channel = Channel(self, key, subscription, (audience, shape, rendering), log)
+        channel = Channel(self, key, subscription, (*parts, rendering), log)
         if (ended := self.channels.get(key)) is not None:
             self._drop(ended)
         self.channels[key] = channel
-        audience.add(channel)
+        channel.audience.add(channel)
         return channel
+
+    def _acquire_parts(
+        self, view: StreamView, plan: ShapePlan, collation: Mapping[str, Any] | None
+    ) -> tuple[Audience, Shape]:
+        if self._is_ended:
+            raise StoreUnavailable("the change stream has ended, connect again")
+        audience = self._audiences.find(view.row)
+        try:
+            return audience, self._shapes.acquire(plan, collation)
+        except BaseException:
+            self._audiences.release(audience)
+            raise
 
     async def _find_collation(self) -> Mapping[str, Any] | None:
         """Return the collation of the collection, found once: it stays the same."""
@@ -302,6 +309,7 @@ class Source:
         except Exception as error:
             return self._find_ending(error)
         finally:
+            self._is_ended = True  # before anything else runs: who joins now needs another source
             self._queue.end()
 
     async def _read_all(self) -> CloseReason:

@@ -53,6 +53,7 @@ _SHORTEST_MS: Final = 500
 _OF_ALL: Final = (StoreUnavailable, Overloaded, StoreForbidden)
 _ID_CHANGED: Final = 280
 _UNKNOWN_STAGE: Final = 40324
+_DOCUMENTS: Final = "$documents"
 _ANY: Final = "docgraph"  # it need not exist
 _COLLECT: Final = {"$group": {"_id": None, "n": {"$push": "$n"}}}
 _UPDATE: Final = "updateDescription"
@@ -290,6 +291,13 @@ class DocumentPipelines:
             results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
 
+    async def check_stages(
+        self, db: str, stages: Stages, *, collation: Collation = None, collection: str = _ANY
+    ) -> None:
+        """Let the database parse the stages; raise its error."""
+        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        await self._fetch(place, [], stages, deadline)
+
     async def _match(
         self,
         place: _CommandPlace,
@@ -327,7 +335,7 @@ class DocumentPipelines:
     ) -> list[Document]:
         documents = {"$literal": [one.raw for one in sent]}  # their strings are no expressions
         has_documents = self._has_documents
-        opening = [{"$documents": documents}] if has_documents else _produce(documents)
+        opening = [{_DOCUMENTS: documents}] if has_documents else _produce(documents)
         command: Document = {
             "aggregate": 1 if has_documents else place.collection,
             "pipeline": [*opening, *stages],
@@ -357,7 +365,7 @@ def _produce(documents: Document) -> list[Document]:
 def _is_documents_unknown(error: DocgraphError) -> bool:
     cause = error.__cause__
     is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
-    return is_unknown and "'$documents'" in str(cause)
+    return is_unknown and f"'{_DOCUMENTS}'" in str(cause)
 
 
 def _encode_part(number: int, document: Mapping[str, Any]) -> _Part:

@@ -33,7 +33,9 @@ STREAMS: list[Document] = [
 
 @module_application
 async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri, {"graphql": {"default-limit": 50, "max-limit": 50}}) as one:
+    async with guarded(
+        mongo_client, mongo_uri, {"graphql": {"default-limit": 50, "max-limit": 50}}
+    ) as one:
         reply = await one.request("PUT", "/notes", headers=ADMIN, json={"streams": STREAMS})
         assert reply.status in (200, 201), reply.text
         yield one

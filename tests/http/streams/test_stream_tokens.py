@@ -55,7 +55,7 @@ async def token(server: Api) -> str:
         server.things.insert_one({"n": -1})
         await client.next()
     hub = server.service.app.plugins.find("events")._hub
-    await eventually(lambda: not hub._cursors)  # its log would know most of what follows
+    await eventually(lambda: not hub._sources)  # its log would know most of what follows
     server.things.insert_many([{"n": number} for number in range(1200)])
     id: str = client.ids[0]
     return id

@@ -272,5 +272,5 @@ async def count_cursors(api: Api) -> int:
 
 def cursors(api: Api) -> Any:
     """The cursors of the test's own database."""
-    every = api.service.app.plugins.find("events")._hub._cursors
+    every = api.service.app.plugins.find("events")._hub._sources
     return [key for key in every if api.db.encode() in key]

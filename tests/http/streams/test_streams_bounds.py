@@ -25,10 +25,13 @@ PATH = "/notes/_streams/all"
 STREAMS = [
     {"uri": "all", "stages": []},
     {"uri": "by", "stages": [{"$match": {"fullDocument.n": {"$var": "n"}}}]},
+    {"uri": "above", "stages": [{"$match": {"fullDocument.n": {"$gt": {"$var": "n"}}}}]},
+    *({"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(4)),
 ]
 TIGHT: Document = {
     "events": {
         "max-cursors": 3,
+        "max-filters": 4,
         "max-connections-per-user": 5,
         "max-connections-per-address": 8,
         "max-behind": 10,
@@ -56,7 +59,7 @@ async def left_behind(service: Service) -> tuple[int, int, int]:
     """Cursors, places and sessions."""
     plugin = service.app.plugins.find("events")
     streams = plugin._streams
-    return len(plugin._hub._cursors), len(streams._places._taken), len(plugin._renewals.sessions)
+    return len(plugin._hub._sources), len(streams._places._taken), len(plugin._renewals.sessions)
 
 
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
@@ -143,17 +146,47 @@ async def test_an_address_has_so_many_streams(service: Service, by: str) -> None
 async def test_there_are_so_many_cursors(service: Service, by: str) -> None:
     async with AsyncExitStack() as stack:
         for number in range(3):
-            await stack.enter_async_context(listen(service, by_number(number), ADA, by=by))
-        refused = await refusal(service, by_number(3), ADA, by)
+            path = f"/notes/_streams/is{number}"
+            await stack.enter_async_context(listen(service, path, ADA, by=by))
+        refused = await refusal(service, "/notes/_streams/is3", ADA, by)
         assert refused.status == 503
         assert "events.max-cursors" in refused.json["message"]
         assert refused.headers["retry-after"] == "1"
-        async with listen(service, by_number(0), BOB, by=by):  # shares one
+        async with listen(service, "/notes/_streams/is0", BOB, by=by):  # shares one
             pass
 
 
-def by_number(number: int) -> str:
-    return f"/notes/_streams/by?avars=%7B%22n%22:{number}%7D"
+async def test_variables_open_no_cursors(service: Service, by: str) -> None:
+    """Neither those that an index finds, nor those that the database decides about."""
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(listen(service, with_number(uri, number), by=by))
+            for uri in ("by", "above")
+            for number in range(4)
+        ]
+        assert len(service.app.plugins.find("events")._hub._sources) == 1
+        service.insert("notes", {"_id": 1, "n": 3})
+        hearing = [*clients[3:4], *clients[4:7]]
+        assert [(await one.next())["documentKey"]["_id"] for one in hearing] == [1] * 4
+        assert not any(one.events for one in clients)
+
+
+async def test_there_are_so_many_filters_that_need_the_database(service: Service, by: str) -> None:
+    async with AsyncExitStack() as stack:
+        for number in range(4):
+            path = with_number("above", number)
+            await stack.enter_async_context(listen(service, path, by=by))
+        refused = await refusal(service, with_number("above", 4), {}, by)
+        assert refused.status == 503
+        assert "events.max-filters" in refused.json["message"]
+        assert refused.headers["retry-after"] == "1"
+        for path in (with_number("above", 0), with_number("by", 4)):
+            async with listen(service, path, ADA, by=by):  # shares one, needs none
+                pass
+
+
+def with_number(uri: str, number: int) -> str:
+    return f"/notes/_streams/{uri}?avars=%7B%22n%22:{number}%7D"
 
 
 async def refusal(service: Service, path: str, who: Document, by: str) -> Refused:

@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from docgraph.exchange.errors import StoreUnavailable
+from docgraph.observe.stream_events import StreamStageFailed
 from docgraph.store.change_stream import ChangeEvents
-from tests.http.harness import UNREACHABLE, Document, eventually, failing
+from tests.http.harness import UNREACHABLE, Document, eventually, failing, listening
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, Refused
 from tests.http.stream_harness import listen as open_stream
@@ -91,16 +92,37 @@ async def test_a_place_that_the_database_has_forgotten_is_told_before_the_stream
     assert refused.json["hint"] == "start it again without one"
 
 
-async def test_a_stage_that_fails_ends_its_stream_and_no_other(server: Api, by: str) -> None:
+async def test_a_stage_that_fails_is_reported_and_ends_nothing(server: Api, by: str) -> None:
     async with listen(server, by=by) as other, listen(server, "share", by=by) as client:
         server.things.insert_one({"n": 1})
         assert numbers_of([await client.next()]) == [1]
-        server.things.insert_many([{"n": 0}, {"n": 2}])
-        assert await client.wait_closed() == (
-            1011,
-            "the stream failed, the log of the server has the reason",
-        )
+        with listening(StreamStageFailed) as failed:
+            server.things.insert_many([{"n": 0}, {"n": 2}])
+            error, after = await client.take(2)
+        assert error == {
+            "error": {
+                "code": "stage-failed",
+                "message": "a stage of the stream failed on this event; "
+                "correct the stages of the stream",
+            }
+        }
+        assert numbers_of([after]) == [2]
         assert numbers_of(await other.take(3)) == [1, 0, 2]
+        assert [(one.collection, one.stream) for one in failed] == [("things", "share")]
+
+
+async def test_a_client_goes_on_after_an_event_whose_stages_failed(server: Api, by: str) -> None:
+    """With its id, the report is an event like any other; the past reports it, too."""
+    async with listen(server, "share") as client:
+        server.things.insert_many([{"n": 1}, {"n": 0}, {"n": 2}])
+        await client.take(3)
+        first, second, _ = client.ids
+    await eventually(lambda: not cursors(server))
+    async with listen(server, "share", after=first, by=by) as client:
+        assert "error" in await client.next()
+        assert numbers_of([await client.next()]) == [2]
+    async with listen(server, "share", after=second, by=by) as client:
+        assert numbers_of([await client.next()]) == [2]
 
 
 async def test_a_database_without_change_streams_is_501_with_a_hint(server: Api, by: str) -> None:
@@ -151,9 +173,9 @@ async def test_who_is_judged_anew_before_the_end_is_told_is_told_of_it(
     server: Api, by: str, end: Callable[[Api], None], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewals = server.service.app.plugins.find("events")._renewals
-    judged, try_next = asyncio.Event(), ChangeEvents.try_next
+    judged, try_next = asyncio.Event(), ChangeEvents.try_next_raw
 
-    async def hold_back(self: ChangeEvents) -> Document | None:
+    async def hold_back(self: ChangeEvents) -> Any:
         event = await try_next(self)
         if event is not None:
             await judged.wait()
@@ -165,7 +187,7 @@ async def test_who_is_judged_anew_before_the_end_is_told_is_told_of_it(
         judged.set()
 
     async with listen(server, by=by) as client:
-        monkeypatch.setattr(ChangeEvents, "try_next", hold_back)
+        monkeypatch.setattr(ChangeEvents, "try_next_raw", hold_back)
         end(server)
         await server.service.there(judge())
         events = await client.take(2)

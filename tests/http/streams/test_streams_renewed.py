@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -31,6 +31,7 @@ def build_stream(uri: str, variable: str) -> Document:
 
 STREAMS: list[Document] = [
     {"uri": "all", "stages": []},
+    {"uri": "past", "stages": [{"$match": {"fullDocument.x": {"$lte": {"$var": "@now"}}}}]},
     *(build_stream(uri, variable) for uri, variable in VARIABLES.items()),
 ]
 
@@ -49,12 +50,11 @@ async def service(server: Service) -> AsyncIterator[Service]:
         yield server
 
 
-async def renew(service: Service) -> Document:
-    """Judge the only session there is; the row filter that it has then."""
+async def renew(service: Service) -> None:
+    """Judge the only session there is."""
     renewals = service.app.plugins.find("events")._renewals
     (session,) = renewals.sessions
     await service.there(renewals._reauthorize(session))
-    return dict(session.subscription.row or {})
 
 
 @pytest.mark.parametrize("uri", VARIABLES)
@@ -69,28 +69,40 @@ async def test_variables_of_the_moment_are_those_of_the_beginning(
         assert (await ada.next())["documentKey"] == {"_id": uri}
 
 
-async def test_a_row_filter_goes_with_the_time(
-    service: Service, by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its client stays, loses nothing, gets nothing twice, and no more of what is over."""
-
-    async def nobody_looks() -> None:
-        """Time passes in the filter when this test says so, and not by itself."""
-
-    monkeypatch.setattr(
-        service.app.plugins.find("events")._renewals, "reauthorize_due", nobody_looks
-    )
+async def test_the_time_in_a_row_filter_is_that_of_the_decision(service: Service, by: str) -> None:
+    """Its client stays, also when it is judged again, and gets no more of what is over."""
     rows = {"until": {"$gt": "@now"}}
     await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": rows})
     async with listen(service, ALL, ADA, by=by) as ada:
-        first: datetime = (await renew(service))["until"]["$gt"]
-        soon, late = first + timedelta(milliseconds=1), first + timedelta(days=1)
-        notes(service).insert_many([{"_id": 1, "until": late}, {"_id": 2, "until": soon}])
-        before = await ada.take(2)
-        while (await renew(service))["until"]["$gt"] <= soon:
-            pass
-        notes(service).insert_many([{"_id": 3, "until": soon}, {"_id": 4, "until": late}])
+        begun = datetime.now(UTC).replace(tzinfo=None)
+        late = begun + timedelta(days=1)
+        notes(service).insert_many([{"_id": 1, "until": late}, {"_id": 2, "until": begun}])
+        first = await ada.next()
         await renew(service)
-        notes(service).insert_one({"_id": 5, "until": late})
-        events = [*before, *await ada.take(2)]
-    assert [one["documentKey"]["_id"] for one in events] == [1, 2, 4, 5]
+        over = datetime.now(UTC).replace(tzinfo=None)
+        notes(service).insert_many([{"_id": 3, "until": over}, {"_id": 4, "until": late}])
+        events = [first, await ada.next()]
+        assert ada.closed is None
+    assert [one["documentKey"]["_id"] for one in events] == [1, 4]
+
+
+async def test_filters_that_differ_in_the_time_alone_are_equal(service: Service, by: str) -> None:
+    rows = {"until": {"$gt": "@now"}, "at": {"$ne": "@request.dateTime"}}
+    await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": rows})
+    async with listen(service, ALL, ADA, by=by), listen(service, ALL, ADA, by=by):
+        hub = service.app.plugins.find("events")._hub
+        (source,) = hub._sources.values()
+        assert (len(source.channels), hub._limits.slots.count) == (1, 1)
+
+
+async def test_the_time_in_stages_is_that_of_the_event(service: Service, by: str) -> None:
+    await allow(service, "path-prefix('/notes')", "user")
+    async with (
+        listen(service, "/notes/_streams/past", ADA, by=by) as ada,
+        listen(service, "/notes/_streams/past", ADA, by=by),
+    ):
+        (source,) = service.app.plugins.find("events")._hub._sources.values()
+        assert len(source.channels) == 1
+        now = datetime.now(UTC).replace(tzinfo=None)
+        notes(service).insert_many([{"_id": 1, "x": now + timedelta(days=1)}, {"_id": 2, "x": now}])
+        assert (await ada.next())["documentKey"] == {"_id": 2}

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from bson import Decimal128, Int64, Timestamp
 
-from docgraph.events.cursor import Cursor
+from docgraph.events.source import Source
 from tests.http.harness import until
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
@@ -65,17 +65,17 @@ async def test_nothing_is_missing_where_the_stream_is_opened_amid_changes(
 
 def begin_at(moment: Timestamp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open new streams as if it were then: what has happened since comes with their opening."""
-    watch = Cursor._watch
+    watch = Source._watch
 
-    def watch_from(cursor: Cursor, token: Any) -> Any:
-        events = watch(cursor, token)
+    def watch_from(source: Source, token: Any) -> Any:
+        events = watch(source, token)
         if token is None:
             events._options["start_at_operation_time"] = moment
         return events
 
-    monkeypatch.setattr(Cursor, "_watch", watch_from)
+    monkeypatch.setattr(Source, "_watch", watch_from)
 
 
 async def count_cursors(api: Api) -> int:
-    every = api.service.app.plugins.find("events")._hub._cursors
+    every = api.service.app.plugins.find("events")._hub._sources
     return sum(api.db.encode() in key for key in every)
