@@ -14,7 +14,7 @@ from docgraph.codec import JsonMode, encode
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.encoded_event import EncodedEvent, Rendering, read_token
 from docgraph.exchange import Document, SharedMessages, Snapshot
-from docgraph.exchange.errors import AnswerTooLarge
+from docgraph.exchange.errors import AnswerTooLarge, Overloaded
 
 __all__ = ["SnapshotReader"]
 
@@ -23,6 +23,7 @@ _MAX_PORTION: Final = 256  # … up to this
 _SMALL: Final = 256 << 10  # bytes of a portion
 _LARGE: Final = 1 << 20
 _MAX_SECONDS: Final = 120.0  # the database stores the state of that time for five minutes
+_WAIT_SECONDS: Final = 10.0  # before a client is rejected because others read
 _NAME: Final = b"snapshot"
 _END: Final = b"snapshot-end"
 
@@ -48,8 +49,15 @@ class SnapshotReader:
 
     async def open(self) -> str:
         """Find the documents; return the token after which the events follow them."""
-        async with self._reading:
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await self._reading.acquire()
+        except TimeoutError:
+            raise Overloaded("too many snapshots of change streams are being read") from None
+        try:
             self._time = await self._snapshot.open()
+        finally:
+            self._reading.release()
         self._end_by = monotonic() + _MAX_SECONDS
         return read_token(_build_token(self._time))
 

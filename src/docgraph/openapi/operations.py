@@ -159,6 +159,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
             "before",
             "Last-Event-ID",
         ),
+        errors=(422,),
     ),
     (ResourceType.SCHEMA_STORE, "GET"): OperationSpec(
         "A page of JSON schemas", {200: "Page"}, _LIST

@@ -42,6 +42,7 @@ __all__ = [
 
 _KEYS: Final = ("uri", "stages", "notify_when", "snapshot", "before")
 _SNAPSHOT_KEYS: Final = ("filter", "limit")
+_PARAMETERS: Final = ("avars", "before", "event-ids", "jsonMode", "resume-after", "snapshot")
 _AS_STAGE: Final = ".stages[0].$match"
 # They need an index of their own and an order, or could search hidden properties.
 _SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})
@@ -178,6 +179,7 @@ def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
         yield from inspect_stages(stages, place, db, policy, allowed=STREAM_STAGES)
         yield from _inspect_identity(stages, f"{place}.stages")
         yield from _inspect_condition(entry.get("notify_when"), f"{place}.notify_when")
+        yield from _inspect_parameter(entry.get("notify_when"), f"{place}.notify_when")
         shapes = list(_inspect_shape(entry, f"{place}."))
         yield from shapes
         if not shapes and entry.get("snapshot") is not None:
@@ -254,6 +256,14 @@ def _inspect_filter(
     for flaw in inspect_stages([{"$match": filter}], place, db, policy):
         where = flaw.where.replace(_AS_STAGE, ".filter").replace(".stages", ".filter")
         yield Flaw(where, flaw.what, flaw.hint)
+
+
+def _inspect_parameter(condition: Any, place: str) -> Iterator[Flaw]:
+    """Return an error for a condition that has the name of another parameter of the request."""
+    for value in condition.values() if isinstance(condition, Mapping) else ():
+        name = value.get("$var") if isinstance(value, Mapping) else None
+        if name in _PARAMETERS:
+            yield Flaw(place, f"'{name}' is a parameter of every stream", "choose another name")
 
 
 _EXAMPLE: Final = 'such as {"fullDocument::room": {"$var": "room"}}'

@@ -50,6 +50,10 @@ def test_what_can_work_is_taken(entry: dict[str, Any]) -> None:
             {"stages": []},
             "streams[0].uri: must be a text, the last part of the path of the change stream",
         ),
+        (
+            {"uri": "x", "stages": [], "notify_when": {"fullDocument::a": {"$var": "before"}}},
+            "streams[0].notify_when: 'before' is a parameter of every stream",
+        ),
         ({"uri": "x", "stages": [], "before": 1}, "streams[0].before: must be true or false"),
         (
             {"uri": "x", "stages": [], "snapshot": True},
