@@ -16,7 +16,7 @@ import yaml
 
 from docgraph.config.options import options_of
 from docgraph.events import close_reason
-from docgraph.events.close_reason import LEFT, MOVED, CloseReason
+from docgraph.events.close_reason import LEFT, CloseReason
 from docgraph.events.sections import Events
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
@@ -41,10 +41,7 @@ def section(title: str) -> str:
 def test_every_way_a_stream_ends_is_in_the_reference() -> None:
     """Decision 42: a close code and a reason."""
     rows = re.findall(r"^\| (\d+) \| `(.+?)` \|", section("The end"), re.MULTILINE)
-    endings = {one for one in vars(close_reason).values() if isinstance(one, CloseReason)} - {
-        LEFT,
-        MOVED,
-    }
+    endings = {one for one in vars(close_reason).values() if isinstance(one, CloseReason)} - {LEFT}
 
     assert {(int(code), reason) for code, reason in rows} == {
         (one.code, one.reason) for one in endings

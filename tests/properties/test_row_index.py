@@ -10,6 +10,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson.codec_options import CodecOptions
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 from hypothesis import HealthCheck, given, settings
@@ -132,15 +133,27 @@ def things(mongo_client: MongoClient[Document]) -> Iterator[Things]:
 
 
 def store(things: Things, some: list[list[tuple[str, Value]]]) -> list[bytes]:
-    """Store documents under their positions, and return them."""
-    stored = [build([("_id", encode(n)), *fields]) for n, fields in enumerate(some)]
+    """Store documents under their positions; return them as they are stored."""
+    sent = [build([("_id", encode(n)), *fields]) for n, fields in enumerate(some)]
     things.delete_many({})
-    things.insert_many(map(RawBSONDocument, stored))
-    return stored
+    things.insert_many(map(RawBSONDocument, sent))
+    raw = things.with_options(CodecOptions[Any](document_class=RawBSONDocument))
+    return [one.raw for one in raw.find().sort("_id", 1)]
 
 
 def find(things: Things, filter: Document) -> set[int]:
     return {one["_id"] for one in things.find(filter, {"_id": 1})}
+
+
+def test_each_value_is_compared_with_each_other_as_find_does(things: Things) -> None:
+    stored = store(things, [[("a", one)] for one in [*map(encode, SCALARS), *STRANGE]])
+    decoded = [decode_exactly(one) for one in stored]
+    exact = {position for position, one in enumerate(decoded) if one is not None}
+    index = RowIndex()
+    for value in SCALARS:
+        assert index.add(0, {"a": value})
+        matched = {at for at, one in enumerate(decoded) if one is not None and index.match(one)}
+        assert matched == find(things, {"a": value}) & exact, value
 
 
 few = settings(max_examples=examples(160), suppress_health_check=list(HealthCheck))

@@ -14,10 +14,12 @@ from pymongo.collection import Collection
 
 from tests.chance import examples
 from tests.properties.stores import Document, StoreOnLoop, combine_filters, new_database
+from tests.watched import watching
 
 Told = tuple[str, Any, Document | None]
 Things = Collection[Document]
 
+FIRST: Document = {"_id": "first"}
 LAST: Document = {"_id": "last"}
 
 # --- filters --------------------------------------------------------------------------------------
@@ -129,10 +131,12 @@ class Listener(StoreOnLoop):
     async def _hear(
         self, things: Things, row: Document, write: Callable[[], list[Told | None]], images: bool
     ) -> tuple[list[Told], list[Told]]:
-        rows = {things.full_name: {"$or": [row, LAST]}}
-        place = (things.database.name, things.name)
+        either = {"$or": [row, FIRST, LAST]}
         told: list[Told] = []
-        async with self._store.streams.watch(*place, rows=rows, images=images) as events:
+        async with watching(self._store, things, row=either, images=images) as events:
+            things.insert_one(FIRST)
+            while (await anext(events))["documentKey"] != FIRST:
+                pass
             expected = write()
             things.insert_one(LAST)
             async with asyncio.timeout(60):

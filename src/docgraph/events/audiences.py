@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.events.shapes import Shape
@@ -38,13 +39,23 @@ class _Channel(Protocol):
 class Audience:
     """The listeners with one row filter, by the shape of what they receive."""
 
-    __slots__ = ("channels", "has_moments", "indexed", "is_searched", "key", "plain", "row")
+    __slots__ = (
+        "channels",
+        "has_moments",
+        "has_slot",
+        "indexed",
+        "is_searched",
+        "key",
+        "plain",
+        "row",
+    )
 
     def __init__(self, key: bytes, row: Filter | None) -> None:
         self.key = key
         self.row = row
         self.has_moments = has_moments(row)
         self.is_searched = False  # the database decides
+        self.has_slot = False
         self.channels: dict[Shape, list[Any]] = {}
         self.plain: set[Shape] = set()  # which may concern any event
         self.indexed: set[Shape] = set()  # which concern events that an index finds
@@ -79,6 +90,7 @@ class Audiences:
         store: Store,
         place: tuple[str, str],
         slots: FilterSlots,
+        sample: DecisionSample,
         *,
         images: bool,
     ) -> None:
@@ -86,9 +98,9 @@ class Audiences:
         self._place = place
         self._slots = slots
         self._images = images
+        self._sample = sample
         self._index = RowIndex()
         self._known: dict[bytes, Audience] = {}
-        self._searched: dict[Audience, None] = {}
         self.collation: Mapping[str, Any] | None = None
 
     async def check(self, row: Filter) -> None:
@@ -110,14 +122,15 @@ class Audiences:
         if audience is None:
             audience = Audience(key, row)
             if row is not None and not self._can_index(audience, row):
-                self._slots.acquire()
+                if self._sample.is_trusted:
+                    self._slots.acquire()
+                    audience.has_slot = True
                 audience.is_searched = True
-                self._searched[audience] = None
             self._known[key] = audience
         return audience
 
     def _can_index(self, audience: Audience, row: Filter) -> bool:
-        if self.collation is not None or audience.has_moments:
+        if self.collation is not None or audience.has_moments or not self._sample.is_trusted:
             return False
         return self._index.add(audience, row)
 
@@ -127,21 +140,23 @@ class Audiences:
             return
         del self._known[audience.key]
         self._index.remove(audience)
-        if audience.is_searched:
+        if audience.has_slot:
             self._slots.release()
-            del self._searched[audience]
 
     async def decide(
         self, records: Sequence[ChangeRecord], only: Audience | None = None
     ) -> list[Decision]:
         """Return who can see each of the events, and how; `only` this audience if it is given."""
         decisions: list[Decision] = [{} for _ in records]
+        await self._compare_sample(records)
         some = [only] if only is not None else list(self._known.values())
         searched = [one for one in some if one.is_searched]
         admitted = await self._search(dict(enumerate(records)), searched)
-        if inexact := {n: one for n, one in enumerate(records) if not one.is_exact}:
-            others = [one for one in some if one.row is not None and not one.is_searched]
-            admitted |= await self._search(inexact, others)
+        others = [one for one in some if one.row is not None and not one.is_searched]
+        if others:
+            inexact = {n: one for n, one in enumerate(records) if not one.is_exact}
+            for place, found in (await self._search(inexact, others)).items():
+                admitted.setdefault(place, set()).update(found)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
             if record.is_of_collection:
                 decision[Visibility.WHOLE] = {only} if only else set(self._known.values())
@@ -158,9 +173,28 @@ class Audiences:
                 _restrict(decision, only)
         return decisions
 
+    async def _compare_sample(self, records: Sequence[ChangeRecord]) -> None:
+        """Compare one in many decisions of the index with the database's, before it is used."""
+        if not len(self._index):
+            return
+        exact = [one for one in records if one.is_exact and one.find_image(AFTER) is not None]
+        chosen = self._sample.choose(len(exact))
+        if chosen is None:
+            return
+        filters = {one: one.row for one in self._known.values() if one in self._index}
+        image = exact[chosen].find_image(AFTER) or {}
+        matched = self._index.match(image)
+        if await self._sample.compare(exact[chosen].raw[AFTER], filters, matched):
+            return
+        for audience in self._known.values():
+            audience.is_searched = audience.is_searched or audience.row is not None
+            self._index.remove(audience)
+
     def _match(self, record: ChangeRecord, side: str) -> set[Any]:
         """Return the audiences of the index that may see this image."""
-        image = record.find_image(side) if len(self._index) else None
+        if not len(self._index) or not record.is_exact:
+            return set()
+        image = record.find_image(side)
         return set() if image is None else self._index.match(image)
 
     def _add(self, decision: Decision, before: set[Any], after: set[Any]) -> None:

@@ -10,12 +10,13 @@ import bson
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange import Document
+from docgraph.store.exact import decode_exactly
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 
 __all__ = ["ChangeRecord", "ResumeToken", "Visibility"]
 
 ResumeToken = Mapping[str, Any]
-Decode = Callable[[RawBSONDocument], tuple[Document, bool]]
+Decode = Callable[[RawBSONDocument], Document]
 
 _UPDATE: Final = "updateDescription"
 _NEVER: Final = frozenset({"to", BEFORE})  # the new name of a renamed collection is another's
@@ -63,7 +64,7 @@ class ChangeRecord:
         self.size = len(raw.raw)
         self._decode = decode
         self._decoded: Document | None = None
-        self._is_exact = True
+        self._is_exact: bool | None = None
         self._shown: dict[tuple[Visibility, bool], Document] = {}
 
     @property
@@ -75,13 +76,17 @@ class ChangeRecord:
     def decoded(self) -> Document:
         """The whole event."""
         if self._decoded is None:
-            self._decoded, self._is_exact = self._decode(self.raw)
+            self._decoded = self._decode(self.raw)
         return self._decoded
 
     @property
     def is_exact(self) -> bool:
-        """Whether all values could be decoded."""
-        return bool(self.decoded) and self._is_exact
+        """Whether the decoded event is the stored one; else only the database can compare it."""
+        if self._is_exact is None:
+            exact = decode_exactly(bytes(self.raw.raw))
+            self._is_exact = exact is not None
+            self._decoded = self._decoded or exact
+        return self._is_exact
 
     def find_image(self, part: str) -> Document | None:
         """Return the decoded document before or after the change, if it is known."""

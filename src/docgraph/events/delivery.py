@@ -90,7 +90,7 @@ class Delivery:
         jobs: dict[Shape, list[Prepared]] = {}
         for record, decision in zip(records, decisions, strict=True):
             for visibility, audiences in decision.items():
-                groups = self._group(record, visibility, audiences)
+                groups = await self._group(record, visibility, audiences)
                 if only is not None:
                     groups = {only.shape: [only]} if only.shape in groups else {}
                 for shape, receivers in groups.items():
@@ -106,7 +106,7 @@ class Delivery:
         """Return the events for a client of this channel that has missed them."""
         return [one.render(channel.rendering) for one in await self.prepare(records, channel)]
 
-    def _group(
+    async def _group(
         self, record: ChangeRecord, visibility: Visibility, audiences: set[Audience]
     ) -> dict[Shape, list[Channel]]:
         """Return the channels of these audiences whose first conditions the event meets."""
@@ -116,7 +116,7 @@ class Delivery:
             shapes = audience.plain
             if audience.indexed:
                 if met is None:
-                    met = self._shapes.match(record.show(visibility))
+                    met = await self._shapes.match(record, visibility)
                 shapes = shapes | (met & audience.indexed)
             for shape in shapes:
                 groups.setdefault(shape, []).extend(audience.channels[shape])

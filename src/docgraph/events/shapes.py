@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, Visibility
+from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.filter_slots import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
@@ -132,8 +133,11 @@ class Shape:
 class Shapes:
     """The shapes of one source."""
 
-    def __init__(self, store: Store, place: tuple[str, str], slots: FilterSlots) -> None:
+    def __init__(
+        self, store: Store, place: tuple[str, str], slots: FilterSlots, sample: DecisionSample
+    ) -> None:
         self._store = store
+        self._sample = sample
         self._place = place
         self._slots = slots
         self._index = RowIndex()
@@ -170,9 +174,21 @@ class Shapes:
             if shape.stages:
                 self._slots.release()
 
-    def match(self, event: Document) -> set[Any]:
+    async def match(self, record: ChangeRecord, visibility: Visibility) -> set[Any]:
         """Return the shapes with a condition that the event meets."""
-        return self._index.match(event) if len(self._index) else set()
+        if record.is_exact and self._sample.is_trusted:
+            return self._index.match(record.show(visibility))
+        db, collection = self._place
+        shapes = [one for one in self._known.values() if one.condition is not None]
+        results = await self._store.streams.pipelines.match_documents(
+            db,
+            [record.show_raw(visibility)],
+            [one.condition for one in shapes if one.condition is not None],
+            collection=collection,
+        )
+        return {
+            shape for shape, found in zip(shapes, results, strict=True) if found == frozenset({0})
+        }
 
     async def run(self, shape: Shape, shown: Sequence[Visible]) -> Sequence[Result]:
         """Return what the stages make of each event, None if they remove it, or the error."""

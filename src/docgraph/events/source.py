@@ -24,6 +24,7 @@ from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, ResumeToken
 from docgraph.events.channel import Channel, Portion
 from docgraph.events.close_reason import FAILED, GONE, LEFT, CloseReason
+from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
 from docgraph.events.event_log import EventLog
@@ -93,8 +94,10 @@ class Source:
         self._unused: dict[Channel, float] = {}  # since when
         self._collation: asyncio.Task[Mapping[str, Any] | None] | None = None
         place = (key.db, key.collection)
-        self._audiences = Audiences(store, place, limits.slots, images=key.images)
-        self._shapes = Shapes(store, place, limits.slots)
+        match = partial(store.streams.pipelines.match_documents, key.db, collection=key.collection)
+        sample = DecisionSample(*place, match)
+        self._audiences = Audiences(store, place, limits.slots, sample, images=key.images)
+        self._shapes = Shapes(store, place, limits.slots, sample)
         self._delivery = Delivery(self._audiences, self._shapes, limits.budget)
         self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._run(), name="change stream")

@@ -8,8 +8,6 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-import bson
-from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange.data import Document
@@ -171,13 +169,9 @@ class StoreStreams:
         options |= _BOTH_IMAGES if images else {}
         return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
 
-    def decode(self, event: RawBSONDocument, db: str) -> tuple[Document, bool]:
-        """Decode an event as far as possible; return also whether it was decoded exactly."""
-        options = self.client.codec_options
-        try:
-            return bson.decode(event.raw, options), True
-        except InvalidBSON:
-            return decode_event(event.raw, options, db), False
+    def decode(self, event: RawBSONDocument, db: str) -> Document:
+        """Decode an event as far as possible."""
+        return decode_event(event.raw, self.client.codec_options, db)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
         """Return the changes of a database with hidden properties: never for data of callers."""

@@ -63,7 +63,7 @@ async def test_failing_filters_are_isolated(pipelines: DocumentPipelines, databa
     for number, filter in faults.items():
         filters[number] = filter
 
-    found = await pipelines.match_documents(database, documents, filters)
+    found: list[Any] = await pipelines.match_documents(database, documents, filters)
 
     for number, result in enumerate(found):
         if number in faults:
@@ -77,9 +77,13 @@ async def test_failing_filters_are_isolated(pipelines: DocumentPipelines, databa
 async def test_filters_are_checked_without_documents(
     pipelines: DocumentPipelines, database: str
 ) -> None:
-    unusable = [{"n": {"$unknown": 1}}, {"n": {"$near": [1, 2]}}, {"$text": {"$search": "x"}}]
+    unusable: list[Document] = [
+        {"n": {"$unknown": 1}},
+        {"n": {"$near": [1, 2]}},
+        {"$text": {"$search": "x"}},
+    ]
 
-    found = await pipelines.match_documents(database, [], [{"n": 1}, DIVIDE, *unusable])
+    found: list[Any] = await pipelines.match_documents(database, [], [{"n": 1}, DIVIDE, *unusable])
 
     assert found[:2] == [frozenset()] * 2
     assert all(isinstance(one, DocgraphError) for one in found[2:])
@@ -91,7 +95,7 @@ async def test_commands_are_bounded_in_count(
     documents = [raw({"n": n}) for n in range(501)]
     filters = [{"n": n} for n in range(1001)]
 
-    found = await pipelines.match_documents(database, documents, filters)
+    found: list[Any] = await pipelines.match_documents(database, documents, filters)
 
     assert found == [{n} if n < 501 else set() for n in range(1001)]
     assert count_commands(events) == 2 * 3
@@ -103,7 +107,9 @@ async def test_commands_are_bounded_in_bytes(
     documents = [raw({"n": n, "text": "x" * (5 * MIB)}) for n in range(4)]
     long = {"n": {"$in": [2, "y" * (10 * MIB)]}}
 
-    found = await pipelines.match_documents(database, documents, [{"n": 1}, long, {"n": 3}, long])
+    found: list[Any] = await pipelines.match_documents(
+        database, documents, [{"n": 1}, long, {"n": 3}, long]
+    )
 
     assert found == [{1}, {2}, {3}, {2}]
     assert count_commands(events) > 4
@@ -133,7 +139,9 @@ async def test_the_largest_and_deepest_documents_are_matched(
     things.insert_many([RawBSONDocument(deepest), raw(largest)])  # it accepts both
     stored = [RawBSONDocument(deepest), raw(largest)]
 
-    assert await pipelines.match_documents(database, stored, [filter]) == [{0, 1}]
+    found: list[Any] = await pipelines.match_documents(database, stored, [filter])
+
+    assert found == [{0, 1}]
 
 
 async def test_strings_are_compared_by_the_collation(
@@ -144,8 +152,8 @@ async def test_strings_are_compared_by_the_collation(
     documents = [raw({"a": "X"}), raw({"a": "x"})]
     place: Document = {"collection": "things"}
 
-    exact = await pipelines.match_documents(database, documents, [{"a": "x"}], **place)
-    like = await pipelines.match_documents(
+    exact: list[Any] = await pipelines.match_documents(database, documents, [{"a": "x"}], **place)
+    like: list[Any] = await pipelines.match_documents(
         database, documents, [{"a": "x"}], collation=collation, **place
     )
 
@@ -175,7 +183,9 @@ async def test_a_slow_filter_is_isolated(hurried: Store, database: str) -> None:
     slow = {"body": "function() { sleep(60000); return true }", "args": [], "lang": "js"}
     filters: list[Document] = [{"a": 1}, {"$expr": {"$function": slow}}]
 
-    found = await hurried.streams.pipelines.match_documents(database, [raw({"a": 1})], filters)
+    found: list[Any] = await hurried.streams.pipelines.match_documents(
+        database, [raw({"a": 1})], filters
+    )
 
     assert found[0] == {0}
     assert isinstance(found[1], TimeLimitExceeded)
@@ -188,7 +198,7 @@ async def test_stages_change_remove_and_fail_on_each_event_alone(
     pipelines: DocumentPipelines, database: str
 ) -> None:
     events = [build_event(n) for n in range(300)]
-    stages = [
+    stages: list[Document] = [
         {"$match": {"n": {"$ne": 7}}},
         {"$set": {"m": {"$divide": [8, {"$add": ["$n", -8]}]}}},
     ]
@@ -278,7 +288,8 @@ async def test_servers_without_documents_are_noticed(
     events.clear()
 
     for _ in range(2):
-        assert await pipelines.match_documents(database, [raw({"a": 1})], [{"a": 1}]) == [{0}]
+        found: list[Any] = await pipelines.match_documents(database, [raw({"a": 1})], [{"a": 1}])
+        assert found == [{0}]
 
     assert count_commands(events) == 1 + 2
 

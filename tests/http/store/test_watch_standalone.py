@@ -65,9 +65,13 @@ async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> 
     await standalone.streams.enable_images("test", "things", deadline=SOON)
     rows = {"test.things": {"a": 1}}
 
-    for options in ({}, {"rows": rows}, {"rows": rows, "images": True}, {"shown": {"a": 0}}):
+    streams = standalone.streams
+    for events in (
+        *(streams.watch("test", "things", **one) for one in ({}, {"rows": rows})),
+        *(streams.watch_source("test", "things", images=images) for images in (True, False)),
+    ):
         with pytest.raises(NotSupported) as refusal:
-            await standalone.streams.watch("test", "things", **options).open()
+            await events.open()
         assert "replica set" in refusal.value.message
         assert "single member" in (refusal.value.hint or "")
 

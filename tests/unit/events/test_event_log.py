@@ -1,4 +1,4 @@
-"""The log of a cursor, and its readers."""
+"""The log of a channel, and its readers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 from docgraph.events.close_reason import FAILED, GONE, TOO_SLOW, CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.event_log import EventLog, LogReader
+from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import NotifyWhen, SharedMessages
 from tests.expect import keep
 
 pytestmark = pytest.mark.anyio
 
 
-def build_log(**bounds: int) -> EventLog:
+def build_log(**bounds: Any) -> EventLog:
     return EventLog("00", **{"most": 3, "most_bytes": 1000, **bounds})
 
 
@@ -191,23 +192,70 @@ async def test_those_who_wait_for_the_same_events_are_passed_the_same_message() 
         one.cancel()
 
 
-async def test_readers_learn_of_events_and_of_the_position_behind_them_when_they_are_told() -> None:
+async def test_readers_learn_of_events_when_they_are_published() -> None:
     log = build_log()
-    reader = log.add_reader()
-    reading = asyncio.create_task(reader.read())
+    reading = asyncio.create_task(log.add_reader().read())
     await asyncio.sleep(0)
     log.append(*notices(1))
-    log.advance("01")
     log.append(*notices(2))
     await asyncio.sleep(0)
-    assert (log.position, log.next, reading.done()) == ("00", 0, False)
+    assert (log.next, reading.done()) == (0, False)
 
     assert numbers(log.publish()) == [1, 2]
 
     assert numbers(await reading) == [1, 2]
-    assert log.position == "01"
-    log.advance("02")
-    assert log.position == "02"
+
+
+# --- the budget of all logs -----------------------------------------------------------------------
+
+
+async def test_beyond_the_budget_what_all_have_read_is_dropped_first() -> None:
+    budget = LogBudget(100)
+    first, second = build_log(budget=budget), build_log(budget=budget)
+    reader, slow = first.add_reader(), second.add_reader()
+    publish(first, notices(1, size=60))
+    await reader.read()
+    publish(second, notices(2, size=60))
+
+    budget.enforce()
+
+    assert (first.size, second.size, budget.size) == (0, 60, 60)
+    assert first.floor == "01"
+    assert numbers(await slow.read()) == [2]
+
+
+async def test_then_those_furthest_behind_are_ended() -> None:
+    budget = LogBudget(100)
+    first, second = build_log(budget=budget), build_log(budget=budget)
+    kept, slow, fast = first.add_reader(), second.add_reader(), second.add_reader()
+    publish(first, notices(1, size=50))
+    publish(second, notices(2, size=60))
+    assert numbers(await fast.read()) == [2]
+
+    budget.enforce()
+
+    with pytest.raises(StreamClosed) as ended:
+        await slow.read()
+    assert ended.value.ending is TOO_SLOW
+    assert numbers(await kept.read()) == [1]
+    assert second.readers == {fast}
+
+
+async def test_an_event_in_several_logs_counts_once_until_all_have_dropped_it() -> None:
+    budget = LogBudget(100)
+    logs = [build_log(budget=budget) for _ in range(3)]
+    shared = notices(1, size=60)
+    for log in logs:
+        publish(log, shared)
+    assert budget.size == 60
+
+    logs[0].drop_read()
+    logs[1].detach()
+    assert budget.size == 60
+    logs[2].drop_read()
+    assert budget.size == 0
+    publish(logs[1], notices(2, size=60))  # which is no longer in the budget
+    assert budget.size == 0
 
 
 async def test_what_is_noted_counts_for_what_would_be_pushed_out() -> None:

@@ -31,6 +31,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.runtime.generations import Generations, create_generations
+from docgraph.variables.moments import NOW
 
 pytestmark = pytest.mark.anyio
 
@@ -42,12 +43,6 @@ class Client:
 
     def __init__(self) -> None:
         self.endings: list[CloseReason] = []
-        self.moves: list[Subscription] = []
-
-    async def move(self, client: Any, subscription: Subscription) -> bool:
-        assert client is self
-        self.moves.append(subscription)
-        return True
 
     def end(self, ending: CloseReason) -> None:
         self.endings.append(ending)
@@ -80,7 +75,7 @@ def build(
         return cast("Subscription", outcome)
 
     client = Client()
-    renewals = Reauthorizer(generations, 50.0, client.move, clock=clock)
+    renewals = Reauthorizer(generations, 50.0, clock=clock)
     renewals.sessions.add(Session(cast("Any", client), ASKED, renew, judged_at=clock.now))
     return renewals, client, asked
 
@@ -160,53 +155,18 @@ async def test_who_was_admitted_before_an_announcement_is_asked(generations: Gen
     assert len(asked) == 1
 
 
-async def test_a_row_filter_with_the_time_in_it_is_renewed_without_an_end(
-    generations: Generations,
-) -> None:
+async def test_the_time_in_a_row_filter_makes_no_difference(generations: Generations) -> None:
     clock = Clock()
-    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
-    later = replace(momentary, row={"until": 2})
-    renewals, client, _ = build(generations, clock, later)
+    momentary = replace(ASKED, row={"until": NOW, "team": "blue"})
+    renewals, client, _ = build(
+        generations, clock, replace(momentary, row=dict(momentary.row or {}))
+    )
     (session,) = renewals.sessions
     session.subscription = momentary
     clock.now += 50.0
     await renewals.reauthorize_due()
-    assert (client.endings, client.moves, session.subscription) == ([], [later], later)
-    session.subscription = replace(momentary, shown={"a": 0})
+    assert client.endings == []
+    session.subscription = replace(momentary, row={"until": NOW, "team": "red"})
     clock.now += 50.0
     await renewals.reauthorize_due()
-    assert (client.endings, client.moves) == ([OTHER_RIGHTS], [later])
-
-
-@pytest.mark.parametrize(
-    ("outcome", "endings", "is_asked_soon"),
-    [
-        (Overloaded("no cursor"), [OTHER_RIGHTS], False),
-        (StoreForbidden("no"), [FAILED], False),
-        (SecurityViolation("no"), [FAILED], False),
-        (StoreUnavailable("away"), [], True),
-        (False, [], True),
-    ],
-)
-async def test_who_cannot_move_to_the_rights_of_now_is_ended_or_asked_again_soon(
-    generations: Generations, outcome: Any, endings: list[CloseReason], is_asked_soon: bool
-) -> None:
-    """Nobody goes on for long with a row filter of the past."""
-    clock = Clock()
-    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
-    renewals, client, asked = build(generations, clock, replace(momentary, row={"until": 2}))
-
-    async def move(client: Any, subscription: Subscription) -> bool:
-        if isinstance(outcome, Exception):
-            raise outcome
-        return cast("bool", outcome)
-
-    renewals._move = move
-    (session,) = renewals.sessions
-    session.subscription = momentary
-    clock.now += 50.0
-    await renewals.reauthorize_due()
-
-    assert (client.endings, session.subscription) == (endings, momentary)
-    await renewals.reauthorize_due()
-    assert len(asked) == (2 if is_asked_soon else 1)
+    assert client.endings == [OTHER_RIGHTS]

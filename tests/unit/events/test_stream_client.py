@@ -1,4 +1,4 @@
-"""A client reads what it has missed, then what all read, and may go on with another cursor."""
+"""A client reads what it has missed, then what all read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from docgraph.exchange.errors import ResumePointLost, StoreRejected
 pytestmark = pytest.mark.anyio
 
 
-class Cursor:
+class Channel:
     """One that tells what a test says; `past` is what it knows of the past, or raises."""
 
     def __init__(self, floor: int, past: Any = None) -> None:
         self.log = EventLog(f"{floor:02}", most=100, most_bytes=10_000)
-        self.users = 1
+        self.releases = 0
         self.position = self.log.floor
         self.past = past
 
@@ -32,7 +32,9 @@ class Cursor:
             self.log.append(notice(number))
         self.log.publish()
         self.position = f"{position:02}"
-        self.log.advance(self.position)
+
+    def release(self) -> None:
+        self.releases += 1
 
     def flush(self) -> None:
         self.log.publish()
@@ -51,8 +53,8 @@ def notice(number: int) -> EncodedEvent:
     return EncodedEvent(f"{number:02}", {"n": number}, SharedMessages((b"x",)))
 
 
-async def build(cursor: Cursor, token: Any = None) -> Client:
-    client = Client(cast("Any", cursor), None, token, asyncio.Semaphore(1))
+async def build(channel: Channel, token: Any = None) -> Client:
+    client = Client(cast("Any", channel), None, token, asyncio.Semaphore(1))
     await client.begin()
     return client
 
@@ -69,78 +71,46 @@ async def read(client: Client) -> list[int]:
 async def test_a_past_that_cannot_be_read_any_more_ends_with_the_reason(
     error: Exception, ending: CloseReason
 ) -> None:
-    cursor = Cursor(10)
-    client = await build(cursor, {"_data": "01"})
-    cursor.past = error
+    channel = Channel(10)
+    client = await build(channel, {"_data": "01"})
+    channel.past = error
     with pytest.raises(StreamClosed) as ended:
         await read(client)
     assert ended.value.ending is ending
 
 
-async def test_one_who_is_moved_reads_each_event_once_and_in_order() -> None:
-    first, second = Cursor(10), Cursor(14)
-    client = await build(first)
-    first.publish(11, position=11)
-    assert await read(client) == [11]
-    first.publish(12, position=12)
-    client.move(cast("Any", second))
-    second.publish(15, position=15)
-    first.publish(13, 15, 16, position=16)  # 15 and 16 are for the other cursor to tell
-    assert await read(client) == [12, 13]
-    assert await read(client) == [15]
-    assert (first.users, second.users, len(first.log.readers)) == (0, 1, 0)
-    client.leave()
-    client.leave()
-    assert (first.users, second.users, len(second.log.readers)) == (0, 0, 0)
-
-
-async def test_one_who_is_moved_waits_until_the_first_cursor_has_come_so_far() -> None:
-    first, second = Cursor(10), Cursor(14)
-    client = await build(first)
-    waiting = asyncio.create_task(read(client))
-    client.move(cast("Any", second))
-    assert not client.can_move()
-    second.publish(15, position=15)
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    first.publish(position=14)
-    assert await waiting == [15]
-    assert client.can_move()
-
-
 async def test_one_who_begins_is_not_told_what_was_noted_before() -> None:
-    cursor = Cursor(10)
-    cursor.log.append(notice(11))
-    client = await build(cursor)
-    cursor.publish(12, position=12)
+    channel = Channel(10)
+    channel.log.append(notice(11))
+    client = await build(channel)
+    channel.publish(12, position=12)
     assert await read(client) == [12]
 
 
 async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past() -> None:
-    cursor = Cursor(10)
-    cursor.log = EventLog("10", most=2, most_bytes=10_000)
-    cursor.publish(11, 12, position=12)
+    channel = Channel(10)
+    channel.log = EventLog("10", most=2, most_bytes=10_000)
+    channel.publish(11, 12, position=12)
     for number in (13, 14, 15):
-        cursor.log.append(notice(number))
-    client = await build(cursor, {"_data": "11"})
-    assert cursor.log.floor == "13"
+        channel.log.append(notice(number))
+    client = await build(channel, {"_data": "11"})
+    assert channel.log.floor == "13"
     assert not client.is_up_to_date
 
 
 async def test_silence_between_server_sent_events_loses_none() -> None:
-    cursor = Cursor(10)
-    chunks = EventChunks(await build(cursor), heartbeat=0.001)
+    channel = Channel(10)
+    chunks = EventChunks(await build(channel), heartbeat=0.001)
     await anext(chunks)  # the opening
     for number in (11, 13):
         assert await anext(chunks) == b":\n\n"
-        cursor.publish(number, number + 1, position=number + 1)
+        channel.publish(number, number + 1, position=number + 1)
         assert (await anext(chunks)).count(b"event:change") == 2
 
 
-async def test_who_leaves_while_it_is_moved_leaves_both_cursors() -> None:
-    first, second = Cursor(10), Cursor(14)
-    client = await build(first)
-    client.move(cast("Any", second))
+async def test_who_leaves_twice_has_left_once() -> None:
+    channel = Channel(10)
+    client = await build(channel)
     client.leave()
-    assert (first.users, second.users) == (0, 0)
-    assert not first.log.readers | second.log.readers
+    client.leave()
+    assert (channel.releases, channel.log.readers) == (1, set())
