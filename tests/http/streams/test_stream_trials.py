@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from docgraph.observe.command_events import CommandFinished
+from docgraph.rest.handlers.stream_checks import _StreamChecks
+from docgraph.store import open_store
+from docgraph.store.sections import AggregationSecurity, MClient
+from tests.guarded_mongo import GuardedMongo
+from tests.http.driver import settle
 from tests.http.harness import Document, Reply, listening
 from tests.http.rest_harness import Api
 
@@ -147,3 +153,23 @@ async def test_a_stage_that_could_exhaust_the_database_is_never_run(api: Api) ->
         stage = {"$set": {"a": {"$size": {"$reduce": turns}}}}
         assert await api.service.there(facts.run_over(stage, events, place)) == events
     assert [one.command for one in commands if one.collection == "things"] == []
+
+
+async def test_a_missing_privilege_is_a_warning(guarded_mongo: GuardedMongo) -> None:
+    """The stream may be for another instance, whose database user has the privilege."""
+    db = f"test_{uuid4().hex[:16]}"
+    privileges = [{"resource": {"db": db, "collection": ""}, "actions": ["find"]}]
+    guarded_mongo.admin.admin.command("createRole", db, privileges=privileges, roles=[])
+    try:
+        with guarded_mongo.user([db]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            section = MClient(min_pool_size=0)
+            store = open_store(section, AggregationSecurity(), connection_string=uri)
+            store.connect()
+            await store.available()
+            (warning,) = await _StreamChecks(store.facts, db, "things").check_source()
+            await settle(store.client)
+            await store.close()
+    finally:
+        guarded_mongo.admin.admin.command("dropRole", db)
+    assert warning.startswith("streams: the database opens no change stream here: ")
