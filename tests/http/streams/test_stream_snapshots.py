@@ -241,3 +241,24 @@ async def test_ids_of_all_types_and_large_documents_arrive(service: Service, by:
     async with listen(service, stream("all"), ADMIN, by=by) as client:
         found = [document["_id"] for document in await read_snapshot(client)]
     assert sorted(map(str, found)) == sorted(map(str, ids))
+
+
+async def test_documents_that_exceed_one_read_arrive(service: Service) -> None:
+    text = "x" * 2_500_000
+    notes(service).insert_many([{"_id": n, "text": text} for n in range(16)])
+    async with listen(service, stream("all"), ADMIN) as client:
+        assert ids(await read_snapshot(client)) == list(range(16))
+
+
+async def test_a_client_that_resumes_before_the_next_write_misses_nothing(
+    service: Service, by: str
+) -> None:
+    """The id of the end is the moment after the read, which may not have come yet."""
+    notes(service).insert_one({"_id": 1})
+    async with listen(service, stream("all"), ADMIN) as client:
+        assert ids(await read_snapshot(client)) == [1]
+        end = client.ids[-1]
+    path = stream("all", **{"resume-after": end})
+    async with listen(service, path, ADMIN, by=by) as client:
+        notes(service).insert_one({"_id": 2})
+        assert (await client.next())["documentKey"] == {"_id": 2}
