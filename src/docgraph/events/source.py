@@ -91,6 +91,7 @@ class Source:
         self._received: ResumeToken | None = None  # up to which the database was read
         self._is_closing = False
         self._is_ended = False
+        self._is_finished = False  # and nothing drops unused channels any more
         self._unused: dict[Channel, float] = {}  # since when
         self._collation: asyncio.Task[Mapping[str, Any] | None] | None = None
         place = (key.db, key.collection)
@@ -186,7 +187,9 @@ class Source:
     def release(self, channel: Channel) -> None:
         """Count one client less; those who come back soon find the log of their channel."""
         self.users -= 1
-        if not channel.users:
+        if not channel.users and self._is_finished:
+            self._drop(channel)
+        elif not channel.users:
             self._unused[channel] = monotonic()
 
     def _drop_unused(self) -> None:
@@ -281,9 +284,11 @@ class Source:
                     channel.log.end(ending)
         finally:
             self._is_ended = True
+            self._is_finished = True
             self._delivery.stop()
             for channel in list(self.channels.values()):
-                self._drop(channel)
+                if not channel.users:  # others still have clients that read the past
+                    self._drop(channel)
             await self._events.aclose()
 
     async def _open(self) -> bool:

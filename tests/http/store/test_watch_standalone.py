@@ -67,7 +67,7 @@ async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> 
 
     streams = standalone.streams
     for events in (
-        *(streams.watch("test", "things", **one) for one in ({}, {"rows": rows})),
+        *(streams.watch("test", "things", rows=one) for one in (None, rows)),
         *(streams.watch_source("test", "things", images=images) for images in (True, False)),
     ):
         with pytest.raises(NotSupported) as refusal:
