@@ -216,8 +216,11 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
     window.log_in(READER)
     page = window.page
     page.get_by_text("The list of streams is not open to you").wait_for()
-    page.get_by_label("Open by path").fill("guarded/_streams/open")
+    page.get_by_label("Open by path").fill("guarded")
     page.get_by_role("button", name="Open", exact=True).click()
+    listed = page.get_by_role("list", name="Streams").get_by_role("listitem")
+    expect(listed).to_have_text(["openneeds from"])  # and not the one that is closed
+    listed.get_by_role("link").click()
     page.get_by_text("Variable from not bound").wait_for()
     page.get_by_label("Variables").fill('{"from": "bob"}')
     page.get_by_role("button", name="Open with these").click()

@@ -202,7 +202,7 @@ class SseClient(StreamClient):
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])
         else:
-            assert fields["event"] in ("change", "error")
+            assert fields["event"] in ("change", "error", "snapshot", "snapshot-end")
             self.ids.append(fields.get("id", ""))
             self.events.append(json.loads(fields["data"]))
 

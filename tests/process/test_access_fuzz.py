@@ -174,7 +174,7 @@ def staff(
     db["users"].insert_one({"_id": "ada", "password": "x", "roles": ["reader"]})
     db["people"].insert_one({"_id": 1, "name": "Ann", "email": "a@x.org", "salary": 5, "pin": "q"})
     db["notes"].insert_one({"_id": 1, "text": "hi", "owner": "ada", "authorId": 1})
-    streams = [{"uri": "all", "stages": []}]
+    streams = [{"uri": "all", "stages": [], "before": True}]
     db["_properties"].insert_one({"_id": "_properties.notes", "streams": streams})
     directory = tmp_path_factory.mktemp("fuzz")
     (directory / "plugins").mkdir()

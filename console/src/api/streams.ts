@@ -65,21 +65,35 @@ export async function listStreams(signal: AbortSignal): Promise<StreamList> {
   return { streams, leftOut: typeof leftOut === "number" ? leftOut : 0 };
 }
 
-/** The streams of one collection, by its properties: for those who may manage it. */
+/** The streams of one collection that the caller may open. */
 export async function readStreams(collection: Segments, signal: AbortSignal): Promise<readonly StreamInfo[]> {
+  const listed = await requestJson<unknown>(`${dataPath(collection)}/${between}`, { signal });
+  return (Array.isArray(listed) ? listed.filter(isRecord) : []).map((one) => ({
+    segments: streamOf(collection, String(one["uri"])),
+    variables: describeVariables(one["variables"]),
+    condition: typeof one["notify_when"] === "string" ? one["notify_when"] : null,
+  }));
+}
+
+/** The names of all streams of a collection, by its properties: for those who may manage it. */
+async function readNames(collection: Segments, signal: AbortSignal): Promise<readonly string[]> {
   const properties = await requestJson<Record<string, unknown>>(`${dataPath(collection)}/_meta`, { signal }).catch((error: unknown) => {
     if (error instanceof ApiError && error.status === 404) return {} as Record<string, unknown>; // nothing was written yet
     throw error;
   });
   const streams: unknown = properties["streams"];
-  const named = Array.isArray(streams) ? streams.filter(isRecord).filter((one) => typeof one["uri"] === "string") : [];
-  return named.map((one) => ({ segments: streamOf(collection, String(one["uri"])), variables: [], condition: null }));
+  return Array.isArray(streams) ? streams.filter(isRecord).map((one) => String(one["uri"])) : [];
+}
+
+function describeVariables(listed: unknown): StreamInfo["variables"] {
+  const variables = Array.isArray(listed) ? listed.filter(isRecord) : [];
+  return variables.map((one) => ({ name: String(one["name"]), isRequired: one["required"] === true }));
 }
 
 /** Declare a stream that tells everything which happens to a collection; the streams that it has stay. */
 export async function declareStream(collection: Segments, uri: string): Promise<void> {
-  const known = await readStreams(collection, new AbortController().signal);
-  if (known.some((one) => one.segments.at(-1) === uri)) throw new ApiError(409, "http-error", "");
+  const known = await readNames(collection, new AbortController().signal);
+  if (known.includes(uri)) throw new ApiError(409, "http-error", "");
   await request(dataPath(collection), { method: "PATCH", json: { $push: { streams: { uri, stages: [] } } } });
 }
 

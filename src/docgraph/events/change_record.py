@@ -35,6 +35,7 @@ _HIDDEN: Final = {
     EventVisibility.ENTERED: _NEVER | {_UPDATE},
     EventVisibility.LEFT: _NEVER | {_UPDATE, AFTER},
 }
+_SHOWING_BEFORE: Final = frozenset({EventVisibility.WHOLE, EventVisibility.LEFT})
 _KINDS: Final = {EventVisibility.ENTERED: "insert", EventVisibility.LEFT: "delete"}
 
 
@@ -62,7 +63,7 @@ class ChangeRecord:
         self._decode = decode
         self._decoded: Document | None = None
         self._is_exact: bool | None = None
-        self._shown: dict[EventVisibility, Document] = {}
+        self._shown: dict[tuple[EventVisibility, bool], Document] = {}
 
     @property
     def is_of_collection(self) -> bool:
@@ -90,20 +91,23 @@ class ChangeRecord:
         image = self.decoded.get(part)
         return image if isinstance(image, dict) else None
 
-    def show(self, visibility: EventVisibility) -> Document:
-        """Return the decoded event as readers see it."""
-        shown = self._shown.get(visibility)
+    def show(self, visibility: EventVisibility, *, before: bool = False) -> Document:
+        """Return the decoded event as readers see it; `before`: they request the image before."""
+        shown = self._shown.get((visibility, before))
         if shown is None:
-            shown = self._shown[visibility] = _show(self.decoded, visibility)
+            shown = _show(self.decoded, visibility, before=before)
+            self._shown[visibility, before] = shown
         return shown
 
-    def show_raw(self, visibility: EventVisibility) -> Document:
+    def show_raw(self, visibility: EventVisibility, *, before: bool = False) -> Document:
         """Return the same event with its documents as the database sent them."""
-        return _show(self.raw, visibility)
+        return _show(self.raw, visibility, before=before)
 
 
-def _show(event: Mapping[str, Any], visibility: EventVisibility) -> Document:
+def _show(event: Mapping[str, Any], visibility: EventVisibility, *, before: bool) -> Document:
     hidden = _HIDDEN[visibility]
+    if before and visibility in _SHOWING_BEFORE:
+        hidden -= {BEFORE}
     shown = {key: value for key, value in event.items() if key not in hidden}
     if visibility in _KINDS:
         shown["operationType"] = _KINDS[visibility]

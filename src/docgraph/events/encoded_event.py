@@ -13,10 +13,12 @@ from docgraph.exchange import Document, NotifyWhen, SharedMessages
 __all__ = ["EncodedEvent", "Rendering", "build_error", "build_notice", "read_token"]
 
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")
+_BEFORE: Final = "fullDocumentBeforeChange"
 _TIME: Final = "clusterTime"
 _DESCRIPTION: Final = "updateDescription"
 _TRUNCATED: Final = "truncatedArrays"
 _ERROR: Final = b"error"
+_FOR_ALL: Final = frozenset({_ERROR, b"snapshot-end"})
 _STAGE_FAILED: Final = {
     "code": "stage-failed",
     "message": "a stage of the stream failed on this event; correct the stages of the stream",
@@ -63,7 +65,7 @@ class EncodedEvent:
 
     def concerns(self, condition: NotifyWhen | None) -> bool:
         """Return whether a client with this condition receives the event."""
-        if condition is None or self.name == _ERROR:
+        if condition is None or self.name in _FOR_ALL:
             return True
         found: Any = self.event
         for name in condition.path:
@@ -81,11 +83,13 @@ class Rendering:
     json_mode: JsonMode
     with_ids: bool = False
     hides_ids: bool = False
+    before: bool = False
 
 
 def build_notice(event: Document, rendering: Rendering, token: Mapping[str, Any]) -> EncodedEvent:
     """Build the JSON of a change event; `token` is its resume token."""
-    told: Document = {part: event[part] for part in _PARTS if part in event}
+    parts = (_BEFORE, *_PARTS) if rendering.before else _PARTS
+    told: Document = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}

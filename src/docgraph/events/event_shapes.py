@@ -37,11 +37,17 @@ _NEVER: Final = frozenset({"to", BEFORE})
 class ShapePlan:
     """The stages of a subscription: conditions for the source and for the index, and the rest."""
 
-    __slots__ = ("condition", "shared", "stages")
+    __slots__ = ("before", "condition", "shared", "stages")
 
     def __init__(
-        self, shared: Sequence[Filter], condition: Filter | None, stages: Sequence[Filter]
+        self,
+        shared: Sequence[Filter],
+        condition: Filter | None,
+        stages: Sequence[Filter],
+        *,
+        before: bool = False,
     ) -> None:
+        self.before = before
         self.shared = shared
         self.condition = condition
         self.stages = stages
@@ -74,7 +80,8 @@ def plan_shape(
         else:
             others.append(one)
     stages = [*hiding, *([{"$match": {"$and": others}}] if others else []), *rest]
-    return ShapePlan(shared, {"$and": indexed} if indexed else None, stages)
+    condition = {"$and": indexed} if indexed else None
+    return ShapePlan(shared, condition, stages, before=subscription.before)
 
 
 def _is_visible(condition: Filter, view: StreamView, shown: Shown | None) -> bool:
@@ -106,12 +113,16 @@ def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
 
 
 class EventShape:
-    """Equal stages with equal values; without `stages`, events are delivered as they are."""
+    """Equal stages with equal values; without `stages`, events are delivered as they are.
 
-    __slots__ = ("collation", "condition", "has_moments", "key", "stages", "users")
+    `before`: events have the document before the change.
+    """
+
+    __slots__ = ("before", "collation", "condition", "has_moments", "key", "stages", "users")
 
     def __init__(self, key: bytes, plan: ShapePlan, collation: Filter | None) -> None:
         self.key = key
+        self.before = plan.before
         self.condition = plan.condition
         self.stages = plan.stages
         self.collation = collation
@@ -182,12 +193,12 @@ class Shapes:
     async def run(self, shape: EventShape, shown: Sequence[Visible]) -> Sequence[Result]:
         """Return what the stages make of each event, None if they remove it, or the error."""
         if not shape.stages:
-            return [record.show(visibility) for record, visibility in shown]
+            return [record.show(visibility, before=shape.before) for record, visibility in shown]
         db, collection = self._place
         stages = fill_moments(shape.stages) if shape.has_moments else shape.stages
         return await self._store.streams.pipelines.run_stages(
             db,
-            [record.show_raw(visibility) for record, visibility in shown],
+            [record.show_raw(visibility, before=shape.before) for record, visibility in shown],
             stages,
             collation=shape.collation,
             collection=collection,
@@ -196,4 +207,4 @@ class Shapes:
 
 def _identify(plan: ShapePlan, collation: Filter | None) -> bytes:
     parts = {"condition": plan.condition, "stages": plan.stages, "collation": collation}
-    return to_bytes(parts)
+    return to_bytes({**parts, "before": plan.before})

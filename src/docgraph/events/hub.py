@@ -16,8 +16,9 @@ from docgraph.events.log_budget import LogBudget
 from docgraph.events.sections import Events
 from docgraph.events.source import Source, SourceKey, SourceLimits, find_view
 from docgraph.events.stream_client import Client
+from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.events.subscription_key import identify
-from docgraph.exchange import Subscription
+from docgraph.exchange import Snapshot, Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamCursors
@@ -27,6 +28,7 @@ from docgraph.store.exact import to_bytes
 __all__ = ["Hub"]
 
 _MAX_PAST: Final = 8  # clients for which past events are read at the same time
+_MAX_SNAPSHOTS: Final = 8  # reads for snapshots at the same time
 
 
 class Hub:
@@ -40,11 +42,20 @@ class Hub:
         self._limits = SourceLimits(options, FilterSlots(most_filters), budget)
         self._most_cursors = most_cursors
         self._past = asyncio.Semaphore(_MAX_PAST)
+        self._snapshots = asyncio.Semaphore(_MAX_SNAPSHOTS)
         self._sources: dict[bytes, Source] = {}
         self._open_sources: set[Source] = set()  # also the ones that are being closed
 
-    async def join(self, subscription: Subscription, token: ResumeToken | None) -> Client:
-        """Return a client that starts now, or after the token; call `leave` after use."""
+    async def join(
+        self,
+        subscription: Subscription,
+        token: ResumeToken | None,
+        snapshot: Snapshot | None = None,
+    ) -> Client:
+        """Return a client that starts now, or after the token; call `leave` after use.
+
+        A client that resumes has had its snapshot.
+        """
         source = self._find_source(subscription)
         source.users += 1
         try:
@@ -60,6 +71,13 @@ class Hub:
         except BaseException:
             channel.release()
             raise
+        if snapshot is not None and token is None:
+            reader = SnapshotReader(snapshot, channel.rendering, self._snapshots)
+            try:
+                await client.begin_snapshot(reader)
+            except BaseException:
+                client.leave()
+                raise
         return client
 
     async def close(self) -> None:
@@ -69,7 +87,7 @@ class Hub:
     def _find_source(self, subscription: Subscription) -> Source:
         view = find_view(self._store, subscription)
         shared = plan_shape(subscription, view, by_bytes=True).shared
-        images = subscription.images and view.row is not None
+        images = subscription.images and (view.row is not None or subscription.before)
         place = (subscription.db, subscription.collection)
         key = to_bytes({"place": list(place), "images": images, "shared": shared})
         source = self._sources.get(key)

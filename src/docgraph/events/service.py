@@ -19,6 +19,7 @@ from docgraph.exchange import (
     Answer,
     Exchange,
     Renew,
+    Snapshot,
     Stream,
     Subscription,
     Upgrade,
@@ -52,11 +53,17 @@ class Streams:
         self._renewals = renewals
         self._heartbeat = heartbeat
 
-    async def answer(self, exchange: Exchange, subscription: Subscription, renew: Renew) -> Answer:
+    async def answer(
+        self,
+        exchange: Exchange,
+        subscription: Subscription,
+        renew: Renew,
+        snapshot: Snapshot | None = None,
+    ) -> Answer:
         """Open a WebSocket or server-sent events; raise the error that rejects the request."""
         is_socket = exchange.request.connection.scheme in _SOCKET_SCHEMES
         _check_transport(exchange, is_socket=is_socket)
-        client = await self._open(exchange, subscription, renew, is_socket=is_socket)
+        client = await self._open(exchange, subscription, renew, snapshot, is_socket=is_socket)
         if is_socket:
             return Upgrade(partial(serve_socket, client))
         # The position may be the token of an event that this caller cannot see.
@@ -65,14 +72,20 @@ class Streams:
         return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS), stop=chunks.stop)
 
     async def _open(
-        self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool
+        self,
+        exchange: Exchange,
+        subscription: Subscription,
+        renew: Renew,
+        snapshot: Snapshot | None,
+        *,
+        is_socket: bool,
     ) -> Client:
         """Return a client that lives until the task of its request ends, in whatever way."""
         token = find_resume_token(exchange.request, subscription)
         since = self._renewals.read_announced()
         give_back = self._places.acquire(exchange)
         try:
-            client = await self._hub.join(subscription, token)
+            client = await self._hub.join(subscription, token, snapshot)
         except BaseException:
             give_back()
             raise

@@ -161,7 +161,8 @@ class Source:
         parts: tuple[Audience, EventShape],
     ) -> Channel:
         mode = JsonMode(subscription.json_mode)
-        rendering = Rendering(mode, subscription.with_ids, hides_ids(subscription.shown))
+        is_secret = hides_ids(subscription.shown)
+        rendering = Rendering(mode, subscription.with_ids, is_secret, subscription.before)
         options = self._limits.options
         log = EventLog(
             read_token(self._received),
@@ -412,7 +413,12 @@ def find_view(store: Store, subscription: Subscription) -> StreamView:
     """Check the stages and permissions of a subscription; raise the error that rejects it."""
     asked = subscription
     return store.streams.check_view(
-        asked.db, asked.collection, asked.stages, row=asked.row, shown=asked.shown
+        asked.db,
+        asked.collection,
+        asked.stages,
+        row=asked.row,
+        shown=asked.shown,
+        before=asked.before,
     )
 
 

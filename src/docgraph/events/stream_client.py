@@ -8,9 +8,10 @@ from typing import Final
 
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
-from docgraph.events.close_reason import CloseReason, StreamClosed
+from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent, read_token
 from docgraph.events.event_log import LogReader
+from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
 from docgraph.exchange.errors import StoreUnavailable
 
@@ -38,6 +39,7 @@ class Client:
         self._portion: list[EncodedEvent] = []
         self._reader: LogReader | None = None
         self._offer: Callable[[SharedMessages], bool] | None = None
+        self._snapshot: SnapshotReader | None = None
         self._has_left = False
 
     async def begin(self) -> None:
@@ -52,27 +54,45 @@ class Client:
             await self._read_past(self._token)
         self._join_others()
 
+    async def begin_snapshot(self, snapshot: SnapshotReader) -> None:
+        """Send documents before the events; events that are in the documents are left out."""
+        reader = self._reader
+        assert reader is not None  # noqa: S101 - without a token the client has a reader
+        after = await snapshot.open()
+        if after < reader.known:  # the primary has not caught up after an election
+            raise StoreUnavailable("the database cannot be read at this time yet, try again")
+        reader.known = after
+        self._snapshot = snapshot
+
     def find_place(self) -> bytes:
-        """Return the id of the position where the client begins; empty if it sent a token."""
-        return self._channel.find_place() if self._token is None else b""
+        """Return the id of the position where the client begins.
+
+        It is empty if the client sent a token, and with a snapshot: until its end, a client that
+        comes back has to read it again.
+        """
+        is_new = self._token is None and self._snapshot is None
+        return self._channel.find_place() if is_new else b""
 
     @property
     def is_up_to_date(self) -> bool:
         """Whether the past is read: from then on, a `read` that is cancelled loses no events."""
-        return self._reader is not None
+        return self._reader is not None and self._snapshot is None
 
     async def read(self) -> list[EncodedEvent]:
         """Return the next events, at least one; raise `StreamClosed` when there are no more."""
         while True:
             if self.ending is not None:
                 raise StreamClosed(self.ending)
+            if self._snapshot is not None:
+                await self._read_snapshot(self._snapshot)
             portion, self._portion = self._portion, []
             wanted = [notice for notice in portion if notice.concerns(self._condition)]
             if wanted:
                 return wanted
-            if self._reader is not None:
+            if self.is_up_to_date and self._reader is not None:
                 return await self._reader.read()
-            await self._read_on()
+            if self._snapshot is None:
+                await self._read_on()
 
     def pass_to(self, offer: Callable[[SharedMessages], bool]) -> None:
         """Pass events to `offer` while `read` waits; `read` returns the rejected ones."""
@@ -97,6 +117,20 @@ class Client:
         if self._reader is not None:
             self._reader.leave()
         self._channel.release()
+
+    async def _read_snapshot(self, snapshot: SnapshotReader) -> None:
+        """Read more documents; pause during an outage of the database."""
+        if snapshot.is_late:
+            self.end(TOO_SLOW)
+            return
+        try:
+            self._portion = await snapshot.read()
+        except StoreUnavailable:
+            await asyncio.sleep(_PAUSE)
+        except DocgraphError as error:
+            self.end(self._channel.find_ending(error))
+        if snapshot.is_over:
+            self._snapshot = None
 
     async def _read_on(self) -> None:
         """Read more of the past; pause during an outage of the database, like all clients."""

@@ -33,6 +33,7 @@ from docgraph.exchange.stream_request import (
     EventStreams,
     NotifyWhen,
     Renew,
+    Snapshot,
     Subscription,
     WatchedIsGone,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Resource",
     "ResourceType",
     "SharedMessages",
+    "Snapshot",
     "Socket",
     "StartupError",
     "Stream",

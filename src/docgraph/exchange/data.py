@@ -69,6 +69,7 @@ class ResourceType(StrEnum):
     INDEXES = "indexes"
     INDEX = "index"
     AGGREGATION = "aggregation"
+    STREAMS = "streams"
     STREAM = "stream"
     SCHEMA_STORE = "schema-store"
     SCHEMA = "schema"
@@ -104,11 +105,12 @@ class Consistency:
     """Read preference and read concern of a read.
 
     Both use the names of MongoDB (`secondaryPreferred`; `majority`); None: as the connection has
-    it.
+    it. `at` is the cluster time of a `snapshot` read.
     """
 
     preference: str | None = None
     concern: str | None = None
+    at: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.exchange import Exchange
 from docgraph.exchange.response import Answer
 
-__all__ = ["EventStreams", "NotifyWhen", "Renew", "Subscription", "WatchedIsGone"]
+__all__ = ["EventStreams", "NotifyWhen", "Renew", "Snapshot", "Subscription", "WatchedIsGone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Subscription:
     `row` and `shown` are the `readFilter` and `projectResponse` of the permission. `images`: the
     database stores documents as they were before and after a change. `with_ids`: events have their
     resume token and their time. `constant`: conditions of the first stages that are the same in
-    every request. `row` and `stages` contain marks in place of the current time (`@now`).
+    every request. `before`: events have the document before the change. `row` and `stages` contain
+    marks in place of the current time (`@now`).
     """
 
     db: str
@@ -46,6 +47,7 @@ class Subscription:
     with_ids: bool = False
     notify_when: NotifyWhen | None = None
     constant: tuple[Document, ...] = ()
+    before: bool = False
 
 
 # Returns the subscription that the same request would get now; raises its rejection.
@@ -56,9 +58,27 @@ class WatchedIsGone(Exception):
     """Raised when the collection no longer exists: the stream itself reports it, and ends."""
 
 
+class Snapshot(Protocol):
+    """The documents that a client gets before the events, all at one cluster time."""
+
+    async def open(self) -> Any:
+        """Find the documents; return their cluster time. Raise if there are too many."""
+        ...
+
+    async def read(self, count: int) -> list[Document] | None:
+        """Return the next documents, about so many; None when all were read."""
+        ...
+
+
 class EventStreams(Protocol):
     """The owner of the cursors and connections."""
 
-    async def answer(self, exchange: Exchange, subscription: Subscription, renew: Renew) -> Answer:
+    async def answer(
+        self,
+        exchange: Exchange,
+        subscription: Subscription,
+        renew: Renew,
+        snapshot: Snapshot | None = None,
+    ) -> Answer:
         """Open a WebSocket or server-sent events; raise the error that rejects the request."""
         ...

@@ -31,14 +31,16 @@ from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.operations import OPERATIONS, OperationSpec
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import Bound, describe_apps, describe_service
+from docgraph.rest.bodies.declared_variables import find_variables
 from docgraph.rest.bodies.stream_definitions import StreamDefinition
 from docgraph.rest.sections import Mongo
-from docgraph.variables import Template, ValueOrigin
+from docgraph.variables import parse_path
 
 __all__ = ["DescribedServices", "build_document"]
 
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
+_OF_STREAMS: Final = frozenset({ResourceType.STREAMS, ResourceType.STREAM})
 _SHAPED: Final = frozenset({"Page", "One"})
 _REFUSED: Final = "Refused (501): the documents of this collection are checked as a whole"
 _APP = "AppDefinition"  # cannot collide with a schema of the store: those have a dot in their names
@@ -140,7 +142,7 @@ def _describe_mounts(
 ) -> None:
     for mount in facts.mounts:
         for endpoint in find_endpoints(mount, facts.survey.collections):
-            if endpoint.type is ResourceType.STREAM and not facts.has_streams:
+            if endpoint.type in _OF_STREAMS and not facts.has_streams:
                 continue
             paths.add(endpoint.path, _describe_endpoint(endpoint, facts.survey, names))
 
@@ -206,10 +208,13 @@ def _describe_parameters(
         return parameters
     if endpoint.aggregation is not None:
         stages = survey.aggregations[collection.db, collection.name, endpoint.aggregation].stages
-        parameters[operation.parameters.index("avars")] = _describe_variables(stages)
+        parameters[operation.parameters.index("avars")] = _describe_variables(stages.source)
     if endpoint.stream is not None:
         stream = survey.streams[collection.db, collection.name, endpoint.stream]
-        parameters[operation.parameters.index("avars")] = _describe_variables(stream.stages)
+        parameters[operation.parameters.index("avars")] = _describe_variables(*stream.sources)
+        allowed = {"snapshot": stream.snapshot is not None, "before": stream.before}
+        for name in [name for name, is_allowed in allowed.items() if not is_allowed]:
+            parameters.remove(refer("parameters", name))
         if stream.notify_parameter:
             parameters.append(_describe_condition(stream))
     return parameters
@@ -282,13 +287,12 @@ def _describe_responses(
     }
 
 
-def _describe_variables(stages: Template) -> Document:
+def _describe_variables(*sources: Any) -> Document:
     """Return the parameter `avars` with the names that the stages use."""
     heads: dict[str, bool] = {}
-    for use in stages.uses:
-        if use.reference is not None and use.reference.source is not ValueOrigin.VARIABLE:
-            head = use.reference.head
-            heads[head] = heads.get(head, False) or use.is_required
+    for one in find_variables(*sources):
+        head = parse_path(one.name)[0]
+        heads[head] = heads.get(head, False) or one.is_required
     schema: Document = {"type": "object", "properties": {head: {} for head in sorted(heads)}}
     required = sorted(head for head, is_required in heads.items() if is_required)
     if required:

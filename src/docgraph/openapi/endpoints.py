@@ -119,6 +119,7 @@ def _in_collection(base: str, collection: CollectionPaths | None) -> Iterator[En
         (f"{base}/*", ResourceType.BULK),
         (f"{base}/_indexes", ResourceType.INDEXES),
         (f"{base}/_indexes/{{name}}", ResourceType.INDEX),
+        (f"{base}/_streams", ResourceType.STREAMS),
     ):
         yield Endpoint(path, type, collection=collection)
     if collection is None:

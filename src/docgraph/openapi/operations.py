@@ -143,10 +143,23 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
         ("avars", *_PAGING, "jsonMode", "nocache", *_CONSISTENCY),
         errors=(422,),
     ),
+    (ResourceType.STREAMS, "GET"): OperationSpec(
+        "The change streams that the caller may open", {200: "Streams"}, ("jsonMode", "nocache")
+    ),
     (ResourceType.STREAM, "GET"): OperationSpec(
         "Follow the change stream, by WebSocket or by server-sent events",
         {101: "Switched", 200: "Events"},
-        ("avars", "jsonMode", "nocache", "event-ids", "resume-after", "Last-Event-ID"),
+        (
+            "avars",
+            "jsonMode",
+            "nocache",
+            "event-ids",
+            "resume-after",
+            "snapshot",
+            "before",
+            "Last-Event-ID",
+        ),
+        errors=(422,),
     ),
     (ResourceType.SCHEMA_STORE, "GET"): OperationSpec(
         "A page of JSON schemas", {200: "Page"}, _LIST

@@ -72,18 +72,23 @@ class Context:
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
     turns: KeyedLock = field(default_factory=KeyedLock)
+    max_snapshot: int = 10_000  # documents that a stream sends before the events
     streams: EventStreams | None = None  # None: change streams are disabled
 
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A request, its resource and its parameters; every handler receives it."""
+    """A request, its resource and its parameters; every handler receives it.
+
+    `warnings` are those of checks before a write, for its response.
+    """
 
     exchange: Exchange
     resource: Resource
     parameters: Parameters
     context: Context
     checked: dict[tuple[str, str], FoundCollection] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def request(self) -> Request:

@@ -21,6 +21,7 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
@@ -69,6 +70,7 @@ HANDLERS: Handlers = {
     **streams.HANDLERS,
 }
 
+_SNAPSHOT_PAGES = 10  # a snapshot may have this many times the documents of a query
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _READING = frozenset({"GET", "HEAD"})
 _WITHOUT_BODY = frozenset({"GET", "DELETE"})
@@ -76,8 +78,7 @@ _TAKEN: dict[ResourceType, tuple[str, ...]] = {
     type: tuple(method for method in _METHODS if (type, method) in HANDLERS)
     for type in ResourceType
 }
-# These resources have no list: without a name they allow no method.
-_NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
+_OF_STREAMS = frozenset({ResourceType.STREAMS, ResourceType.STREAM})
 
 
 class MongoService(Service):
@@ -100,6 +101,7 @@ class MongoService(Service):
         configuration: Mapping[str, Section],
         imagined_requests: Foresight,
         core: Core,
+        graphql: Graphql,
         event_streams: EventStreams | None = None,
     ) -> None:
         self.max_body_size = config.max_body_size
@@ -115,6 +117,7 @@ class MongoService(Service):
             metadata=Metadata(store, generations, ttl=ttl),
             foresight=imagined_requests,
             base_url=core.base_url,
+            max_snapshot=_SNAPSHOT_PAGES * graphql.max_limit,
             streams=event_streams,
         )
 
@@ -146,9 +149,9 @@ class MongoService(Service):
             resource = self._parser.locate(exchange.request)
         if resource is None:
             return _METHODS
-        if resource.type in _NAMED and resource.id is None:
-            return ()
-        if resource.type is ResourceType.STREAM and self._context.streams is None:
+        if resource.type is ResourceType.AGGREGATION and resource.id is None:
+            return ()  # there is no list of aggregations
+        if resource.type in _OF_STREAMS and self._context.streams is None:
             return ()
         return _TAKEN[resource.type]
 

@@ -80,6 +80,7 @@ from docgraph.rest.schemas.checks import (
     SchemaStoreReader,
 )
 from docgraph.rest.service import MongoService
+from docgraph.rest.stream_access import StreamListAllower
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
 from docgraph.server.batch.service import BatchService
 from docgraph.server.services.apps import VisibleApps
@@ -177,6 +178,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     MongoService,
     BatchService,
     EventStreamsProvider,
+    StreamListAllower,
     CollectionNotifier,
     CollectionsUpdater,
     SchemaChecker,

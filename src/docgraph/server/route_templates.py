@@ -19,6 +19,7 @@ _PLACES: Final = {
     ResourceType.INDEXES: f"{_COLLECTION}/_indexes",
     ResourceType.INDEX: f"{_COLLECTION}/_indexes/{{index}}",
     ResourceType.AGGREGATION: f"{_COLLECTION}/_aggrs/{{aggregation}}",
+    ResourceType.STREAMS: f"{_COLLECTION}/_streams",
     ResourceType.STREAM: f"{_COLLECTION}/_streams/{{stream}}",
     ResourceType.SCHEMA_STORE: f"{_DATABASE}/_schemas",
     ResourceType.SCHEMA: f"{_DATABASE}/_schemas/{{schema}}",

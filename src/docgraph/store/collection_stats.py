@@ -30,7 +30,12 @@ from docgraph.exchange.errors import (
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
-from docgraph.store.driver.stage_trials import build_documents, build_run, can_be_run
+from docgraph.store.driver.stage_trials import (
+    build_documents,
+    build_run,
+    build_run_over,
+    can_be_run,
+)
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.stage_checks import Policy, check_pipeline, has_key
@@ -243,6 +248,31 @@ class CollectionStats:
         command, deadline = build_run(stages, document, place[1]), Deadline.after_ms(_PATIENCE_MS)
         return await _find_fault(self._commands.fetch(place[0], command, deadline))
 
+    async def check_stream(self, place: Place) -> None:
+        """Raise the reason why the collection has no change stream; none is opened."""
+        stages: list[Document] = [{"$changeStream": {}}]
+        command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
+        await self._commands.explain(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+
+    async def can_run(self, place: Place) -> bool:
+        """Whether the database can run stages over synthetic documents: from MongoDB 6.0 on."""
+        return not await self._run_stages([], {}, place)
+
+    async def run_over(
+        self, stage: Mapping[str, Any], documents: Sequence[Document], place: Place
+    ) -> list[Document] | None:
+        """Return the results of a stage for synthetic documents; None where it fails.
+
+        A stage that is not safe to try, or cannot be tried now, returns the documents as they are.
+        """
+        if not _can_be_tried(stage, place[0]):
+            return [*documents]
+        command = build_run_over(stage, documents, place[1])
+        try:
+            return await self._commands.fetch(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+        except DocgraphError as error:
+            return None if _read_fault(error) else [*documents]
+
     def forget(self) -> None:
         """Ask anew, for all collections."""
         self._counts.clear()
@@ -319,12 +349,16 @@ async def _find_fault(running: Awaitable[object]) -> str:
     try:
         await running
     except DocgraphError as error:
-        cause = error.__cause__
-        if isinstance(error, _PASSING) or not isinstance(cause, OperationFailure):
-            return ""
-        name = str((cause.details or {}).get("codeName", ""))
-        return str(cause) if cause.code in _PARSING or name.startswith("Location") else ""
+        return _read_fault(error)
     return ""
+
+
+def _read_fault(error: DocgraphError) -> str:
+    cause = error.__cause__
+    if isinstance(error, _PASSING) or not isinstance(cause, OperationFailure):
+        return ""
+    name = str((cause.details or {}).get("codeName", ""))
+    return str(cause) if cause.code in _PARSING or name.startswith("Location") else ""
 
 
 async def _load_or_none(load: Callable[[], Awaitable[T | None]]) -> T | None:

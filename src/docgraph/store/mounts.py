@@ -48,9 +48,9 @@ HISTORY_STORE = "_appHistory"
 _SIZE, _META, _ALL = "_size", "_meta", "*"
 _LISTS = {
     "_indexes": (ResourceType.INDEXES, ResourceType.INDEX),
-    # These two have no list: without a name they are resources that allow no method.
+    # They have no list: without a name they are a resource that allows no method.
     "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
-    "_streams": (ResourceType.STREAM, ResourceType.STREAM),
+    "_streams": (ResourceType.STREAMS, ResourceType.STREAM),
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
 _OWN_COLLECTIONS = frozenset(

@@ -264,6 +264,12 @@ class StoreReads:
         documents = await self.interceptors.after_read(exchange, resource, documents)
         return documents if take is None else await hand_over(documents, take)
 
+    async def find_snapshot(self, db: str, collection: str, deadline: Deadline) -> Consistency:
+        """Return the consistency of reads that all see the same state, not before now."""
+        check_namespace(db, collection)
+        time = await self.commands.read_snapshot_time(db, collection, deadline)
+        return Consistency("primary", "snapshot", time)
+
     async def count_at(
         self,
         resource: Resource,

@@ -129,6 +129,7 @@ class StoreStreams:
         *,
         row: Mapping[str, Any] | None = None,
         shown: Shown | None = None,
+        before: bool = False,
     ) -> StreamView:
         """Check the stages and the row filter of a reader; return what restricts its events."""
         namespace = check_namespace(db, collection)
@@ -139,7 +140,7 @@ class StoreStreams:
         if row:
             match_below(row, AFTER)  # it rejects filters that cannot be applied to events
         hidden = shield.hidden.get(namespace, ())
-        return StreamView(row or None, tuple(hide_in_events(hidden, shown)), hidden)
+        return StreamView(row or None, tuple(hide_in_events(hidden, shown, before=before)), hidden)
 
     def watch_source(
         self,

@@ -252,6 +252,7 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
         "ACLRegistryAllower": False,
         "dbAclAuthorizer": True,
         "fileAclAuthorizer": False,
+        "streamLists": False,
     }
     assert {one["authorizer"] for one in told["vetoers"]} == {
         "ACLRegistryVetoer",

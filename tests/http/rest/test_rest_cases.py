@@ -110,7 +110,6 @@ RESOURCES: dict[str, list[Ask]] = {
     ],
     "an aggregation without a name takes no method": [
         get("/things/_aggrs", 405, message="method GET not allowed"),
-        get("/things/_streams", 405, message="method GET not allowed"),
     ],
     "post on a document is not allowed": [
         post("/things/two", {}, 405, message="method POST not allowed", headers={"allow": ANY})

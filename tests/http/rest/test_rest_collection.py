@@ -167,7 +167,7 @@ async def test_a_path_that_leads_nowhere_is_404(api: Api, path: str) -> None:
         ("/things/*", {"PATCH", "DELETE"}),
         ("/things/_size", {"GET"}),
         ("/things/_aggrs", set()),
-        ("/things/_streams", set()),
+        ("/things/_streams", {"GET"}),
     ],
 )
 async def test_each_resource_takes_its_methods(api: Api, path: str, methods: set[str]) -> None:

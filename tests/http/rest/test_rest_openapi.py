@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.descriptions import check_description
-from tests.http.harness import UNREACHABLE, Mongo, build_definition, failing, identity
+from tests.http.harness import UNREACHABLE, Document, Mongo, build_definition, failing, identity
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +114,28 @@ STREAM = {
 }
 
 
+def names_parameter(document: Document, path: str, name: str) -> bool:
+    parameters = document["paths"][path]["get"]["parameters"]
+    return {"$ref": f"#/components/parameters/{name}"} in parameters
+
+
+async def test_a_stream_with_snapshot_has_the_variables_of_its_filter(api: Api) -> None:
+    """Decision 42."""
+    snapshot = {"filter": {"room": {"$var": "room"}, "n": {"$gt": {"$var": ["least", 1]}}}}
+    optional = {"$ifvar": ["from", {"$match": {"fullDocument.from": {"$var": "from"}}}]}
+    stream = {"uri": "s", "stages": [optional], "snapshot": snapshot, "before": True}
+    await api.patch("/things", {"streams": [stream]})
+    document = await describe(api)
+    schema = parameter(document, "/things/_streams/s", "get", "avars")
+    assert schema["content"]["application/json"]["schema"] == {
+        "type": "object",
+        "properties": {"from": {}, "least": {}, "room": {}},
+        "required": ["room"],
+    }
+    for name in ("snapshot", "before"):
+        assert names_parameter(document, "/things/_streams/s", name)
+
+
 async def test_a_change_stream_names_its_variables_and_both_transports(api: Api) -> None:
     """Decision 42."""
     await api.patch("/things", {"streams": [STREAM]})
@@ -126,6 +148,10 @@ async def test_a_change_stream_names_its_variables_and_both_transports(api: Api)
     assert "fullDocument.room" in parameter(document, path, "get", "room")["description"]
     for name in ("event-ids", "resume-after", "Last-Event-ID", "jsonMode"):
         assert parameter(document, path, "get", name)
+    for name in ("snapshot", "before"):  # its definition does not allow them
+        assert not names_parameter(document, path, name)
+        assert names_parameter(document, "/{collection}/_streams/{stream}", name)
+    assert methods_at(document, "/things/_streams") == {"get"}
     responses = document["paths"][path]["get"]["responses"]
     assert {"101", "200", "400", "401", "403", "404", "405", "429", "501", "503"} <= set(responses)
     events = document["components"]["responses"]["Events"]

@@ -74,3 +74,18 @@ async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> 
             await events.open()
         assert "replica set" in refusal.value.message
         assert "single member" in (refusal.value.hint or "")
+
+
+async def test_a_standalone_warns_of_streams_and_tries_them(standalone_uri: str) -> None:
+    client: MongoClient[Any] = MongoClient(standalone_uri, serverMonitoringMode="poll")
+    with client:
+        async with serving(client, standalone_uri) as api:
+            reply = await api.put("/things", {"streams": [{"uri": "s", "stages": []}]})
+            assert reply.status == 200, reply.text
+            assert reply.json["_warnings"][0] == (
+                "streams: change streams need a replica set or a sharded cluster; "
+                "turn the server into a replica set; one of a single member is enough"
+            )
+            replaced = [{"$replaceWith": "$fullDocument"}]
+            reply = await api.put("/things", {"streams": [{"uri": "s", "stages": replaced}]})
+            assert reply.status == 400, reply.text

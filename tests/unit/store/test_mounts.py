@@ -40,6 +40,7 @@ def _resolve(
         ("/db/coll/_indexes/name", Resource(T.INDEX, "db", "coll", "name")),
         ("/db/coll/_aggrs/name", Resource(T.AGGREGATION, "db", "coll", "name")),
         ("/db/coll/_aggrs", Resource(T.AGGREGATION, "db", "coll")),
+        ("/db/coll/_streams", Resource(T.STREAMS, "db", "coll")),
         ("/db/coll/_streams/name", Resource(T.STREAM, "db", "coll", "name")),
         ("/db/_schemas", Resource(T.SCHEMA_STORE, "db", "_schemas")),
         ("/db/_schemas/id", Resource(T.SCHEMA, "db", "_schemas", "id")),

@@ -9,11 +9,10 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
-from docgraph.cli.fuzz.barriers import list_uris
 from docgraph.cli.fuzz.documents import Made
 from docgraph.cli.fuzz.leak_oracle import LeakOracle
 from docgraph.cli.fuzz.leaks import Showing
-from docgraph.cli.fuzz.material import Material
+from docgraph.cli.fuzz.material import Material, list_entries
 from docgraph.cli.fuzz.operation import STREAMS, FuzzRequest
 from docgraph.cli.fuzz.rest import ServedCollection
 from docgraph.cli.fuzz.world import Reply, World
@@ -108,8 +107,9 @@ class StreamListener:
 
 
 def list_streams(material: Material, collection: ServedCollection) -> Iterator[FuzzRequest]:
-    """Yield the requests that open the streams of a collection."""
-    for uri in list_uris(material.metadata.get(collection.namespace), "streams"):
-        path = f"{collection.path}/_streams/{quote(uri)}"
-        headers = {"Accept": "text/event-stream"}
-        yield FuzzRequest(STREAMS, "GET", path, headers=headers, namespace=collection.namespace)
+    """Yield the requests that open the streams of a collection, in every form that they allow."""
+    namespace, headers = collection.namespace, {"Accept": "text/event-stream"}
+    for entry in list_entries(material.metadata.get(namespace), "streams"):
+        path = f"{collection.path}/_streams/{quote(entry['uri'])}"
+        for given in ({}, {"before": "true"}) if entry.get("before") is True else ({},):
+            yield FuzzRequest(STREAMS, "GET", path, given, headers, namespace=namespace)

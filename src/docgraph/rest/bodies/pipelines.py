@@ -77,7 +77,7 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A part of a stored aggregation that only the database can check."""
+    """A part of a stored aggregation or stream that only the database can check."""
 
     where: str
     what: UnknownOperator | StagePart | CollectionReference
@@ -191,10 +191,10 @@ def inspect_stages(
         yield Flaw(f"{place}.stages", error.message, error.hint)
 
 
-def find_doubts(entries: Any, *, db: str) -> Iterator[Doubt]:
-    """Return the questions for the database about aggregations that have no flaw."""
+def find_doubts(entries: Any, name: str, *, db: str) -> Iterator[Doubt]:
+    """Return the questions for the database about the entries of a list that have no flaw."""
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        stages, place = entry.get("stages"), f"aggrs[{index}]"
+        stages, place = entry.get("stages"), f"{name}[{index}]"
         template, _ = inspect_template(stages, vocabulary=REST, context="stages")
         for operator in template.unknown:
             yield Doubt(f"{place}.{in_stages(operator.where)}", operator)

@@ -1,4 +1,4 @@
-"""Stored aggregations: check operators, stages and joined collections with the database."""
+"""Stored aggregations and streams: check operators, stages and collections with the database."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ async def check_operators(call: RestCall, properties: Mapping[str, Any]) -> None
 
 
 async def _find_doubts(call: RestCall, properties: Mapping[str, Any]) -> list[Doubt]:
-    if "aggrs" not in properties:
+    names = [name for name in ("aggrs", "streams") if properties.get(name)]
+    if not names:
         return []
 
     def find() -> list[Doubt]:
-        return list(find_doubts(as_meant(properties).get("aggrs"), db=call.db))
+        meant = as_meant({name: properties[name] for name in names})
+        return [doubt for name in names for doubt in find_doubts(meant[name], name, db=call.db)]
 
     found: list[Doubt] = await call.request.offload(find)
     return found

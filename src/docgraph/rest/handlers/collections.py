@@ -73,7 +73,7 @@ async def _answer(call: RestCall, status: int, etag: ObjectId) -> Answer:
     """Return the response with the warnings for the caller."""
     headers = [("ETag", str(etag))]
     properties = await call.find_metadata(call.collection) or {}
-    warnings = [*find_idle(properties), *await find_doubtful(call, properties)]
+    warnings = [*call.warnings, *find_idle(properties), *await find_doubtful(call, properties)]
     if properties.get("streams"):
         warnings += await _prepare_streams(call)
     setting = properties.get("jsonSchema")

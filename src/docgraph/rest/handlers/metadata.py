@@ -28,6 +28,7 @@ from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.handlers.aggregation_checks import check_operators
+from docgraph.rest.handlers.stream_checks import check_streams
 from docgraph.rest.parameters.consistency import FROM_PRIMARY
 from docgraph.rest.schemas.schema_store import require_library
 from docgraph.rest.writes.conflict_retry import attempts
@@ -105,8 +106,9 @@ async def _check(call: RestCall, properties: Mapping[str, Any]) -> None:
     policy = call.context.store.policy
     check = partial(check_properties, db=call.db, policy=policy, of_collection=of_collection)
     await call.request.offload(check, properties)
-    if of_collection and "aggrs" in properties:
+    if of_collection:
         await check_operators(call, properties)
+        call.warnings[:] = await check_streams(call, properties)
 
 
 # --- writes ---------------------------------------------------------------------------------------

@@ -19,26 +19,33 @@ from docgraph.exchange import (
     Subscription,
     WatchedIsGone,
 )
-from docgraph.exchange.errors import NotFound, SecurityViolation
+from docgraph.exchange.errors import NotFound, RequestError, SecurityViolation
 from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.handlers.aggregations import find_shown
+from docgraph.rest.handlers.stream_snapshots import build_snapshot
 from docgraph.rest.parameters.aggregation_variables import build_scope
+from docgraph.rest.stream_access import find_open_streams
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
 
 __all__ = ["HANDLERS"]
 
 _WITH_IDS: Final = "event-ids"
+_SNAPSHOT: Final = "snapshot"
+_BEFORE: Final = "before"
 
 
 async def _get(call: RestCall) -> Answer:
     moment: Document = {}
-    subscription = await _subscribe(call, moment)
+    definition = await _find_definition(call)
+    subscription = await _subscribe(call, definition, moment)
+    snapshot = await build_snapshot(call, definition) if _is_on(call, _SNAPSHOT) else None
     streams = call.context.streams
     assert streams is not None  # noqa: S101 - without them the resource takes no GET
+    renew = partial(_renew, call, moment)
     try:
-        return await streams.answer(call.exchange, subscription, partial(_renew, call, moment))
+        return await streams.answer(call.exchange, subscription, renew, snapshot)
     except SecurityViolation as error:
         raise SecurityViolation(
             f"Cannot open change stream: Security violation: {error.message}", hint=error.hint
@@ -51,7 +58,8 @@ async def _renew(call: RestCall, moment: Document) -> Subscription:
     assert admission is not None  # noqa: S101 - the request came through the pipeline
     exchange = await admission.readmit(call.exchange)
     try:
-        return await _subscribe(replace(call, exchange=exchange, checked={}), moment)
+        again = replace(call, exchange=exchange, checked={})
+        return await _subscribe(again, await _find_definition(again), moment)
     except NotFound:
         find = call.context.catalog.find_collection
         if await find(call.db, call.collection, exchange.deadline, fresh=True) is None:
@@ -59,7 +67,7 @@ async def _renew(call: RestCall, moment: Document) -> Subscription:
         raise
 
 
-async def _subscribe(call: RestCall, moment: Document) -> Subscription:
+async def _find_definition(call: RestCall) -> StreamDefinition:
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
     definition = find_stream(as_meant(metadata or {}), call.resource.id)
@@ -67,10 +75,24 @@ async def _subscribe(call: RestCall, moment: Document) -> Subscription:
         raise NotFound(
             "Change Stream does not exist", hint=f"'{call.resource.id}' is not among its streams"
         )
+    return definition
+
+
+async def _subscribe(
+    call: RestCall, definition: StreamDefinition, moment: Document
+) -> Subscription:
     namespace = namespace_of(call.db, call.collection)
+    before = _is_before_requested(call, definition)
     row = (call.rows or {}).get(namespace)
     deadline = call.exchange.deadline
-    store = call.context.store
+    streams = call.context.store.streams
+    is_needed = bool(row) or before
+    has_images = is_needed and await streams.has_images(call.db, call.collection, deadline=deadline)
+    if before and not has_images:
+        raise RequestError(
+            "the database does not keep documents of this collection as they were before a change",
+            hint="connect without before, or enable changeStreamPreAndPostImages",
+        )
     return Subscription(
         db=call.db,
         collection=call.collection,
@@ -79,12 +101,23 @@ async def _subscribe(call: RestCall, moment: Document) -> Subscription:
         json_mode=call.parameters.json_mode,
         row=row or None,
         shown=find_shown(call.exchange.permission, namespace) or None,
-        images=bool(row)
-        and await store.streams.has_images(call.db, call.collection, deadline=deadline),
+        images=has_images,
+        before=before,
         with_ids=_is_on(call, _WITH_IDS),
         notify_when=_find_condition(call, definition),
         constant=definition.constant,
     )
+
+
+def _is_before_requested(call: RestCall, definition: StreamDefinition) -> bool:
+    """Return whether events have the document before the change; reject it if not allowed."""
+    is_requested = _is_on(call, _BEFORE)
+    if is_requested and not definition.before:
+        raise RequestError(
+            "the stream does not show documents as they were before a change",
+            hint="connect without before; `before` in its definition allows it",
+        )
+    return is_requested
 
 
 async def _render(call: RestCall, definition: StreamDefinition, moment: Document) -> list[Document]:
@@ -113,4 +146,15 @@ def _is_on(call: RestCall, name: str) -> bool:
     return value is not None and value.lower() not in ("false", "0")
 
 
-HANDLERS: Handlers = {(ResourceType.STREAM, "GET"): _get}
+async def _list(call: RestCall) -> Answer:
+    """Return the streams that the caller may open."""
+    await call.require_collection()
+    metadata = await call.find_metadata(call.collection)
+    found = find_open_streams(metadata, call.exchange, call.context.foresight)
+    return call.answer([stream.describe() async for stream in found])
+
+
+HANDLERS: Handlers = {
+    (ResourceType.STREAMS, "GET"): _list,
+    (ResourceType.STREAM, "GET"): _get,
+}

@@ -12,7 +12,7 @@ from docgraph.variables.moments import NOW
 from docgraph.variables.resolvers import Fresh
 from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
 
-__all__ = ["build_scope"]
+__all__ = ["build_sample_scope", "build_scope"]
 
 _NOW: Final = "@now"
 _REQUEST: Final = "@request"
@@ -40,6 +40,12 @@ async def build_scope(
     if moment is not None:
         _keep_moment(values, moment)
     return Scope(_expand(parameters.avars, names), Variables({**values, **known}))
+
+
+def build_sample_scope(values: Mapping[str, Any]) -> Scope:
+    """Return a scope with these values of names, to try a template."""
+    own = {name: value for name, value in values.items() if not name.startswith("@")}
+    return Scope(_expand(own, own), Variables(values))
 
 
 def _keep_moment(values: Document, moment: Document) -> None:

@@ -166,6 +166,8 @@ class Commands:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""
         if consistency.concern is not None:
             command["readConcern"] = {"level": consistency.concern}
+            if consistency.at is not None:
+                command["readConcern"]["atClusterTime"] = consistency.at
         return choose_preference(
             consistency, self._read_preference, self.client.topology_description
         )
@@ -279,6 +281,20 @@ class Commands:
         )
         found: datetime = reply["localTime"]
         return found
+
+    async def read_snapshot_time(self, db: str, collection: str, deadline: Deadline) -> Any:
+        """Return a cluster time that the primary can read at: not before any confirmed write."""
+        command: Document = {"find": collection, "filter": {"_id": {"$in": []}}, "limit": 1}
+        command |= {"singleBatch": True, "readConcern": {"level": "snapshot"}}
+        seconds = self.budget(deadline)
+        if seconds is not None:
+            command["maxTimeMS"] = max(1, int(seconds * 1000))
+        database, primary = self._database(db), ReadPreference.PRIMARY
+        with Observed(db, command):
+            reply = await self.within(
+                seconds, lambda: self.send_by_driver(database, command, primary), deadline
+            )
+        return reply["cursor"]["atClusterTime"]
 
     async def explain(
         self, db: str, command: Document, deadline: Deadline, verbosity: str = "queryPlanner"

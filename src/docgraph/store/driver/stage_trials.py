@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bson import ObjectId
+from bson import ObjectId, Timestamp
 
 from docgraph.exchange.data import Document
 
-__all__ = ["build_documents", "build_run", "can_be_run"]
+__all__ = ["build_documents", "build_events", "build_run", "build_run_over", "can_be_run"]
 
 # Stages that evaluate all of their expressions for every document.
 _EVALUATING: Final = frozenset(
@@ -75,10 +75,48 @@ def build_run(
 ) -> Document:
     """The command that evaluates each of the stages for the document; nothing stored is read."""
     facets = {f"f{number}": [stage] for number, stage in enumerate(stages)}
-    inner: list[Document] = [{"$documents": [document]}, *([{"$facet": facets}] if facets else [])]
+    return _build([document], [{"$facet": facets}] if facets else [], collection)
+
+
+def build_run_over(
+    stage: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], collection: str
+) -> Document:
+    """The command that returns the results of one stage for the documents."""
+    return _build({"$literal": documents}, [stage], collection)
+
+
+def _build(documents: Any, stages: Sequence[Mapping[str, Any]], collection: str) -> Document:
     nothing: Document = {"$match": {"_id": {"$in": []}}}
+    inner: list[Mapping[str, Any]] = [{"$documents": documents}, *stages]
     pipeline = [nothing, {"$unionWith": {"pipeline": inner}}]
     return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
+
+
+def build_events(db: str, collection: str) -> list[Document]:
+    """One change event of each kind, for a document that has only its `_id`."""
+    key: Document = {"_id": ObjectId("0" * 24)}
+    update = {"updatedFields": {"x": 1}, "removedFields": [], "truncatedArrays": []}
+    parts: Mapping[str, Document] = {
+        "insert": {"documentKey": key, "fullDocument": key},
+        "update": {"documentKey": key, "fullDocument": key, "updateDescription": update},
+        "replace": {"documentKey": key, "fullDocument": key},
+        "delete": {"documentKey": key},
+        "drop": {},
+        "rename": {"to": {"db": db, "coll": "x"}},
+        "dropDatabase": {},
+        "invalidate": {},
+    }
+    return [
+        {
+            "_id": {"_data": f"82{number:08X}"},
+            "operationType": kind,
+            "clusterTime": Timestamp(number, 1),
+            "wallTime": datetime(2020, 1, 1, tzinfo=UTC),
+            "ns": {"db": db, "coll": collection},
+            **part,
+        }
+        for number, (kind, part) in enumerate(parts.items(), start=1)
+    ]
 
 
 def _find_keys(value: Any) -> Iterator[str]:

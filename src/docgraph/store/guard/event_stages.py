@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from docgraph.exchange.data import Document
@@ -102,22 +104,25 @@ def _of_database(db: str, by_namespace: Mapping[str, Any]) -> list[tuple[str, An
 # --- properties -----------------------------------------------------------------------------------
 
 
-def hide_in_events(hidden: Paths, shown: Shown | None = None) -> list[Document]:
+def hide_in_events(
+    hidden: Paths, shown: Shown | None = None, *, before: bool = False
+) -> list[Document]:
     """Return the stages that remove what is hidden, from everyone or from this reader.
 
-    The new name of a renamed collection is that of another collection, and is always hidden.
+    The new name of a renamed collection is that of another collection, and is always hidden. The
+    document before the change is hidden unless the reader requests it (`before`).
     """
-    stages: list[Document] = [{"$unset": ["to", BEFORE]}]
+    stages: list[Document] = [{"$unset": ["to"] if before else ["to", BEFORE]}]
+    images = (AFTER, BEFORE) if before else (AFTER,)
     keys = [tuple(key.split(".")) for key in shown or ()]
     listed = shorten_paths(keys) if shown and any(shown.values()) else None
     hidden = shorten_paths(hidden if listed else (*hidden, *keys))
     if shown and listed:
-        inside = build_projection(shown, AFTER)
-        stages.append({"$project": {**dict.fromkeys(_PLAIN, 1), **inside}})
+        inside = [build_projection(shown, image) for image in images]
+        stages.append({"$project": reduce(or_, inside, dict.fromkeys(_PLAIN, 1))})
     if hidden:
-        stages.append(
-            {"$unset": [f"{part}.{'.'.join(path)}" for part in (AFTER, _FIELDS) for path in hidden]}
-        )
+        parts = (*images, _FIELDS)
+        stages.append({"$unset": [f"{part}.{'.'.join(path)}" for part in parts for path in hidden]})
     if listed or hidden:
         names = _ShownNames(hidden, listed)
         stages.append({"$set": {_UPDATE: names.filter_update(), "documentKey": names.filter_key()}})

@@ -33,6 +33,9 @@ def find_mistakes(*entries: Any) -> list[str]:
         {"uri": "x", "stages": [{"$ifvar": ["a", {"$match": {"operationType": "insert"}}]}]},
         {"uri": "x", "stages": [{"$project": {"fullDocument": 1}}, {"$unset": ["fullDocument.x"]}]},
         {"uri": "x", "stages": [], "notify_when": {"fullDocument::room.id": {"$var": "room"}}},
+        {"uri": "x", "stages": [], "before": True, "snapshot": {}},
+        {"uri": "x", "stages": [], "snapshot": {"filter": {"a": {"$var": "a"}}, "limit": 5}},
+        {"uri": "x", "stages": [], "snapshot": {"filter": {"$ifvar": ["a", {"_$or": [{"a": 1}]}]}}},
     ],
 )
 def test_what_can_work_is_taken(entry: dict[str, Any]) -> None:
@@ -46,6 +49,35 @@ def test_what_can_work_is_taken(entry: dict[str, Any]) -> None:
         (
             {"stages": []},
             "streams[0].uri: must be a text, the last part of the path of the change stream",
+        ),
+        (
+            {"uri": "x", "stages": [], "notify_when": {"fullDocument::a": {"$var": "before"}}},
+            "streams[0].notify_when: 'before' is a parameter of every stream",
+        ),
+        ({"uri": "x", "stages": [], "before": 1}, "streams[0].before: must be true or false"),
+        (
+            {"uri": "x", "stages": [], "snapshot": True},
+            "streams[0].snapshot: must be an object with filter and limit",
+        ),
+        (
+            {"uri": "x", "stages": [], "snapshot": {"sort": 1}},
+            "streams[0].snapshot.sort: is not known",
+        ),
+        (
+            {"uri": "x", "stages": [], "snapshot": {"limit": 0}},
+            "streams[0].snapshot.limit: must be a whole number of documents, at least 1",
+        ),
+        (
+            {"uri": "x", "stages": [], "snapshot": {"limit": True}},
+            "streams[0].snapshot.limit: must be a whole number of documents, at least 1",
+        ),
+        (
+            {"uri": "x", "stages": [], "snapshot": {"filter": {"$text": {"$search": "a"}}}},
+            "streams[0].snapshot.filter: must not use $text, $near or $nearSphere",
+        ),
+        (
+            {"uri": "x", "stages": [], "snapshot": {"filter": {"a": {"$var": 1}}}},
+            "streams[0].snapshot.filter.a.$var: the name must be a string, not a number",
         ),
         ({"uri": "a/b", "stages": []}, "streams[0].uri: must not contain a slash"),
         ({"uri": "x"}, "streams[0].stages: must be an array of stages, not null"),
