@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
+from docgraph.codec.bson_types import DBRef
 from docgraph.exchange import Document
 from docgraph.store.change_stream import RawEvent, decode_token
 from docgraph.store.exact import decode_exactly
@@ -89,6 +90,8 @@ class ChangeRecord:
     def find_image(self, part: str) -> Document | None:
         """Return the decoded document before or after the change, if it is known."""
         image = self.decoded.get(part)
+        if isinstance(image, DBRef):  # the driver's form of a document with `$ref` and `$id`
+            return dict(image.as_doc())
         return image if isinstance(image, dict) else None
 
     def show(self, visibility: EventVisibility, *, before: bool = False) -> Document:

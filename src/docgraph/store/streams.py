@@ -187,7 +187,8 @@ class StoreStreams:
                 lambda: self.client.admin.command({"ping": 1}, session=session),
             )
             now: Timestamp = (session.cluster_time or {})["clusterTime"]
-        return find_token_time(token) <= now
+        # A snapshot ends one increment after the time at which it was read.
+        return find_token_time(token) <= Timestamp(now.time, now.inc + 1)
 
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Check if the database stores pre-images of the collection's documents.
