@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from docgraph.exchange.errors import TimeLimitExceeded
 
-__all__ = ["Deadline", "Patience"]
+__all__ = ["Deadline", "Patience", "keep_place"]
+
+
+def keep_place() -> None:
+    """Do nothing: work without a connection occupies no place in the admission queue."""
 
 
 @dataclass(slots=True, eq=False)
 class Patience:
     """How many seconds a request may still wait: for its turn, for a server and so on.
 
-    Time in which work is done for the request does not count.
+    Time in which work is done for the request does not count. `leave_queue` releases its place
+    among the requests in flight, for a wait that is bounded in another way; `has_begun`: the
+    database has worked for it.
     """
 
     left: float
+    leave_queue: Callable[[], None] = keep_place
+    has_begun: bool = False
 
 
 class Deadline(NamedTuple):
@@ -57,6 +66,15 @@ class Deadline(NamedTuple):
         if left <= 0:
             raise self.exceeded()
         return left
+
+    def find_patience(self, longest: float | None) -> float | None:
+        """Return how many seconds its work may wait now, at most `longest`; None: no limit."""
+        ends = [] if longest is None else [longest]
+        if self.patience is not None:
+            ends.append(self.patience.left)
+        if self.at is not None:
+            ends.append(self.at - time.monotonic())
+        return max(0.0, min(ends)) if ends else None
 
     def exceeded(self) -> TimeLimitExceeded:
         """Return the error for a caller whose time is up."""

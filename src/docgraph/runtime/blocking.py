@@ -81,7 +81,7 @@ class Lane:
         self.queue = queue
         self.pool = pool
         refusal = f"too much work of the kind {name!r} is waiting"
-        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=True)
+        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=0.5)
 
     @property
     def waiting(self) -> int:

@@ -35,7 +35,7 @@ class RequestDeadlines:
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
         """Return the deadline from the service's limit and what is left of the waiting time."""
         spent = time.perf_counter() - exchange.started
-        patience = Patience(self._patience - spent)
+        patience = Patience(self._patience - spent, exchange.leave_queue)
         limit = route.service.time_limit_ms(exchange) if route is not None else 0
         if limit <= 0:
             return Deadline(patience=patience)

@@ -35,7 +35,7 @@ def open_store(
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
     return Store(
-        build_client(mclient, address),
+        build_client(mclient, address, wait_ms=wait_timeout_ms),
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
         wait_timeout_ms=wait_timeout_ms,

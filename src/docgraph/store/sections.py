@@ -62,8 +62,12 @@ class MClient(Section, frozen=True):
         int, Meta(description="connections that are opened at the same time", ge=1, le=100)
     ] = 2
     wait_queue_timeout_ms: Annotated[
-        int, Meta(description="longest wait for a free connection", ge=1, le=600_000)
-    ] = 2000
+        Annotated[int, Meta(ge=1, le=600_000)] | None,
+        Meta(
+            description="longest wait for a free connection, within `core.wait-timeout-ms`; then "
+            "503; null: that time"
+        ),
+    ] = None
     connect_timeout_ms: Annotated[
         int, Meta(description="longest time to open a connection", ge=1, le=600_000)
     ] = 2000

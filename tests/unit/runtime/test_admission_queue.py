@@ -47,7 +47,7 @@ async def test_who_has_waited_for_the_longest_time_is_refused() -> None:
 
 async def test_who_would_wait_too_long_at_the_pace_of_the_queue_is_refused_at_once() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     waiting = [asyncio.create_task(gate.enter()) for _ in range(7)]
     await _settle()
@@ -71,7 +71,7 @@ async def test_who_would_wait_too_long_at_the_pace_of_the_queue_is_refused_at_on
 
 async def test_a_queue_that_stands_still_is_no_place_to_wait() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     waiting = asyncio.create_task(gate.enter())
     await _settle()
@@ -86,7 +86,7 @@ async def test_a_queue_that_stands_still_is_no_place_to_wait() -> None:
 
 async def test_a_pause_without_a_queue_is_no_pace() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     for _ in range(2):
         waiting = asyncio.create_task(gate.enter())

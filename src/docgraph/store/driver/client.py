@@ -32,8 +32,11 @@ Client = AsyncMongoClient[Document]
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
 
-def build_client(section: MClient, connection_string: str) -> Client:
-    """Return a client that is not connected yet; reject an invalid connection string at start."""
+def build_client(section: MClient, connection_string: str, *, wait_ms: int = 15_000) -> Client:
+    """Return a client that is not connected yet; reject an invalid connection string at start.
+
+    `wait_ms` is the longest wait for a free connection, 0 no limit, if the section has none.
+    """
     fix_waiting()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # an unknown option
@@ -45,7 +48,7 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 tz_aware=False,
                 uuidRepresentation="unspecified",
                 datetime_conversion=DatetimeConversion.DATETIME_AUTO.name,
-                **_defaults(section, connection_string),
+                **_defaults(section, connection_string, wait_ms),
             )
         # The driver's messages may contain pieces of the password, so none of them is shown.
         except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
@@ -72,13 +75,13 @@ async def close_client(client: Client) -> None:
     await client.close()
 
 
-def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
+def _defaults(section: MClient, connection_string: str, wait_ms: int) -> dict[str, Any]:
     """Return the options that the connection string does not set."""
     defaults = {
         "maxPoolSize": section.max_pool_size,
         "minPoolSize": min(section.min_pool_size, section.max_pool_size),
         "maxConnecting": section.max_connecting,
-        "waitQueueTimeoutMS": section.wait_queue_timeout_ms,
+        "waitQueueTimeoutMS": section.wait_queue_timeout_ms or wait_ms or None,
         "connectTimeoutMS": section.connect_timeout_ms,
         "heartbeatFrequencyMS": section.heartbeat_frequency_ms,
         "serverSelectionTimeoutMS": section.server_selection_timeout_ms,

@@ -1,0 +1,200 @@
+"""Two lanes to the connection pool: heavy reads wait without blocking light ones.
+
+Heavy reads have at most half of the connections for reads, and fewer if that makes each of them
+slower. The others wait in a queue that is bounded in proportion to the pool. A request whose read
+waits there releases its place among the requests in flight. So a crowd of heavy reads occupies
+neither the whole pool nor the admission queue.
+
+Whether a read is heavy is measured: how long earlier reads of the same shape took. A read that
+shares the database with other heavy ones takes longer; the square root of their number is between
+a database with one processor and one with many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from math import sqrt
+from typing import Any, Final, NamedTuple
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime import AdmissionQueue, LruDict
+from docgraph.store.driver.errors import no_connection
+
+__all__ = ["NO_WAIT", "PoolLanes", "ReadCosts", "Wait", "find_shape"]
+
+_HEAVY_SECONDS: Final = 0.025
+_MAX_SHAPES: Final = 2_000
+_RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slower, never faster
+_FIRST_LIMIT: Final = 8  # heavy reads at a time, at first and at least
+_MAX_SLOWNESS: Final = 4.0
+_WEIGHT: Final = 0.1  # of the newest read in that number
+_QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
+_MIN_QUEUE: Final = 64  # … and at least
+_UNBOUNDED: Final = 2**31  # waiting reads belong to requests in flight, which are bounded
+_POINTS: Final = frozenset(("$eq", "$in"))
+_READS: Final = frozenset(("find", "aggregate"))
+
+Shape = tuple[Any, ...]
+
+
+class Wait(NamedTuple):
+    """How long a command may wait; `begin` is called when a wait has ended."""
+
+    deadline: Deadline = Deadline()
+    begin: Callable[[], None] | None = None
+
+    def start(self, command: Document) -> None:
+        """End the wait: the command has the time that is left."""
+        left = self.deadline.remaining()
+        if left is not None and "maxTimeMS" in command:
+            command["maxTimeMS"] = max(1, min(command["maxTimeMS"], int(left * 1000)))
+        if self.begin is not None:
+            self.begin()
+
+
+NO_WAIT: Final = Wait()
+
+
+def find_shape(db: str, command: Document) -> Shape | None:
+    """Return what reads of the same cost have in common; None for commands that are always light.
+
+    These are reads of documents by their `_id`, and everything that is no query. Reads of docgraph
+    itself, which have no patience, are light, too.
+    """
+    name, collection = next(iter(command.items()))
+    if name not in _READS:
+        return None
+    if name == "aggregate":
+        return (db, collection, *(_describe_stage(stage) for stage in command["pipeline"]))
+    filter = command.get("filter") or {}
+    if _is_point(filter.get("_id")):
+        return None
+    limit: int = command.get("limit") or 0
+    return (db, collection, *_find_names(filter), limit.bit_length(), *command.get("sort", ()))
+
+
+def _is_point(value: Any) -> bool:
+    return value is not None and (not isinstance(value, Mapping) or value.keys() <= _POINTS)
+
+
+def _describe_stage(stage: Mapping[str, Any]) -> Any:
+    (name, content), *_ = stage.items()
+    return tuple(_find_names(content)) if name == "$match" else name
+
+
+def _find_names(filter: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names that a filter compares, also those in `$and`."""
+    for name, value in filter.items():
+        if name == "$and" and isinstance(value, list):
+            for part in value:
+                yield from part
+        else:
+            yield name
+
+
+class _Cost(NamedTuple):
+    """Seconds of reads of one shape: as measured, on average, and the shortest one."""
+
+    average: float
+    least: float
+
+
+class ReadCosts:
+    """The measured cost of reads by shape; one that is not known counts as heavy."""
+
+    def __init__(self) -> None:
+        self._costs: LruDict[Shape, _Cost] = LruDict(_MAX_SHAPES)
+
+    def is_heavy(self, shape: Shape | None) -> bool:
+        """Return whether reads of this shape take long."""
+        if shape is None:
+            return False
+        cost = self._costs.get(shape)
+        return cost is None or cost.average >= _HEAVY_SECONDS
+
+    def record(self, shape: Shape, seconds: float, beside: int) -> float:
+        """Record a read beside so many heavy ones; return how slow it was for its shape, from 1."""
+        measured = seconds / sqrt(max(1, beside))
+        average, least = self._costs.get(shape) or (measured, seconds)
+        average += (measured - average) * (_RISE if measured > average else _FALL)
+        least = seconds if beside <= 1 else min(least, seconds)
+        self._costs.put(shape, _Cost(average, least))
+        return max(1.0, seconds / least) if least > 0 else 1.0
+
+
+class PoolLanes:
+    """The reads that have a connection to one server, and those that wait for one.
+
+    So many heavy reads run at a time that each is little slower than alone: more would not be
+    finished earlier, and slow down the light ones.
+    """
+
+    def __init__(self, readers: int, longest: float | None) -> None:
+        self._longest = longest
+        self._most = max(1, readers // 2)
+        self._limit = float(min(_FIRST_LIMIT, self._most))
+        self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
+        queue = max(_MIN_QUEUE, _QUEUE * readers)
+        self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
+
+    def adapt(self, slowness: float) -> None:
+        """Adapt the number of heavy reads to the slowness of one, if they are as many as may be."""
+        if 2 * self._heavy.inside < self._limit:
+            return
+        wanted = self._limit / min(slowness, _MAX_SLOWNESS) + _FIRST_LIMIT / 2
+        self._limit += (wanted - self._limit) * _WEIGHT
+        self._limit = min(max(self._limit, _FIRST_LIMIT), self._most)
+        self._heavy.resize(int(self._limit))
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a read waits for a connection."""
+        return self._all.waiting > 0
+
+    @property
+    def heavy(self) -> int:
+        """The number of heavy reads that have a connection."""
+        return self._heavy.inside
+
+    def resize(self, connections: int) -> None:
+        """Set the number of reads that may have a connection."""
+        self._all.resize(connections)
+
+    async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
+        """Wait for a turn in the order of arrival; return whether the read had to wait."""
+        has_waited = is_heavy and not self._heavy.try_enter()
+        if has_waited:
+            if wait.deadline.patience is not None:
+                wait.deadline.patience.leave_queue()
+            await self._await_turn(self._heavy, wait)
+        if self._all.try_enter():
+            return has_waited
+        try:
+            await self._await_turn(self._all, wait)
+        except BaseException:
+            if is_heavy:
+                self._heavy.leave()
+            raise
+        return True
+
+    async def _await_turn(self, queue: AdmissionQueue, wait: Wait) -> None:
+        """Wait in a queue; heavy reads of a request that has begun are finished first."""
+        patience, since = wait.deadline.patience, time.monotonic()
+        left = 0.0 if patience is None else patience.left
+        is_first = queue is self._heavy and patience is not None and patience.has_begun
+        try:
+            await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
+        except Overloaded:
+            raise no_connection() from None
+        finally:
+            if patience is not None:  # several commands of the request may wait at the same time
+                patience.left = min(patience.left, left - (time.monotonic() - since))
+
+    def leave(self, *, is_heavy: bool) -> None:
+        """End a turn."""
+        self._all.leave()
+        if is_heavy:
+            self._heavy.leave()
