@@ -22,10 +22,11 @@ class AdmissionQueue:
     Callers that have waited for `longest` seconds are rejected, too, if there is such a bound. A
     queue that `foresees` a part of it immediately rejects callers that would wait for more than
     that part at the current pace. As many as fit inside may wait in any case, so that a change of
-    pace is noticed.
+    pace is noticed. `bound` names the limit in the metric.
     """
 
     __slots__ = (
+        "_bound",
         "_capacity",
         "_clock",
         "_emptied",
@@ -49,11 +50,13 @@ class AdmissionQueue:
         longest: float | None = None,
         *,
         foresees: float | None = None,
+        bound: str = "requests",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._longest = longest
         self._clock = clock
         self._foresees = foresees
+        self._bound = bound
         self._pace = 0.0  # seconds between two turns; 0 before the second one
         self._turns = 0
         self._since = 0.0  # the last turn, or the beginning of the queue
@@ -91,7 +94,7 @@ class AdmissionQueue:
             return
         longest = self._longest if patience is None else min(patience, self._longest or inf)
         if len(self._waiting) >= self._queue or (not first and self._is_hopeless(longest)):
-            raise Overloaded(self._refusal)
+            raise Overloaded(self._refusal, bound=self._bound)
         turn = asyncio.get_running_loop().create_future()
         if not self._waiting:
             self._since, self._has_turned = self._clock(), False
@@ -106,7 +109,7 @@ class AdmissionQueue:
             raise
         if not turn.done():
             self._waiting.remove(turn)
-            raise Overloaded(self._refusal)
+            raise Overloaded(self._refusal, bound=self._bound)
 
     def resize(self, capacity: int) -> None:
         """Change the capacity; waiting callers enter first, and callers inside stay."""

@@ -214,7 +214,7 @@ class Exchanges:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))
             if call.wire.is_for_probes and not self._application.is_probe(exchange):
-                raise Overloaded("too many connections")
+                raise Overloaded("too many connections", bound="connections")
             if self._gate.try_enter():
                 call.has_place = True
             elif not self._application.is_probe(exchange):
