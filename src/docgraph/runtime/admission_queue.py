@@ -26,7 +26,6 @@ class AdmissionQueue:
     """
 
     __slots__ = (
-        "_bound",
         "_capacity",
         "_clock",
         "_emptied",
@@ -39,6 +38,7 @@ class AdmissionQueue:
         "_since",
         "_turns",
         "_waiting",
+        "bound",
         "inside",
     )
 
@@ -50,13 +50,12 @@ class AdmissionQueue:
         longest: float | None = None,
         *,
         foresees: float | None = None,
-        bound: str = "requests",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._longest = longest
         self._clock = clock
         self._foresees = foresees
-        self._bound = bound
+        self.bound = "requests"
         self._pace = 0.0  # seconds between two turns; 0 before the second one
         self._turns = 0
         self._since = 0.0  # the last turn, or the beginning of the queue
@@ -94,7 +93,7 @@ class AdmissionQueue:
             return
         longest = self._longest if patience is None else min(patience, self._longest or inf)
         if len(self._waiting) >= self._queue or (not first and self._is_hopeless(longest)):
-            raise Overloaded(self._refusal, bound=self._bound)
+            raise Overloaded(self._refusal, bound=self.bound)
         turn = asyncio.get_running_loop().create_future()
         if not self._waiting:
             self._since, self._has_turned = self._clock(), False
@@ -109,7 +108,7 @@ class AdmissionQueue:
             raise
         if not turn.done():
             self._waiting.remove(turn)
-            raise Overloaded(self._refusal, bound=self._bound)
+            raise Overloaded(self._refusal, bound=self.bound)
 
     def resize(self, capacity: int) -> None:
         """Change the capacity; waiting callers enter first, and callers inside stay."""

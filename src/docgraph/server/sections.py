@@ -175,6 +175,14 @@ class ConnectionOptions(Section, frozen=True):
             "that is read for longest is given up"
         ),
     ] = 268_435_456
+    max_answer_bytes: Annotated[
+        Size | None,
+        Meta(
+            description="memory of a worker process for the large answers that it builds at the "
+            "same time; more wait, then 503; null: a third of what the memory limit of the process "
+            "leaves, at most 1 GiB"
+        ),
+    ] = None
     shutdown_delay_ms: Annotated[
         int,
         Meta(

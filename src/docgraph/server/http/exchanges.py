@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -55,6 +56,7 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["Application", "Exchanges"]
 
 _CLIENT_GONE = 499  # only the log shows it
+_READING_SECONDS = 5.0
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -140,6 +142,8 @@ class Exchanges:
                 call.error = flaw.code
                 answer = self._application.render_error(flaw, exchange)
             await self._respond(answer, call, exchange, trace)
+            if self._hold(exchange):
+                await self._await_reader(call)
         except asyncio.CancelledError:
             call.close()  # unless the client has disconnected
             call.is_aborted = True
@@ -149,9 +153,29 @@ class Exchanges:
         except Exception as error:
             await self._fail(error, call, exchange, trace)
         finally:
+            self._hold(exchange, 0)
             self._finish(exchange, call)
             call.close()
             self.tasks.discard(call.task)
+
+    def _hold(self, exchange: Exchange, size: int | None = None) -> int:
+        """Hold at most so many bytes of memory for the answer; return how many are held."""
+        patience = exchange.deadline.patience
+        if patience is None or patience.memory is None:
+            return 0
+        if size is not None and patience.memory.size:
+            patience.memory.shrink(size)
+        return patience.memory.size
+
+    async def _await_reader(self, call: HttpCall) -> None:
+        """Wait until the client has read most of a large answer, which is in memory until then.
+
+        A slow client is left to the limit on unread answers.
+        """
+        if not call.wire.is_writable:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READING_SECONDS):
+                    await call.wire.wait_writable()
 
     # --- traces -----------------------------------------------------------------------------------
 
@@ -224,9 +248,11 @@ class Exchanges:
             return self._application.render_error(error, exchange)
         exchange.leave_queue = partial(self._leave, call)
         try:
-            return await self._application.answer(exchange)
+            answer = await self._application.answer(exchange)
         finally:
             self._leave(call)
+        self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
+        return answer
 
     async def _read_body(self, call: HttpCall, incoming: Incoming, id: str, limit: int) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""

@@ -320,7 +320,9 @@ class Commands:
             return await hand_over(cursor["firstBatch"], take)
         if not one_batch and server is not None and self._fast_path is not None:
             place = (self._fast_path, server, database.name)
-            return await read_on(*place, command, preference, cursor=cursor, take=take)
+            return await read_on(
+                *place, command, preference, cursor=cursor, take=take, deadline=wait.deadline
+            )
         await _close(database, command, preference, cursor["id"])
         if one_batch:
             raise AnswerTooLarge("the answer exceeds 16 MiB")

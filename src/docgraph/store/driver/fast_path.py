@@ -39,11 +39,12 @@ from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
-from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCosts, Wait, find_shape
+from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCosts, Shape, Wait, find_shape
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
-from docgraph.store.driver.portions import LARGE, RawBatch, split_batch
+from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
 
 __all__ = ["FastPath", "find_obstacle", "has_free_connection", "report_obstacle"]
 
@@ -149,10 +150,47 @@ class FastPath:
     ) -> tuple[Document, Server]:
         """Return the response to a command and its server; errors are those of the driver.
 
+        Memory for the response is acquired before the command is sent, as much as earlier responses
+        needed; a request that waits for memory has no connection.
+        """
+        deadline = wait.deadline
+        shape = None if deadline.patience is None else find_shape(db, command)
+        reserved = 0 if shape is None else weigh(self._costs.expect_size(shape, command))
+        if reserved:
+            await deadline.acquire(reserved)
+        try:
+            reply, server, size = await self._send_in_turn(db, command, preference, wait, shape)
+        except BaseException:
+            deadline.release(reserved)
+            raise
+        await deadline.correct(reserved, weigh(size))
+        return reply, server
+
+    async def send(
+        self,
+        server: Server,
+        db: str,
+        command: Document,
+        preference: _ServerMode,
+        deadline: Deadline = NO_WAIT.deadline,
+    ) -> Document:
+        """Return the response of that server; a large batch in it is a `RawBatch`."""
+        lanes, _ = await self._enter(server.pool, NO_WAIT, is_heavy=False)
+        try:
+            reply, size = await self._send(server, lanes, db, command, preference, deadline)
+        finally:
+            _leave(lanes, server.pool, is_heavy=False)
+        await deadline.correct(0, weigh(size))
+        return reply
+
+    async def _send_in_turn(
+        self, db: str, command: Document, preference: _ServerMode, wait: Wait, shape: Shape | None
+    ) -> tuple[Document, Server, int]:
+        """Return the response of a server, and its size, when it is the turn of the read.
+
         If a server is given up while the read is queued, the read is not sent to it: that would use
         up the only retry of the read without its fault.
         """
-        shape = None if wait.deadline.patience is None else find_shape(db, command)
         while True:
             server = await self._select(preference, next(iter(command)))
             is_heavy = self._costs.is_heavy(shape)
@@ -160,29 +198,19 @@ class FastPath:
             if not has_waited or server.pool.state == PoolState.READY:
                 break
             _leave(lanes, server.pool, is_heavy=is_heavy)
-        if has_waited:
-            wait.start(command)
-        started, beside = time.monotonic(), lanes.heavy
         try:
-            reply = await self._send_in_turn(server, lanes, db, command, preference)
+            if has_waited:
+                wait.start(command)
+            started, beside = time.monotonic(), lanes.heavy
+            reply, size = await self._send(server, lanes, db, command, preference, wait.deadline)
             if shape is not None:
                 beside = (beside + lanes.heavy) // 2
-                slowness = self._costs.record(shape, time.monotonic() - started, beside)
+                slowness = self._costs.record(shape, time.monotonic() - started, beside, size)
                 if is_heavy:
                     lanes.adapt(slowness)
         finally:
             _leave(lanes, server.pool, is_heavy=is_heavy)
-        return reply, server
-
-    async def send(
-        self, server: Server, db: str, command: Document, preference: _ServerMode
-    ) -> Document:
-        """Return the response of that server; a large batch in it is a `RawBatch`."""
-        lanes, _ = await self._enter(server.pool, NO_WAIT, is_heavy=False)
-        try:
-            return await self._send_in_turn(server, lanes, db, command, preference)
-        finally:
-            _leave(lanes, server.pool, is_heavy=False)
+        return reply, server, size
 
     async def _enter(self, pool: Pool, wait: Wait, *, is_heavy: bool) -> tuple[PoolLanes, bool]:
         """Enter a lane to the connections of a server; return whether the read had to wait."""
@@ -193,23 +221,6 @@ class FastPath:
         lanes.resize(_count_usable(pool))
         return lanes, await lanes.enter(wait, is_heavy=is_heavy)
 
-    async def _send_in_turn(
-        self,
-        server: Server,
-        lanes: PoolLanes,
-        db: str,
-        command: Document,
-        preference: _ServerMode,
-    ) -> Document:
-        """Return the response for a read that has its turn."""
-        reply, documents = await self._send(server, lanes, db, command, preference)
-        if documents:
-            cursor: Document = reply["cursor"]
-            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            reader = ResultReader(self._options, db, command)
-            cursor[place] = RawBatch(documents, reader, self._turn)
-        return reply
-
     async def _send(
         self,
         server: Server,
@@ -217,7 +228,9 @@ class FastPath:
         db: str,
         command: Document,
         preference: _ServerMode,
-    ) -> tuple[Document, list[memoryview]]:
+        deadline: Deadline,
+    ) -> tuple[Document, int]:
+        """Return the response and its size; the documents of a large one are not decoded."""
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             if lanes.has_waiting:
@@ -229,7 +242,12 @@ class FastPath:
             reply, documents = self._open(payload, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
-        return reply, documents
+        if documents:
+            cursor: Document = reply["cursor"]
+            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
+            reader = ResultReader(self._options, db, command)
+            cursor[place] = RawBatch(documents, reader, self._turn, deadline)
+        return reply, len(payload)
 
     def _open(
         self, payload: memoryview, db: str, command: Document

@@ -23,7 +23,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import AdmissionQueue, LruDict
 from docgraph.store.driver.errors import no_connection
 
-__all__ = ["NO_WAIT", "PoolLanes", "ReadCosts", "Wait", "find_shape"]
+__all__ = ["NO_WAIT", "PoolLanes", "ReadCosts", "Shape", "Wait", "find_shape"]
 
 _HEAVY_SECONDS: Final = 0.025
 _MAX_SHAPES: Final = 2_000
@@ -34,6 +34,8 @@ _WEIGHT: Final = 0.1  # of the newest read in that number
 _QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
 _MIN_QUEUE: Final = 64  # … and at least
 _UNBOUNDED: Final = 2**31  # waiting reads belong to requests in flight, which are bounded
+_BATCH: Final = 16 << 20  # bytes of the largest response
+_DOCUMENT: Final = 16 << 10  # bytes of a document whose size is not known
 _POINTS: Final = frozenset(("$eq", "$in"))
 _READS: Final = frozenset(("find", "aggregate"))
 
@@ -59,25 +61,32 @@ NO_WAIT: Final = Wait()
 
 
 def find_shape(db: str, command: Document) -> Shape | None:
-    """Return what reads of the same cost have in common; None for commands that are always light.
+    """Return what reads of the same cost have in common; None for commands that are no query.
 
-    These are reads of documents by their `_id`, and everything that is no query. Reads of docgraph
-    itself, which have no patience, are light, too.
+    The first member is whether documents are read by their `_id`, which is always light.
     """
     name, collection = next(iter(command.items()))
     if name not in _READS:
         return None
     if name == "aggregate":
-        return (db, collection, *(_describe_stage(stage) for stage in command["pipeline"]))
+        return (False, db, collection, *map(_describe_stage, command["pipeline"]))
     filter = command.get("filter") or {}
-    if _is_point(filter.get("_id")):
-        return None
-    limit: int = command.get("limit") or 0
-    return (db, collection, *_find_names(filter), limit.bit_length(), *command.get("sort", ()))
+    size = _count(command).bit_length()
+    is_point = _is_point(filter.get("_id"))
+    return (is_point, db, collection, *_find_names(filter), size, *command.get("sort", ()))
 
 
 def _is_point(value: Any) -> bool:
     return value is not None and (not isinstance(value, Mapping) or value.keys() <= _POINTS)
+
+
+def _count(command: Document) -> int:
+    """Return how many documents a `find` returns at most; 0: any number."""
+    value, limit = (command.get("filter") or {}).get("_id"), command.get("limit") or 0
+    if not _is_point(value):
+        return limit
+    ids = value.get("$in", ()) if isinstance(value, Mapping) else ()
+    return min(limit or len(ids), len(ids)) or 1
 
 
 def _describe_stage(stage: Mapping[str, Any]) -> Any:
@@ -96,10 +105,11 @@ def _find_names(filter: Mapping[str, Any]) -> Iterator[str]:
 
 
 class _Cost(NamedTuple):
-    """Seconds of reads of one shape: as measured, on average, and the shortest one."""
+    """Seconds of reads of one shape, on average and of the shortest one; bytes of a large one."""
 
     average: float
     least: float
+    size: int
 
 
 class ReadCosts:
@@ -110,18 +120,27 @@ class ReadCosts:
 
     def is_heavy(self, shape: Shape | None) -> bool:
         """Return whether reads of this shape take long."""
-        if shape is None:
+        if shape is None or shape[0]:
             return False
         cost = self._costs.get(shape)
         return cost is None or cost.average >= _HEAVY_SECONDS
 
-    def record(self, shape: Shape, seconds: float, beside: int) -> float:
+    def expect_size(self, shape: Shape, command: Document) -> int:
+        """Return how many bytes the response may have."""
+        cost = self._costs.get(shape)
+        if cost is not None:
+            return cost.size
+        count = _count(command) if "find" in command else 0
+        return min(count * _DOCUMENT, _BATCH) if count else _BATCH
+
+    def record(self, shape: Shape, seconds: float, beside: int, size: int) -> float:
         """Record a read beside so many heavy ones; return how slow it was for its shape, from 1."""
         measured = seconds / sqrt(max(1, beside))
-        average, least = self._costs.get(shape) or (measured, seconds)
+        average, least, known = self._costs.get(shape) or (measured, seconds, size)
         average += (measured - average) * (_RISE if measured > average else _FALL)
         least = seconds if beside <= 1 else min(least, seconds)
-        self._costs.put(shape, _Cost(average, least))
+        known = size if size > known else known - (known - size) // 8
+        self._costs.put(shape, _Cost(average, least, known))
         return max(1.0, seconds / least) if least > 0 else 1.0
 
 

@@ -1,0 +1,139 @@
+"""Memory budget of large answers: how many bytes of them are built at the same time.
+
+The size of an answer is known only while it is read. So a request acquires memory in portions, and
+may have to wait for more while it holds some. Two requests that wait for each other would wait
+forever: the oldest request that holds memory never waits, and the memory of one answer is left free
+for it. The others wait in order, requests that hold memory first.
+
+Where the process has a memory limit, the budget is a third of what is left of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.memory import read_room
+
+__all__ = ["AnswerBudget", "AnswerShare"]
+
+_PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
+_MAX_BYTES: Final = 1 << 30  # without a limit
+_INTERVAL: Final = 0.25  # seconds between two measurements
+
+
+class _Waiter(NamedTuple):
+    turn: asyncio.Future[None]
+    share: AnswerShare
+    size: int
+
+
+class AnswerBudget:
+    """The memory for the large answers of one process; `most` replaces the derived number of bytes.
+
+    `read_room` returns how many bytes the process may still allocate; None: no limit.
+    """
+
+    def __init__(
+        self,
+        most: int | None = None,
+        workers: int = 1,
+        *,
+        read_room: Callable[[int], int | None] = read_room,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = most
+        self._workers = workers
+        self._read_room = read_room
+        self._clock = clock
+        self._size = 0
+        self._measured_at = float("-inf")
+        self._holders: dict[AnswerShare, None] = {}  # the oldest first
+        self._waiting: deque[_Waiter] = deque()
+        self.held = 0
+
+    def open(self) -> AnswerShare:
+        """Return the share of a request, which holds nothing yet."""
+        return AnswerShare(self)
+
+    async def acquire(self, share: AnswerShare, size: int, longest: float | None) -> None:
+        """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
+        if self._fits(share, size) and (not self._waiting or share in self._holders):
+            self._grant(share, size)
+            return
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), share, size)
+        if share in self._holders:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
+        try:
+            await asyncio.wait((waiter.turn,), timeout=longest)
+        finally:
+            if not waiter.turn.done():
+                self._waiting.remove(waiter)
+                self.wake()
+        if not waiter.turn.done():
+            text = "the answers that are being built need all the memory there is for them"
+            raise Overloaded(text, bound="memory")
+
+    def release(self, share: AnswerShare, size: int) -> None:
+        """Return bytes of a share, and admit requests that wait for them."""
+        self.held -= size
+        share.size -= size
+        if not share.size:
+            self._holders.pop(share, None)
+        self.wake()
+
+    def wake(self) -> None:
+        """Admit those that wait and have room, in order."""
+        for waiter in tuple(self._waiting):
+            if self._fits(waiter.share, waiter.size):
+                self._waiting.remove(waiter)
+                self._grant(waiter.share, waiter.size)
+                waiter.turn.set_result(None)
+            elif waiter.share not in self._holders:
+                break  # nobody overtakes it, except requests that hold memory
+
+    def _grant(self, share: AnswerShare, size: int) -> None:
+        self._holders.setdefault(share)
+        self.held += size
+        share.size += size
+
+    def _fits(self, share: AnswerShare, size: int) -> bool:
+        if not self._holders or share is next(iter(self._holders)):
+            return True
+        return self.held + size <= self._find_size()
+
+    def _find_size(self) -> int:
+        """Return the size of the budget; a limit may be set while the process runs."""
+        now = self._clock()
+        if now - self._measured_at >= _INTERVAL:
+            self._measured_at = now
+            room = None if self._most is not None else self._read_room(self._workers)
+            self._size = _MAX_BYTES if self._most is None else self._most
+            if room is not None:
+                self._size = min(self._size, max(0, room + self.held) // _PART)
+        return self._size
+
+
+class AnswerShare:
+    """The memory of one request and everything that is done for it."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: AnswerBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    async def acquire(self, size: int, longest: float | None) -> None:
+        """Hold so many bytes more, after a wait of at most `longest` seconds."""
+        await self._budget.acquire(self, size, longest)
+
+    def shrink(self, size: int) -> None:
+        """Hold at most so many bytes."""
+        if self.size > size:
+            self._budget.release(self, self.size - size)
