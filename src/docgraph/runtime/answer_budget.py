@@ -13,16 +13,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from docgraph.exchange.errors import Overloaded
-from docgraph.runtime.memory import read_room
 
 __all__ = ["AnswerBudget", "AnswerShare"]
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
-_MAX_BYTES: Final = 1 << 30  # without a limit
+_MAX_BYTES: Final = 1 << 30
 _INTERVAL: Final = 0.25  # seconds between two measurements
 
 
@@ -33,24 +32,22 @@ class _Waiter(NamedTuple):
 
 
 class AnswerBudget:
-    """The memory for the large answers of one process; `most` replaces the derived number of bytes.
+    """The memory for the large answers of one process.
 
-    `read_room` returns how many bytes the process may still allocate; None: no limit.
+    `measure` returns how many bytes the process may still allocate, None: no limit; without it the
+    budget has `most` bytes.
     """
 
     def __init__(
         self,
-        most: int | None = None,
-        workers: int = 1,
-        *,
-        read_room: Callable[[int], int | None] = read_room,
+        most: int = _MAX_BYTES,
+        measure: Callable[[], Awaitable[int | None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most = most
-        self._workers = workers
-        self._read_room = read_room
+        self._measure = measure
         self._clock = clock
-        self._size = 0
+        self._size = 0 if measure else most
         self._measured_at = float("-inf")
         self._holders: dict[AnswerShare, None] = {}  # the oldest first
         self._waiting: deque[_Waiter] = deque()
@@ -62,6 +59,7 @@ class AnswerBudget:
 
     async def acquire(self, share: AnswerShare, size: int, longest: float | None) -> None:
         """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
+        await self._update_size()
         if self._fits(share, size) and (not self._waiting or share in self._holders):
             self._grant(share, size)
             return
@@ -106,18 +104,23 @@ class AnswerBudget:
     def _fits(self, share: AnswerShare, size: int) -> bool:
         if not self._holders or share is next(iter(self._holders)):
             return True
-        return self.held + size <= self._find_size()
+        return self.held + size <= self._size
 
-    def _find_size(self) -> int:
-        """Return the size of the budget; a limit may be set while the process runs."""
+    async def _update_size(self) -> None:
+        """Measure again after a while: a limit may be set while the process runs."""
         now = self._clock()
-        if now - self._measured_at >= _INTERVAL:
-            self._measured_at = now
-            room = None if self._most is not None else self._read_room(self._workers)
-            self._size = _MAX_BYTES if self._most is None else self._most
-            if room is not None:
-                self._size = min(self._size, max(0, room + self.held) // _PART)
-        return self._size
+        if self._measure is None or now - self._measured_at < _INTERVAL:
+            return
+        self._measured_at = now
+        try:
+            room = await self._measure()
+        except Overloaded:
+            return  # no thread is free for it: the last size stays
+        if room is None:
+            self._size = self._most
+        else:
+            self._size = min(self._most, (room + self.held) // _PART)
+        self.wake()
 
 
 class AnswerShare:

@@ -31,6 +31,7 @@ from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking, watch_loop
 from docgraph.runtime.answer_budget import AnswerBudget
+from docgraph.runtime.memory import read_room
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
@@ -180,7 +181,11 @@ class Docgraph:
             interceptors[one.point].append(one)
         config = self._prepared.config
         core, options = config.get(Core), config.get(ConnectionOptions)
-        memory = AnswerBudget(options.max_answer_bytes, core.workers)
+        if options.max_answer_bytes is None:
+            lane = self._blocking.lane("memory", 1)
+            memory = AnswerBudget(measure=partial(run_blocking, lane, read_room, core.workers))
+        else:
+            memory = AnswerBudget(options.max_answer_bytes)
         bounds = RequestDeadlines(core.wait_timeout_ms, lambda: self.store.is_pool_busy, memory)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)

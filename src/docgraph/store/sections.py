@@ -14,7 +14,13 @@ from msgspec import Meta
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["CONNECTION_STRING_FORM", "AggregationSecurity", "MClient", "MongoMount"]
+__all__ = [
+    "CONNECTION_STRING_FORM",
+    "OWN_CURSORS",
+    "AggregationSecurity",
+    "MClient",
+    "MongoMount",
+]
 
 CONNECTION_STRING_FORM: Final = (
     "write it as mongodb://user:password@host:port/?option=value, with ':', '/', '@' and '%' in "
@@ -29,7 +35,8 @@ _SPECIAL: Final = re.compile(r":.*:|[/?#\[\]]|%(?![0-9A-Fa-f]{2})", re.S)
 
 
 # Changes of apps, rules and tokens are followed by one cursor each, which holds a connection.
-MIN_POOL_SIZE: Final = 4
+OWN_CURSORS: Final = 3
+MIN_POOL_SIZE: Final = OWN_CURSORS + 1
 
 
 class MClient(Section, frozen=True):

@@ -45,6 +45,7 @@ from docgraph.observe.events import FastPathOff
 from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCosts, Shape, Wait, find_shape
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
+from docgraph.store.sections import OWN_CURSORS
 
 __all__ = ["FastPath", "find_obstacle", "has_free_connection", "report_obstacle"]
 
@@ -217,7 +218,7 @@ class FastPath:
         lanes = self._lanes.get(pool)
         if lanes is None:
             longest = self._client.options.pool_options.wait_queue_timeout
-            lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
+            lanes = self._lanes[pool] = PoolLanes(_count_readers(pool) - OWN_CURSORS, longest)
         lanes.resize(_count_usable(pool))
         return lanes, await lanes.enter(wait, is_heavy=is_heavy)
 

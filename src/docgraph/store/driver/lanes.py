@@ -1,7 +1,7 @@
 """Two lanes to the connection pool: heavy reads wait without blocking light ones.
 
-Heavy reads have at most half of the connections for reads, and fewer if that makes each of them
-slower. The others wait in a queue that is bounded in proportion to the pool. A request whose read
+Heavy reads have at most three quarters of the connections for reads, and fewer if that makes each
+of them slower. The others wait in a queue that is bounded in proportion to the pool. A request whose read
 waits there releases its place among the requests in flight. So a crowd of heavy reads occupies
 neither the whole pool nor the admission queue.
 
@@ -30,7 +30,7 @@ _MAX_SHAPES: Final = 2_000
 _RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slower, never faster
 _FIRST_LIMIT: Final = 8  # heavy reads at a time, at first and at least
 _MAX_SLOWNESS: Final = 4.0
-_WEIGHT: Final = 0.1  # of the newest read in that number
+_WEIGHT: Final = 0.25  # of the newest read in that number
 _QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
 _MIN_QUEUE: Final = 64  # … and at least
 _UNBOUNDED: Final = 2**31  # waiting reads belong to requests in flight, which are bounded
@@ -153,7 +153,7 @@ class PoolLanes:
 
     def __init__(self, readers: int, longest: float | None) -> None:
         self._longest = longest
-        self._most = max(1, readers // 2)
+        self._most = max(1, readers * 3 // 4)
         self._limit = float(min(_FIRST_LIMIT, self._most))
         self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
         queue = max(_MIN_QUEUE, _QUEUE * readers)
