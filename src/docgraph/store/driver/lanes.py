@@ -1,9 +1,9 @@
 """Two lanes to the connection pool: heavy reads wait without blocking light ones.
 
 Heavy reads have at most three quarters of the connections for reads, and fewer if that makes each
-of them slower. The others wait in a queue that is bounded in proportion to the pool. A request whose read
-waits there releases its place among the requests in flight. So a crowd of heavy reads occupies
-neither the whole pool nor the admission queue.
+of them slower. The others wait in a queue that is bounded in proportion to the pool. A request
+whose read waits there releases its place among the requests in flight. So a crowd of heavy reads
+occupies neither the whole pool nor the admission queue.
 
 Whether a read is heavy is measured: how long earlier reads of the same shape took. A read that
 shares the database with other heavy ones takes longer; the square root of their number is between
