@@ -14,7 +14,7 @@ import contextvars
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Protocol
 from uuid import uuid4
 
@@ -57,6 +57,7 @@ __all__ = ["Application", "Exchanges"]
 
 _CLIENT_GONE = 499  # only the log shows it
 _READING_SECONDS = 5.0
+_SHEDDING_SECONDS = 0.1
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -111,6 +112,7 @@ class Exchanges:
         self._context = contextvars.copy_context()
         self.tasks: set[asyncio.Task[None]] = set()
         self.started = 0
+        self._shed_until = 0.0  # the pool or the memory rejects requests
 
     def start(self, call: HttpCall) -> None:
         """Answer a call in its own task, without the context of the previous request."""
@@ -121,7 +123,7 @@ class Exchanges:
 
     def count_room(self) -> int:
         """Return how many more requests would be admitted, now or after waiting."""
-        return self._gate.room
+        return 0 if monotonic() < self._shed_until else self._gate.room
 
     def give_up(self, call: HttpCall) -> None:
         """Cancel the work for a client that has disconnected."""
@@ -251,6 +253,9 @@ class Exchanges:
             answer = await self._application.answer(exchange)
         finally:
             self._leave(call)
+        if exchange.error == Overloaded.code:
+            self._reject(call)
+            self._shed_until = monotonic() + _SHEDDING_SECONDS
         self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
         return answer
 
@@ -273,10 +278,14 @@ class Exchanges:
         try:
             await self._gate.enter()
         except Overloaded:
-            call.is_refused = True
-            call.keep_alive = call.keep_alive and not self._has_others
+            self._reject(call)
             raise
         call.has_place = True
+
+    def _reject(self, call: HttpCall) -> None:
+        """Pause the connection, or close it where the client may reach another worker."""
+        call.is_refused = True
+        call.keep_alive = call.keep_alive and not self._has_others
 
     def _leave(self, call: HttpCall) -> None:
         """Release the place, if the call still has one."""
