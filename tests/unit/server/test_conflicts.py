@@ -445,7 +445,7 @@ def test_limits_for_callers_that_are_off_may_be_unfinished(tmp_path: Path) -> No
     [
         (
             "mclient:\n  max-pool-size: 20\n",
-            "2:3: /mclient/max-pool-size: the 256 requests of a worker process share 20 connections",
+            "2:3: /mclient/max-pool-size: the 256 requests of a worker process share 20",
         ),
         (
             "core: {workers: 2}\nconnection-options:\n  max-requests-in-flight: 1000\n",
