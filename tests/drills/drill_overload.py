@@ -79,7 +79,7 @@ async def test_a_crowd_of_heavy_queries_waits_and_is_served(server: DrillServer)
     assert status == 200
     assert set(many.seen.answers) <= {"200", "503"}
     assert set(small.seen.answers) == {"200"}
-    assert max(many.seen.times) < WAIT_SECONDS + 2
+    assert max(many.seen.refused, default=0.0) < WAIT_SECONDS + 2
     assert small.seen.p99 < 1.0
     assert rate(many) >= 0.8 * rate(few)
     assert "docgraph_database_up 1" in metrics
