@@ -42,7 +42,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
-from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCosts, Shape, Wait, find_shape
+from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
 from docgraph.store.sections import OWN_CURSORS
@@ -155,16 +155,17 @@ class FastPath:
         needed; a request that waits for memory has no connection.
         """
         deadline = wait.deadline
-        shape = None if deadline.patience is None else find_shape(db, command)
-        reserved = 0 if shape is None else weigh(self._costs.expect_size(shape, command))
+        cost = None if deadline.patience is None else self._costs.find(db, command)
+        reserved = 0 if cost is None else weigh(cost.expect_size(command))
         if reserved:
             await deadline.acquire(reserved)
         try:
-            reply, server, size = await self._send_in_turn(db, command, preference, wait, shape)
+            reply, server, size = await self._send_in_turn(db, command, preference, wait, cost)
         except BaseException:
             deadline.release(reserved)
             raise
-        await deadline.correct(reserved, weigh(size))
+        if reserved or size > LARGE:
+            await deadline.correct(reserved, weigh(size))
         return reply, server
 
     async def send(
@@ -185,7 +186,7 @@ class FastPath:
         return reply
 
     async def _send_in_turn(
-        self, db: str, command: Document, preference: _ServerMode, wait: Wait, shape: Shape | None
+        self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost | None
     ) -> tuple[Document, Server, int]:
         """Return the response of a server, and its size, when it is the turn of the read.
 
@@ -194,7 +195,7 @@ class FastPath:
         """
         while True:
             server = await self._select(preference, next(iter(command)))
-            is_heavy = self._costs.is_heavy(shape)
+            is_heavy = cost is not None and cost.is_heavy
             lanes, has_waited = await self._enter(server.pool, wait, is_heavy=is_heavy)
             if not has_waited or server.pool.state == PoolState.READY:
                 break
@@ -202,11 +203,11 @@ class FastPath:
         try:
             if has_waited:
                 wait.start(command)
-            started, beside = time.monotonic(), lanes.heavy
+            started, beside = time.monotonic(), lanes.running
             reply, size = await self._send(server, lanes, db, command, preference, wait.deadline)
-            if shape is not None:
-                beside = (beside + lanes.heavy) // 2
-                slowness = self._costs.record(shape, time.monotonic() - started, beside, size)
+            if cost is not None:
+                beside = (beside + lanes.running) // 2
+                slowness = cost.record(time.monotonic() - started, beside, size)
                 if is_heavy:
                     lanes.adapt(slowness)
         finally:

@@ -6,15 +6,16 @@ whose read waits there releases its place among the requests in flight. So a cro
 occupies neither the whole pool nor the admission queue.
 
 Whether a read is heavy is measured: how long earlier reads of the same shape took. A read that
-shares the database with other heavy ones takes longer; the square root of their number is between
-a database with one processor and one with many.
+shares the database with others takes longer; the square root of their number is between a database
+with one processor and one with many.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from math import sqrt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.data import Document
@@ -23,7 +24,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import AdmissionQueue, LruDict
 from docgraph.store.driver.errors import no_connection
 
-__all__ = ["NO_WAIT", "PoolLanes", "ReadCosts", "Shape", "Wait", "find_shape"]
+__all__ = ["NO_WAIT", "PoolLanes", "ReadCost", "ReadCosts", "Wait", "find_shape"]
 
 _HEAVY_SECONDS: Final = 0.025
 _MAX_SHAPES: Final = 2_000
@@ -69,10 +70,13 @@ def find_shape(db: str, command: Document) -> Shape | None:
     if name not in _READS:
         return None
     if name == "aggregate":
-        return (False, db, collection, *map(_describe_stage, command["pipeline"]))
+        stages = command["pipeline"]
+        first = stages[0].get("$match") if stages else None
+        names = () if first is None else _find_names(first)
+        return (False, db, collection, *names, *[next(iter(stage)) for stage in stages])
     filter = command.get("filter") or {}
-    size = _count(command).bit_length()
-    is_point = _is_point(filter.get("_id"))
+    is_point = "_id" in filter and _is_point(filter["_id"])
+    size = (_count(command) if is_point else command.get("limit") or 0).bit_length()
     return (is_point, db, collection, *_find_names(filter), size, *command.get("sort", ()))
 
 
@@ -89,59 +93,64 @@ def _count(command: Document) -> int:
     return min(limit or len(ids), len(ids)) or 1
 
 
-def _describe_stage(stage: Mapping[str, Any]) -> Any:
-    (name, content), *_ = stage.items()
-    return tuple(_find_names(content)) if name == "$match" else name
-
-
-def _find_names(filter: Mapping[str, Any]) -> Iterator[str]:
+def _find_names(filter: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names that a filter compares, also those in `$and`."""
-    for name, value in filter.items():
-        if name == "$and" and isinstance(value, list):
-            for part in value:
-                yield from part
-        else:
-            yield name
+    if "$and" not in filter:
+        return tuple(filter)
+    return (*filter, *(name for part in filter["$and"] for name in part))
 
 
-class _Cost(NamedTuple):
-    """Seconds of reads of one shape, on average and of the shortest one; bytes of a large one."""
+@dataclass(slots=True)
+class ReadCost:
+    """The measured cost of the reads of one shape."""
 
-    average: float
-    least: float
-    size: int
+    is_point: bool
+    average: float = _HEAVY_SECONDS  # seconds; one that is not known counts as heavy
+    least: float = inf  # seconds of the shortest
+    size: int | None = None  # bytes of a large response
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the reads take long."""
+        return self.average >= _HEAVY_SECONDS and not self.is_point
 
-class ReadCosts:
-    """The measured cost of reads by shape; one that is not known counts as heavy."""
-
-    def __init__(self) -> None:
-        self._costs: LruDict[Shape, _Cost] = LruDict(_MAX_SHAPES)
-
-    def is_heavy(self, shape: Shape | None) -> bool:
-        """Return whether reads of this shape take long."""
-        if shape is None or shape[0]:
-            return False
-        cost = self._costs.get(shape)
-        return cost is None or cost.average >= _HEAVY_SECONDS
-
-    def expect_size(self, shape: Shape, command: Document) -> int:
+    def expect_size(self, command: Document) -> int:
         """Return how many bytes the response may have."""
-        cost = self._costs.get(shape)
-        if cost is not None:
-            return cost.size
+        if self.size is not None:
+            return self.size
         count = _count(command) if "find" in command else 0
         return min(count * _DOCUMENT, _BATCH) if count else _BATCH
 
-    def record(self, shape: Shape, seconds: float, beside: int, size: int) -> float:
-        """Record a read beside so many heavy ones; return how slow it was for its shape, from 1."""
+    def record(self, seconds: float, beside: int, size: int) -> float:
+        """Record one of so many reads at a time; return how slow it was for its shape, from 1."""
         measured = seconds / sqrt(max(1, beside))
-        average, least, known = self._costs.get(shape) or (measured, seconds, size)
-        average += (measured - average) * (_RISE if measured > average else _FALL)
-        least = seconds if beside <= 1 else min(least, seconds)
-        known = size if size > known else known - (known - size) // 8
-        self._costs.put(shape, _Cost(average, least, known))
-        return max(1.0, seconds / least) if least > 0 else 1.0
+        if self.size is None:
+            self.average, self.size = measured, size
+        else:
+            self.average += (measured - self.average) * (
+                _RISE if measured > self.average else _FALL
+            )
+            self.size = size if size > self.size else self.size - (self.size - size) // 8
+        self.least = seconds if beside <= 1 else min(self.least, seconds)
+        return max(1.0, seconds / self.least) if self.least > 0 else 1.0
+
+
+class ReadCosts:
+    """The costs by shape."""
+
+    def __init__(self) -> None:
+        self._costs: LruDict[Shape, ReadCost] = LruDict(_MAX_SHAPES)
+
+    def find(self, db: str, command: Document) -> ReadCost | None:
+        """Return the cost of a read; None for commands that are no query."""
+        shape = find_shape(db, command)
+        if shape is None:
+            return None
+        cost = self._costs.get(shape)
+        if cost is None:
+            cost = ReadCost(shape[0])
+            self._costs.put(shape, cost)
+        return cost
 
 
 class PoolLanes:
@@ -174,8 +183,13 @@ class PoolLanes:
         return self._all.waiting > 0
 
     @property
+    def running(self) -> int:
+        """The number of reads that have a connection."""
+        return self._all.inside
+
+    @property
     def heavy(self) -> int:
-        """The number of heavy reads that have a connection."""
+        """The number of heavy reads among them."""
         return self._heavy.inside
 
     def resize(self, connections: int) -> None:
