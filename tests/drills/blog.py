@@ -7,7 +7,17 @@ from typing import Any
 
 from pymongo import MongoClient
 
-__all__ = ["AGGREGATION", "INTROSPECTION", "NESTED", "OPTIONS", "POSTS", "WRITE", "fill", "query"]
+__all__ = [
+    "AGGREGATION",
+    "INTROSPECTION",
+    "NESTED",
+    "OPTIONS",
+    "POSTS",
+    "WRITE",
+    "fill",
+    "post",
+    "query",
+]
 
 DB = "blog"
 OPTIONS = {"graphql__db": DB, "mongo__mongo_mounts": '[{"what": "/blog", "where": "/blog"}]'}
@@ -76,10 +86,11 @@ def fill(mongo: MongoClient[dict[str, Any]]) -> None:
 
 def query(text: str, *headers: str) -> bytes:
     """A request to the app."""
-    return _post("/graphql/blog", {"query": text}, *headers)
+    return post("/graphql/blog", {"query": text}, *headers)
 
 
-def _post(path: str, content: Any, *headers: str) -> bytes:
+def post(path: str, content: Any, *headers: str) -> bytes:
+    """A request with a JSON body."""
     body = json.dumps(content)
     head = [
         *(f"POST {path} HTTP/1.1", "Host: a", "Content-Type: application/json"),
@@ -92,4 +103,4 @@ POSTS = query("{posts(limit: 20) {id title score kind}}")
 NESTED = query("{posts(limit: 20) {id title author {name} comments {text}}}")
 AGGREGATION = query("{totals {kind posts}}")
 INTROSPECTION = query("{__schema {types {name fields {name type {name}}}}}")
-WRITE = _post("/blog/visits", {"page": "posts"})
+WRITE = post("/blog/visits", {"page": "posts"})

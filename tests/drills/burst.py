@@ -37,6 +37,7 @@ class Burst:
     seen: Seen
     lateness: float  # seconds, 99 of 100: from the arrival of an answer to its reading
     cpu: float  # seconds
+    seconds: float  # from the first request to the last answer
 
     def describe(self) -> str:
         late = f"callers late by up to {self.lateness * 1000:.0f} ms, {self.cpu:.1f} s of CPU"
@@ -60,7 +61,7 @@ async def burst(
     for status, times in content["times"].items():
         seen.answers[status] = len(times)
         seen.times += times
-    return Burst(seen, content["lateness"], content["cpu"])
+    return Burst(seen, content["lateness"], content["cpu"], content["seconds"])
 
 
 class _Caller:
@@ -126,7 +127,8 @@ def _since_arrival(client: socket.socket) -> float:
 
 
 def _run(port: int, callers: int, seconds: float, pause: float, request: bytes) -> dict[str, Any]:
-    poll, until = select.epoll(), time.monotonic() + seconds
+    begun = time.monotonic()
+    poll, until = select.epoll(), begun + seconds
     times: dict[str, list[float]] = defaultdict(list)
     lateness: list[float] = []
     order = itertools.count()  # callers that are due at the same moment
@@ -145,15 +147,16 @@ def _run(port: int, callers: int, seconds: float, pause: float, request: bytes) 
             status, moment = answered
             now = time.monotonic()
             del asking[descriptor]
-            times[status].append(max(0.0, moment - caller.sent))
+            times[status].append(max(0.0, moment - known.sent))
             lateness.append(now - moment)
             if now + pause < until:
-                heapq.heappush(due, (now + pause, next(order), caller))
+                heapq.heappush(due, (now + pause, next(order), known))
     times["unanswered"] += [time.monotonic() - one.sent for one in asking.values()]
     return {
         "times": {status: found for status, found in times.items() if found},
-        "lateness": sorted(lateness)[int(len(lateness) * 0.99)],
+        "lateness": sorted(lateness or [0.0])[int(len(lateness) * 0.99)],
         "cpu": time.process_time(),
+        "seconds": time.monotonic() - begun,
     }
 
 

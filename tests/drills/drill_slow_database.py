@@ -109,7 +109,7 @@ async def test_f13_more_slow_queries_than_connections(
     print(f"\nf13, 500 slow queries for 20 connections: {crowd.describe()}", end="")
     print(f", longest {max(crowd.times):.1f} s; /ping {probes.describe()}; then {after[1]:.2f} s")
     assert set(crowd.answers) <= {"200", "500", "503"}
-    assert max(crowd.times) < 10
+    assert max(crowd.times) < 20  # 15 s of waiting, and 2 s of work
     assert set(probes.answers) == {"200"}
     assert probes.p99 < 1.0
     assert after[0] == "200"

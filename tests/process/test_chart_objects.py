@@ -66,6 +66,28 @@ def test_values_that_cannot_work_are_refused_with_what_to_do(
     assert said in reject(helm, *options)
 
 
+@pytest.mark.parametrize(
+    ("options", "memory"),
+    [
+        ((), ("192Mi", "1024Mi")),
+        (("--set", "config.core.workers=4"), ("480Mi", "2560Mi")),
+        (("--set", "resources.limits.memory=3Gi"), ("192Mi", "3Gi")),
+    ],
+)
+def test_memory_fits_the_number_of_workers(
+    helm: str, options: tuple[str, ...], memory: tuple[str, str]
+) -> None:
+    pod = template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]["spec"]
+    resources = pod["containers"][0]["resources"]
+    assert (resources["requests"]["memory"], resources["limits"]["memory"]) == memory
+    assert resources["requests"]["cpu"] == "250m"
+
+
+def test_resources_that_are_turned_off_are_none(helm: str) -> None:
+    pod = template(helm, *SECRETS, "--set", "resources=null")["Deployment"]["spec"]["template"]
+    assert "resources" not in pod["spec"]["containers"][0]
+
+
 def test_no_pod_but_instances_gets_requests_and_every_selector_finds_them(helm: str) -> None:
     objects = template(helm, "-f", str(CHART / "ci/everything.yaml"))
     pod = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, Protocol
 
 from docgraph.exchange.errors import TimeLimitExceeded
 
-__all__ = ["Deadline", "Patience"]
+__all__ = ["AnswerMemory", "Deadline", "Patience", "keep_place"]
+
+
+def keep_place() -> None:
+    """Do nothing: work without a connection occupies no place in the admission queue."""
+
+
+class AnswerMemory(Protocol):
+    """The memory that the answer to a request may use."""
+
+    size: int
+
+    async def acquire(self, size: int, longest: float | None) -> None:
+        """Hold so many bytes more, after a wait of at most `longest` seconds."""
+
+    def shrink(self, size: int) -> None:
+        """Hold at most so many bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class Patience:
     """How many seconds a request may still wait: for its turn, for a server and so on.
 
-    Time in which work is done for the request does not count.
+    Time in which work is done for the request does not count. `leave_queue` releases its place
+    among the requests in flight, for a wait that is bounded in another way; `has_begun`: the
+    database has worked for it.
     """
 
     left: float
+    leave_queue: Callable[[], None] = keep_place
+    has_begun: bool = False
+    memory: AnswerMemory | None = None  # None: it is not counted
 
 
 class Deadline(NamedTuple):
@@ -57,6 +80,37 @@ class Deadline(NamedTuple):
         if left <= 0:
             raise self.exceeded()
         return left
+
+    def find_patience(self, longest: float | None) -> float | None:
+        """Return how many seconds its work may wait now, at most `longest`; None: no limit."""
+        ends = [] if longest is None else [longest]
+        if self.patience is not None:
+            ends.append(self.patience.left)
+        if self.at is not None:
+            ends.append(self.at - time.monotonic())
+        left = max(0.0, min(ends, default=inf))
+        return None if left == inf else left
+
+    async def acquire(self, size: int) -> None:
+        """Wait until the answer to the request may use so many bytes more of memory."""
+        if self.patience is None or self.patience.memory is None:
+            return
+        patience, since = self.patience, time.monotonic()
+        left = patience.left
+        await self.patience.memory.acquire(size, self.find_patience(None))
+        patience.left = min(patience.left, left - (time.monotonic() - since))
+
+    def release(self, size: int) -> None:
+        """Return so many bytes of the memory of the request."""
+        if size and self.patience is not None and self.patience.memory is not None:
+            self.patience.memory.shrink(self.patience.memory.size - size)
+
+    async def correct(self, held: int, needed: int) -> None:
+        """Hold what turned out to be needed instead of what was expected."""
+        if needed > held:
+            await self.acquire(needed - held)
+        else:
+            self.release(held - needed)
 
     def exceeded(self) -> TimeLimitExceeded:
         """Return the error for a caller whose time is up."""

@@ -235,16 +235,20 @@ class LoopTooLarge(ExpressionTooLarge):
 
 
 class Overloaded(DocgraphError):
-    """The instance has as much to do as it accepts, or no connection became free in time."""
+    """The instance has as much to do as it accepts, or no connection became free in time.
+
+    `bound` is the limit that was reached, for the metric.
+    """
 
     status, code = 503, "overloaded"
 
-    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+    def __init__(self, message: str, *, retry_after: int = 1, bound: str = "other") -> None:
         super().__init__(
             message,
             hint=f"try again in {retry_after} s",
             headers=[("Retry-After", str(retry_after))],
         )
+        self.bound = bound
 
 
 class NotSupported(DocgraphError):
@@ -265,17 +269,11 @@ class StoreUnavailable(StoreError):
     status, code = 500, "database-unavailable"
 
 
-class PoolExhausted(StoreUnavailable):
-    """All connections of the pool were busy for too long: our own load, not the database's."""
-
-    status, code = 503, "overloaded"
+class PoolExhausted(Overloaded, StoreUnavailable):
+    """All connections of the pool were busy for too long: overload, not an outage."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "no connection to the database became free in time",
-            hint="try again in 1 s",
-            headers=[("Retry-After", "1")],
-        )
+        super().__init__("no connection to the database became free in time", bound="pool")
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from docgraph.exchange.account import Account
-from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.deadline import Deadline, keep_place
 from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
@@ -16,10 +16,6 @@ from docgraph.exchange.response import Answer
 __all__ = ["AdmittedApp", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
 
 _NO_DEADLINE = Deadline()
-
-
-def _stay() -> None:
-    """Do nothing: an exchange without a connection occupies no place in the admission queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +121,7 @@ class Exchange:
     is_entry: bool = False
     transaction: Transaction | None = None
     entries: int = 0  # how many requests a batch has
-    leave_queue: Callable[[], None] = _stay  # for work that is counted and bounded in another way
+    leave_queue: Callable[[], None] = keep_place  # for work that is bounded in another way
 
     @property
     def roles(self) -> tuple[str, ...]:

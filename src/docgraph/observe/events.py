@@ -15,7 +15,11 @@ from docgraph.observe.command_events import (  # noqa: F401 - part of the list
     SlowOperation,
 )
 from docgraph.observe.event import Event, Level
-from docgraph.observe.limit_events import CallersLimited, RequestLimited  # noqa: F401 - part too
+from docgraph.observe.limit_events import (  # noqa: F401 - part too
+    CallersLimited,
+    LoadShed,
+    RequestLimited,
+)
 from docgraph.observe.process_events import (  # noqa: F401 - part of the list
     CertificateLoaded,
     FewDescriptors,

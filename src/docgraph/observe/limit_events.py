@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = ["CallersLimited", "RequestLimited"]
+__all__ = ["CallersLimited", "LoadShed", "RequestLimited"]
 
 
 class RequestLimited(Event, frozen=True):
@@ -15,6 +15,16 @@ class RequestLimited(Event, frozen=True):
     level: ClassVar[Level] = Level.SILENT
     limit: str
     reason: str  # "rate" or "concurrent"
+
+
+class LoadShed(Event, frozen=True):
+    """A request was refused with 503 `overloaded`: docgraph itself has too much to do. Not logged.
+
+    `bound` is the limit that was reached: requests, pool, memory, threads, uploads …
+    """
+
+    level: ClassVar[Level] = Level.SILENT
+    bound: str
 
 
 class CallersLimited(Event, frozen=True):

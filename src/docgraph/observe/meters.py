@@ -65,6 +65,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("status",),
         "Answers given before there was a request: malformed, too large, too slow, too many.",
     ),
+    "docgraph_overloaded_total": (
+        "counter",
+        ("bound",),
+        "Requests answered with 503 because docgraph has too much to do, by the bound it reached.",
+    ),
     "docgraph_http_failures_total": (
         "counter",
         ("service",),
@@ -311,6 +316,7 @@ class Meters:
             limit_events.RequestLimited: self._counter(
                 "docgraph_limited_requests_total", "limit", "reason"
             ),
+            limit_events.LoadShed: self._counter("docgraph_overloaded_total", "bound"),
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
             events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),

@@ -6,22 +6,23 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from docgraph.exchange.errors import Overloaded
 
 __all__ = ["AdmissionQueue"]
 
-_WEIGHT: Final = 0.2  # weight of the newest turn in the pace of the queue
+_WEIGHT: Final = 0.2  # weight of the newest turn in the pace of a queue for one caller inside
 
 
 class AdmissionQueue:
     """Admits `capacity` callers, lets `queue` more wait in order, rejects others by `refusal`.
 
     Callers that have waited for `longest` seconds are rejected, too, if there is such a bound. A
-    queue that `foresees` immediately rejects callers that would wait for more than half of it at
-    the current pace. As many as fit inside may wait in any case, so that a change of pace is
-    noticed.
+    queue that `foresees` a part of it immediately rejects callers that would wait for more than
+    that part at the current pace. As many as fit inside may wait in any case, so that a change of
+    pace is noticed. `bound` names the limit in the metric.
     """
 
     __slots__ = (
@@ -35,7 +36,9 @@ class AdmissionQueue:
         "_queue",
         "_refusal",
         "_since",
+        "_turns",
         "_waiting",
+        "bound",
         "inside",
     )
 
@@ -46,13 +49,15 @@ class AdmissionQueue:
         refusal: str,
         longest: float | None = None,
         *,
-        foresees: bool = False,
+        foresees: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._longest = longest
         self._clock = clock
         self._foresees = foresees
+        self.bound = "requests"
         self._pace = 0.0  # seconds between two turns; 0 before the second one
+        self._turns = 0
         self._since = 0.0  # the last turn, or the beginning of the queue
         self._has_turned = False  # since the queue formed
         self._capacity = capacity
@@ -79,18 +84,22 @@ class AdmissionQueue:
             return True
         return False
 
-    async def enter(self) -> None:
-        """Wait for room; reject immediately if the queue is full, for a retry elsewhere."""
+    async def enter(self, patience: float | None = None, *, first: bool = False) -> None:
+        """Wait for room; reject immediately if the queue is full, for a retry elsewhere.
+
+        `patience` shortens the longest wait. A caller that is `first` waits in front of the others.
+        """
         if self.try_enter():
             return
-        if len(self._waiting) >= self._queue or self._is_hopeless():
-            raise Overloaded(self._refusal)
+        longest = self._longest if patience is None else min(patience, self._longest or inf)
+        if len(self._waiting) >= self._queue or (not first and self._is_hopeless(longest)):
+            raise Overloaded(self._refusal, bound=self.bound)
         turn = asyncio.get_running_loop().create_future()
         if not self._waiting:
             self._since, self._has_turned = self._clock(), False
-        self._waiting.append(turn)
+        (self._waiting.appendleft if first else self._waiting.append)(turn)
         try:
-            await asyncio.wait((turn,), timeout=self._longest)
+            await asyncio.wait((turn,), timeout=None if longest == inf else longest)
         except asyncio.CancelledError:
             if turn.done():  # our turn came in the same instant: pass it on
                 self.leave()
@@ -99,7 +108,7 @@ class AdmissionQueue:
             raise
         if not turn.done():
             self._waiting.remove(turn)
-            raise Overloaded(self._refusal)
+            raise Overloaded(self._refusal, bound=self.bound)
 
     def resize(self, capacity: int) -> None:
         """Change the capacity; waiting callers enter first, and callers inside stay."""
@@ -120,18 +129,21 @@ class AdmissionQueue:
         if self.inside == 0 and self._emptied is not None:
             self._emptied.set()
 
-    def _is_hopeless(self) -> bool:
+    def _is_hopeless(self, longest: float | None) -> bool:
         """Return whether the turn of another caller would come too late."""
-        if not self._foresees or self._longest is None or len(self._waiting) < self._capacity:
+        if not self._foresees or longest is None or len(self._waiting) < self._capacity:
             return False
-        pace = max(self._pace, self._clock() - self._since)
-        return (len(self._waiting) + 1) * pace > self._longest / 2
+        # Callers that entered together leave together: there may be no turn for a while.
+        gap = (self._clock() - self._since) / self._capacity
+        pace = max(self._pace, gap) if self._turns >= self._capacity else gap / self._capacity
+        return (len(self._waiting) + 1) * pace > longest * self._foresees
 
     def _record_turn(self) -> None:
         now = self._clock()
         took = now - self._since
         if self._has_turned or took > self._pace:  # the first turn of a queue may come early
-            self._pace += (took - self._pace) * (_WEIGHT if self._pace else 1.0)
+            self._turns += 1
+            self._pace += (took - self._pace) * max(_WEIGHT / self._capacity, 1 / self._turns)
         self._since, self._has_turned = now, True
 
     async def drain(self) -> None:

@@ -81,7 +81,8 @@ class Lane:
         self.queue = queue
         self.pool = pool
         refusal = f"too much work of the kind {name!r} is waiting"
-        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=True)
+        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=0.5)
+        self._gate.bound = "threads"
 
     @property
     def waiting(self) -> int:

@@ -1,4 +1,4 @@
-"""Memory release: returns freed memory to the operating system when a process is idle.
+"""Memory of the process: its limit, and the release of what it does not need.
 
 After a burst of work (large responses, thousands of rejections) the C library keeps freed memory
 for a later use that may never come. With glibc, the memory is returned when the process has grown
@@ -11,18 +11,23 @@ import asyncio
 import ctypes
 import gc
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from docgraph.runtime.blocking import Lane, run_blocking
 
-__all__ = ["MemoryKeeper", "find_trim", "read_resident"]
+__all__ = ["MemoryKeeper", "find_trim", "read_resident", "read_room"]
 
 _GROWN: Final = 8 << 20  # bytes that are worth the effort
 _INTERVAL: Final = 5.0  # seconds
 _QUIET: Final = 5  # requests per second
 _STATM: Final = Path("/proc/self/statm")
+_CGROUP: Final = Path("/proc/self/cgroup")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class MemoryKeeper:
@@ -81,3 +86,46 @@ def find_trim() -> Callable[[], None] | None:
 def read_resident() -> int:
     """Return the resident memory of this process in bytes."""
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def read_room(workers: int) -> int | None:
+    """Return how many bytes this process may still allocate; None: there is no limit.
+
+    The limit of a cgroup is that of all workers together.
+    """
+    rooms: list[int] = []
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        size = int(_STATM.read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+        rooms.append(limit - size)
+    limits = [int(text) for text in _read_cgroup_limits() if text.isdecimal()]
+    if limits:
+        rooms.append(min(limits) // workers - read_resident())
+    return max(0, min(rooms)) if rooms else None
+
+
+def _read_cgroup_limits() -> Iterator[str]:
+    """Read the limits of this process and of the groups around it; `max` means none."""
+    for file in _find_cgroup_files():
+        with suppress(OSError):
+            yield file.read_text().strip()
+
+
+@cache
+def _find_cgroup_files() -> tuple[Path, ...]:
+    """Return the files with memory limits of cgroups, version 2 or 1."""
+    try:
+        lines = _CGROUP.read_text().splitlines()
+    except OSError:
+        return ()
+    found: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        is_first = "memory" in controllers.split(",")
+        if controllers and not is_first:
+            continue
+        root = _CGROUPS / "memory" if is_first else _CGROUPS
+        name = "memory.limit_in_bytes" if is_first else "memory.max"
+        own = root / path.lstrip("/")
+        found += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
+    return tuple(file for file in found if file.exists())

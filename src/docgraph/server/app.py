@@ -31,6 +31,8 @@ from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking, watch_loop
+from docgraph.runtime.answer_budget import AnswerBudget
+from docgraph.runtime.memory import read_room
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
@@ -42,6 +44,7 @@ from docgraph.server.prepare import LoadedConfiguration
 from docgraph.server.rate_limits.limiter import Limiter
 from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.routes import Route, Routes, bind_all
+from docgraph.server.sections import ConnectionOptions
 from docgraph.server.serve import render
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
@@ -181,9 +184,14 @@ class Docgraph:
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
         for one in self.plugins.of_kind(Kind.INTERCEPTOR):
             interceptors[one.point].append(one)
-        bounds = RequestDeadlines(
-            self._prepared.config.get(Core).wait_timeout_ms, lambda: self.store.is_pool_busy
-        )
+        config = self._prepared.config
+        core, options = config.get(Core), config.get(ConnectionOptions)
+        if options.max_answer_bytes is None:
+            lane = self._blocking.lane("memory", 1)
+            memory = AnswerBudget(measure=partial(run_blocking, lane, read_room, core.workers))
+        else:
+            memory = AnswerBudget(options.max_answer_bytes)
+        bounds = RequestDeadlines(core.wait_timeout_ms, lambda: self.store.is_pool_busy, memory)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
         self._authenticator = AuthenticateStage(self.plugins.of_kind(Kind.AUTH_MECHANISM))

@@ -10,6 +10,7 @@ from math import inf
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import Overloaded, PoolExhausted, StoreError, StoreUnavailable
+from docgraph.runtime.answer_budget import AnswerBudget
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.server.routes import Route
 
@@ -23,7 +24,10 @@ _NEEDED = nullcontext()
 class RequestDeadlines:
     """Both count from the arrival of a request; 0 for the waiting time means no limit."""
 
-    def __init__(self, wait_timeout_ms: int, is_pool_busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, wait_timeout_ms: int, is_pool_busy: Callable[[], bool], memory: AnswerBudget
+    ) -> None:
+        self._memory = memory
         self._patience = wait_timeout_ms / 1000 if wait_timeout_ms > 0 else inf
         self._patrol = TimeoutWheel()
         self._is_pool_busy = is_pool_busy
@@ -35,7 +39,8 @@ class RequestDeadlines:
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
         """Return the deadline from the service's limit and what is left of the waiting time."""
         spent = time.perf_counter() - exchange.started
-        patience = Patience(self._patience - spent)
+        patience = Patience(self._patience - spent, exchange.leave_queue)
+        patience.memory = self._memory.open()
         limit = route.service.time_limit_ms(exchange) if route is not None else 0
         if limit <= 0:
             return Deadline(patience=patience)

@@ -6,6 +6,7 @@ The defaults are cautious: everything that a client can send is limited in size,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
@@ -13,11 +14,13 @@ from msgspec import Meta
 from docgraph.config.section import FilePath, Host, Milliseconds, Port, Section, Size, View
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
+from docgraph.store.sections import MClient
 
 __all__ = ["ConnectionOptions", "HttpListener", "HttpsListener", "count_probe_connections"]
 
 _PROBE_CONNECTIONS: Final = 16
 _WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound to
+_REQUESTS_PER_CONNECTION: Final = 4
 
 
 class HttpListener(Section, frozen=True):
@@ -229,6 +232,14 @@ class ConnectionOptions(Section, frozen=True):
         bool,
         Meta(description="whether WebSocket messages are compressed for clients that offer it"),
     ] = True
+    max_answer_bytes: Annotated[
+        Size | None,
+        Meta(
+            description="memory of a worker process for the large answers that it builds at the "
+            "same time; more wait, then 503; null: a third of what the memory limit of the process "
+            "leaves, at most 1 GiB"
+        ),
+    ] = None
     shutdown_delay_ms: Annotated[
         int,
         Meta(
@@ -248,13 +259,26 @@ class ConnectionOptions(Section, frozen=True):
         yield from view.compare(self, "max-connections-per-address", "max-connections")
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Advise when few connections leave even fewer for requests."""
+        """Advise when few connections leave even fewer for requests, or many requests share few."""
         for_probes = count_probe_connections(self.max_connections)
         if for_probes < _PROBE_CONNECTIONS:
             yield view.blame(
                 "/connection-options/max-connections",
                 f"{for_probes} of {self.max_connections} connections answer health checks only",
                 f"raise it to {2 * _PROBE_CONNECTIONS} or more",
+            )
+        core, mclient = view.get(Core), view.get(MClient)
+        if core is None or mclient is None:
+            return
+        requests = ceil(self.max_requests_in_flight / core.workers)
+        if requests > _REQUESTS_PER_CONNECTION * mclient.max_pool_size:
+            yield view.blame(
+                "/connection-options/max-requests-in-flight",
+                f"the {requests} requests of a worker process share {mclient.max_pool_size} "
+                "connections to the database: most of them wait for one",
+                "lower it, or raise /mclient/max-pool-size",
+                "/mclient/max-pool-size",
+                "/core/workers",
             )
 
 

@@ -11,6 +11,7 @@ from docgraph.exchange.errors import (
     InternalError,
     MethodNotAllowed,
     NotFound,
+    Overloaded,
     RequestError,
     StoreError,
     Unauthenticated,
@@ -19,6 +20,7 @@ from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed
 from docgraph.observe.events import RequestFailed
 from docgraph.observe.faults import render_cause
+from docgraph.observe.limit_events import LoadShed
 from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
@@ -86,7 +88,9 @@ def render(
     if isinstance(error, Unauthenticated) and not error.headers:
         fields, error = error.fields, authenticator.challenge(exchange)
         error.fields = fields
-    if isinstance(error, DocgraphError):
+    if isinstance(error, Overloaded):
+        emit(LoadShed(error.bound))
+    elif isinstance(error, DocgraphError):
         _report(error, exchange)
     else:
         error = _hide(error, exchange)

@@ -37,9 +37,12 @@ def open_store(  # noqa: PLR0913 - what differs between processes
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
     return Store(
-        build_client(mclient, address),
+        build_client(mclient, address, wait_ms=wait_timeout_ms),
         stream_client=build_client(
-            mclient, address, stream_connections=count_stream_connections(max_cursors)
+            mclient,
+            address,
+            wait_ms=wait_timeout_ms,
+            stream_connections=count_stream_connections(max_cursors),
         ),
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,

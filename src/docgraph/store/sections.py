@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
+from docgraph.runtime.sections import Core
 
 __all__ = [
     "CONNECTION_STRING_FORM",
@@ -78,8 +79,12 @@ class MClient(Section, frozen=True):
         int, Meta(description="connections that are opened at the same time", ge=1, le=100)
     ] = 2
     wait_queue_timeout_ms: Annotated[
-        int, Meta(description="longest wait for a free connection", ge=1, le=600_000)
-    ] = 2000
+        Annotated[int, Meta(ge=1, le=600_000)] | None,
+        Meta(
+            description="longest wait for a free connection, within `core.wait-timeout-ms`; then "
+            "503; null: that time"
+        ),
+    ] = None
     connect_timeout_ms: Annotated[
         int, Meta(description="longest time to open a connection", ge=1, le=600_000)
     ] = 2000
@@ -102,6 +107,16 @@ class MClient(Section, frozen=True):
                 "/mclient/connection-string",
                 f"maxPoolSize is below {MIN_POOL_SIZE}: requests would wait for each other",
                 f"set maxPoolSize to {MIN_POOL_SIZE} or more, or remove it (the default is 100)",
+            )
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Report a wait for connections that ends earlier with the wait of the request."""
+        core, longest = view.get(Core), self.wait_queue_timeout_ms
+        if core is not None and longest is not None and 0 < core.wait_timeout_ms < longest:
+            yield view.blame(
+                "/mclient/wait-queue-timeout-ms",
+                f"without effect: requests wait for at most {core.wait_timeout_ms} ms",
+                "raise /core/wait-timeout-ms, or remove it",
             )
 
 

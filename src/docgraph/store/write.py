@@ -75,7 +75,7 @@ async def await_server(commands: Commands, deadline: Deadline) -> None:
     """
     if not commands.has_server(writing=True):
         await commands.ping(commands.budget(deadline), deadline, writing=True)
-    await commands.await_connection()
+    await commands.await_connection(deadline)
 
 
 async def execute_in(

@@ -74,7 +74,7 @@ mclient:
   max-pool-size: 7                                        # --set
   min-pool-size: 5                                        # built-in default
   max-connecting: 2                                       # built-in default
-  wait-queue-timeout-ms: 2000                             # built-in default
+  wait-queue-timeout-ms: null                             # built-in default
   connect-timeout-ms: 2000                                # built-in default
   heartbeat-frequency-ms: 2000                            # built-in default
   server-selection-timeout-ms: 15000                      # built-in default

@@ -9,7 +9,6 @@ from docgraph.exchange.errors import (
     ConfigError,
     DocgraphError,
     MethodNotAllowed,
-    PoolExhausted,
     Problem,
 )
 from tests.expect import present
@@ -29,9 +28,8 @@ def test_the_table_at_the_top_lists_every_error_with_status_and_code() -> None:
 
 
 def test_no_two_errors_declare_the_same_code() -> None:
-    """Only a busy pool has the code of another error: it is overload, and an unavailable store."""
     declared = [error for error in all_errors() if "code" in vars(error)]
-    codes = [error.code for error in declared if error is not PoolExhausted]
+    codes = [error.code for error in declared]
     assert len(codes) == len(set(codes))
 
 

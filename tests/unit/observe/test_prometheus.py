@@ -32,7 +32,7 @@ from docgraph.observe.events import (
     UnreadableValue,
     WorkerLost,
 )
-from docgraph.observe.limit_events import RequestLimited
+from docgraph.observe.limit_events import LoadShed, RequestLimited
 from docgraph.observe.meters import MAX_CHILDREN, METRICS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -191,6 +191,7 @@ def test_what_goes_wrong_is_counted() -> None:
     emit(AuthFailed("basic", "wrong-password"))
     emit(LoginsBlocked("address", "127.0.0.1"))
     emit(RequestLimited("user", "rate"))
+    emit(LoadShed("pool"))
     emit(PluginFailed("mine", "start", error))
     emit(InterceptorFailed("mine", "response", error))
     emit(BackgroundFailed("watch", error))
@@ -201,6 +202,7 @@ def test_what_goes_wrong_is_counted() -> None:
 
     assert _value("docgraph_http_refused_total", status="431") == 1
     assert _value("docgraph_limited_requests_total", limit="user", reason="rate") == 1
+    assert _value("docgraph_overloaded_total", bound="pool") == 1
     assert _value("docgraph_http_failures_total", service="graphql") == 1
     assert _value("docgraph_auth_failures_total", mechanism="basic", reason="wrong-password") == 1
     assert _value("docgraph_logins_blocked_total", scope="address") == 1

@@ -47,7 +47,7 @@ async def test_who_has_waited_for_the_longest_time_is_refused() -> None:
 
 async def test_who_would_wait_too_long_at_the_pace_of_the_queue_is_refused_at_once() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     waiting = [asyncio.create_task(gate.enter()) for _ in range(7)]
     await _settle()
@@ -71,7 +71,7 @@ async def test_who_would_wait_too_long_at_the_pace_of_the_queue_is_refused_at_on
 
 async def test_a_queue_that_stands_still_is_no_place_to_wait() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     waiting = asyncio.create_task(gate.enter())
     await _settle()
@@ -86,7 +86,7 @@ async def test_a_queue_that_stands_still_is_no_place_to_wait() -> None:
 
 async def test_a_pause_without_a_queue_is_no_pace() -> None:
     now = 0.0
-    gate = AdmissionQueue(1, 100, "full", 60, foresees=True, clock=lambda: now)
+    gate = AdmissionQueue(1, 100, "full", 60, foresees=0.5, clock=lambda: now)
     gate.try_enter()
     for _ in range(2):
         waiting = asyncio.create_task(gate.enter())
@@ -206,3 +206,57 @@ async def test_a_gate_that_grows_lets_in_who_waits_and_one_that_shrinks_sends_no
     await asyncio.wait(waiting)
     gate.leave()
     assert gate.inside == 0
+
+
+async def test_a_caller_with_less_patience_is_rejected_earlier() -> None:
+    gate = AdmissionQueue(1, 2, "full", 60)
+    gate.try_enter()
+
+    with pytest.raises(Overloaded):
+        await gate.enter(0.0)
+
+    assert gate.waiting == 0
+
+
+async def test_a_caller_that_is_first_does_not_wait_behind_others() -> None:
+    gate = AdmissionQueue(1, 2, "full")
+    gate.try_enter()
+    order: list[str] = []
+
+    async def enter(name: str, *, first: bool) -> None:
+        await gate.enter(first=first)
+        order.append(name)
+
+    tasks = [asyncio.create_task(enter("new", first=False))]
+    await _settle()
+    tasks.append(asyncio.create_task(enter("begun", first=True)))
+    await _settle()
+    for _ in range(2):
+        gate.leave()
+        await _settle()
+
+    await asyncio.gather(*tasks)
+    assert order == ["begun", "new"]
+
+
+async def test_callers_that_leave_together_are_no_slow_pace() -> None:
+    """Ten that enter and leave together, every ten seconds: one turn a second."""
+    now = 0.0
+    gate = AdmissionQueue(10, 100, "full", 60, foresees=1.0, clock=lambda: now)
+    for _ in range(10):
+        gate.try_enter()
+    waiting = [asyncio.create_task(gate.enter()) for _ in range(80)]
+    await _settle()
+    for _ in range(3):
+        now += 10
+        for _ in range(10):
+            gate.leave()
+    now += 9
+    await _settle()
+
+    late = asyncio.create_task(gate.enter())  # as the last of 51, in 51 s
+    await _settle()
+
+    assert not late.done()
+    for task in (late, *waiting):
+        task.cancel()

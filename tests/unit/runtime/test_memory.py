@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from docgraph.runtime import Blocking
+from docgraph.runtime import Blocking, memory
 from docgraph.runtime.memory import MemoryKeeper, find_trim, read_resident
 
 pytestmark = pytest.mark.anyio
@@ -118,3 +121,45 @@ def test_where_memory_can_be_given_back_the_size_of_the_process_is_known() -> No
     if trim is not None:  # with glibc, which is Linux
         trim()
         assert 10 * MIB < read_resident() < 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "room"),
+    [
+        ("0::/system.slice/docgraph.service\n", {"": "max"}, None),
+        ("0::/a/b\n", {"a/b": "max", "a": "1000", "": "max"}, 500),
+        ("0::/a/b\n", {"a/b": "600", "a": "1000"}, 300),
+        ("0::/../b\n", {"": "800"}, 400),  # a container sees its own group as the root
+        ("4:cpu:/x\n3:memory,pids:/x\n", {"memory/x": "2000"}, 1000),
+    ],
+)
+def test_room_in_a_cgroup_is_shared_by_the_workers(
+    groups: str,
+    limits: dict[str, str],
+    room: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "groups").write_text(groups)
+    is_first = "memory" in groups
+    for place, limit in limits.items():
+        (tmp_path / "root" / place).mkdir(parents=True, exist_ok=True)
+        name = "memory.limit_in_bytes" if is_first else "memory.max"
+        (tmp_path / "root" / place / name).write_text(limit + "\n")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "groups")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path / "root")
+    monkeypatch.setattr(memory, "read_resident", lambda: 0)
+    memory._find_cgroup_files.cache_clear()
+    try:
+        assert memory.read_room(2) == room
+    finally:
+        memory._find_cgroup_files.cache_clear()
+
+
+def test_room_below_a_limit_of_the_address_space() -> None:
+    script = (
+        "import resource; from docgraph.runtime.memory import read_room\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30)); print(read_room(1))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert 6 << 30 < int(done.stdout) < 8 << 30

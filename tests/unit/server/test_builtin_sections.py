@@ -67,7 +67,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "max-pool-size": 100,
         "min-pool-size": 5,
         "max-connecting": 2,
-        "wait-queue-timeout-ms": 2000,
+        "wait-queue-timeout-ms": None,
         "connect-timeout-ms": 2000,
         "heartbeat-frequency-ms": 2000,
         "server-selection-timeout-ms": 15_000,

@@ -447,3 +447,45 @@ def test_limits_for_callers_that_cannot_be(
 
 def test_limits_for_callers_that_are_off_may_be_unfinished(tmp_path: Path) -> None:
     decode_text(tmp_path, "caller-limits: {limits: [{name: a, per: user}]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "mclient:\n  max-pool-size: 20\n",
+            "2:3: /mclient/max-pool-size: the 256 requests of a worker process share 20",
+        ),
+        (
+            "core: {workers: 2}\nconnection-options:\n  max-requests-in-flight: 1000\n",
+            "3:3: /connection-options/max-requests-in-flight: the 500 requests of a worker process",
+        ),
+        (
+            "mclient:\n  wait-queue-timeout-ms: 20000\n",
+            "2:3: /mclient/wait-queue-timeout-ms: without effect: requests wait for at most 15000",
+        ),
+        (
+            "caller-limits:\n  enabled: true\n"
+            "  limits: [{name: user, per: user,\n    concurrent: 256}]\n",
+            "4:5: /caller-limits/limits[1]/concurrent: one caller may have all 256 requests",
+        ),
+    ],
+)
+def test_limits_that_do_not_fit_together_are_warned_of(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    [warning] = decode_text(tmp_path, text).warnings
+
+    assert f"docgraph.yml:{expected}" in str(warning)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "core: {workers: 4}\nmclient: {max-pool-size: 20}\n",
+        "core: {wait-timeout-ms: 0}\nmclient: {wait-queue-timeout-ms: 20000}\n",
+        "caller-limits: {enabled: true, limits: [{name: u, per: user, concurrent: 255}]}\n",
+    ],
+)
+def test_limits_that_fit_together_are_no_warning(tmp_path: Path, text: str) -> None:
+    assert not decode_text(tmp_path, text).warnings

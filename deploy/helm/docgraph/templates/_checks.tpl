@@ -124,7 +124,7 @@
 {{- if and .targetCPUUtilizationPercentage (not $requests.cpu) -}}
 {{- fail "autoscaling.targetCPUUtilizationPercentage needs resources.requests.cpu, of which it is a part" -}}
 {{- end -}}
-{{- if and .targetMemoryUtilizationPercentage (not $requests.memory) -}}
+{{- if and .targetMemoryUtilizationPercentage (not (kindIs "map" (get ($.Values.resources | default dict) "requests"))) -}}
 {{- fail "autoscaling.targetMemoryUtilizationPercentage needs resources.requests.memory, of which it is a part" -}}
 {{- end -}}
 {{- if not (or .targetCPUUtilizationPercentage .targetMemoryUtilizationPercentage .metrics) -}}

@@ -35,6 +35,19 @@
 {{- add .Values.preStopSeconds $delay $stopping 10 -}}
 {{- end -}}
 
+{{/* The value `resources`; memory that it does not set fits the number of workers. */}}
+{{- define "docgraph.resources" -}}
+{{- $resources := deepCopy (.Values.resources | default dict) -}}
+{{- $processes := include "docgraph.option" (dict "root" . "section" "core" "option" "workers" "default" "1") | int64 | add1 -}}
+{{- range $name, $mebibytes := dict "requests" 96 "limits" 512 -}}
+{{- $own := get $resources $name -}}
+{{- if and (kindIs "map" $own) (not (hasKey $own "memory")) -}}
+{{- $_ := set $own "memory" (printf "%dMi" (mul $mebibytes $processes)) -}}
+{{- end -}}
+{{- end -}}
+{{- with $resources }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* docgraph.yml: the value `config`, and what the chart decides. */}}
 {{- define "docgraph.config" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}

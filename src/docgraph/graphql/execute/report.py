@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from docgraph.exchange import Exchange
-from docgraph.exchange.errors import StoreError
+from docgraph.exchange.errors import Overloaded, StoreError
 from docgraph.graphql.errors import Errors, GraphqlError
 from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed
@@ -35,7 +35,8 @@ def report_causes(errors: Errors, exchange: Exchange) -> None:
 
 def report_failure(error: StoreError, exchange: Exchange) -> None:
     """Assign an id to a database error that ends the request."""
-    if error.status < _SERVER_ERROR or error.details is not None:
+    is_fault = error.status >= _SERVER_ERROR and not isinstance(error, Overloaded)
+    if not is_fault or error.details is not None:
         return
     id, reason = _make_id(), render_cause(error.__cause__ or error)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))

@@ -124,4 +124,5 @@ class Bodies:
 def _give_up_largest(share: _Share) -> None:
     bodies = share.read | share.held
     largest = max(bodies, key=lambda body: bodies[body])
-    largest.fail(Overloaded("the bodies that are on their way are too large together"))
+    text = "the bodies that are on their way are too large together"
+    largest.fail(Overloaded(text, bound="uploads"))

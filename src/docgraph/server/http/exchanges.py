@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Protocol
 from uuid import uuid4
 
@@ -55,6 +56,8 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["Application", "Exchanges"]
 
 _CLIENT_GONE = 499  # only the log shows it
+_READING_SECONDS = 5.0
+_SHEDDING_SECONDS = 0.1
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -109,6 +112,7 @@ class Exchanges:
         self._context = contextvars.copy_context()
         self.tasks: set[asyncio.Task[None]] = set()
         self.started = 0
+        self._shed_until = 0.0  # the pool or the memory rejects requests
 
     def start(self, call: HttpCall) -> None:
         """Answer a call in its own task, without the context of the previous request."""
@@ -119,7 +123,7 @@ class Exchanges:
 
     def count_room(self) -> int:
         """Return how many more requests would be admitted, now or after waiting."""
-        return self._gate.room
+        return 0 if monotonic() < self._shed_until else self._gate.room
 
     def give_up(self, call: HttpCall) -> None:
         """Cancel the work for a client that has disconnected."""
@@ -140,6 +144,8 @@ class Exchanges:
                 call.error = flaw.code
                 answer = self._application.render_error(flaw, exchange)
             await self._respond(answer, call, exchange, trace)
+            if self._hold(exchange):
+                await self._await_reader(call)
         except asyncio.CancelledError:
             call.close()  # unless the client has disconnected
             call.is_aborted = True
@@ -149,9 +155,29 @@ class Exchanges:
         except Exception as error:
             await self._fail(error, call, exchange, trace)
         finally:
+            self._hold(exchange, 0)
             self._finish(exchange, call)
             call.close()
             self.tasks.discard(call.task)
+
+    def _hold(self, exchange: Exchange, size: int | None = None) -> int:
+        """Hold at most so many bytes of memory for the answer; return how many are held."""
+        patience = exchange.deadline.patience
+        if patience is None or patience.memory is None:
+            return 0
+        if size is not None and patience.memory.size:
+            patience.memory.shrink(size)
+        return patience.memory.size
+
+    async def _await_reader(self, call: HttpCall) -> None:
+        """Wait until the client has read most of a large answer, which is in memory until then.
+
+        A slow client is left to the limit on unread answers.
+        """
+        if not call.wire.is_writable:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READING_SECONDS):
+                    await call.wire.wait_writable()
 
     # --- traces -----------------------------------------------------------------------------------
 
@@ -214,7 +240,7 @@ class Exchanges:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))
             if call.wire.is_for_probes and not self._application.is_probe(exchange):
-                raise Overloaded("too many connections")
+                raise Overloaded("too many connections", bound="connections")
             if self._gate.try_enter():
                 call.has_place = True
             elif not self._application.is_probe(exchange):
@@ -224,9 +250,14 @@ class Exchanges:
             return self._application.render_error(error, exchange)
         exchange.leave_queue = partial(self._leave, call)
         try:
-            return await self._application.answer(exchange)
+            answer = await self._application.answer(exchange)
         finally:
             self._leave(call)
+        if exchange.error == Overloaded.code:
+            self._reject(call)
+            self._shed_until = monotonic() + _SHEDDING_SECONDS
+        self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
+        return answer
 
     async def _read_body(self, call: HttpCall, incoming: Incoming, id: str, limit: int) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""
@@ -247,10 +278,14 @@ class Exchanges:
         try:
             await self._gate.enter()
         except Overloaded:
-            call.is_refused = True
-            call.keep_alive = call.keep_alive and not self._has_others
+            self._reject(call)
             raise
         call.has_place = True
+
+    def _reject(self, call: HttpCall) -> None:
+        """Pause the connection, or close it where the client may reach another worker."""
+        call.is_refused = True
+        call.keep_alive = call.keep_alive and not self._has_others
 
     def _leave(self, call: HttpCall) -> None:
         """Release the place, if the call still has one."""

@@ -88,7 +88,7 @@ class HttpProtocol(asyncio.Protocol):
             transport.abort()
             return
         if admitted is Admitted.NOTHING:
-            self._reject(Overloaded("too many connections"))
+            self._reject(Overloaded("too many connections", bound="connections"))
             if self._state.count_refused() > LINGERING:
                 transport.close()
 
@@ -427,7 +427,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._expires = now + 1.0  # earlier answers are due first, or it is not read
         elif self._phase is Phase.BODY:
             if self._held_at is not None:
-                self._fail_body(Overloaded("too many bodies are on their way"))
+                self._fail_body(Overloaded("too many bodies are on their way", bound="uploads"))
             elif self._is_reading:
                 self._fail_body(RequestTimeout("the body did not arrive in time"))
             else:

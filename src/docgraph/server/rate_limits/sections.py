@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from docgraph.config.section import Name, Section, View
 from docgraph.exchange.errors import Problem
+from docgraph.server.sections import ConnectionOptions
 
 __all__ = ["CallerLimit", "CallerLimits"]
 
@@ -119,3 +120,16 @@ class CallerLimits(Section, frozen=True):
                     f"{path}[{number}]/name", f"'{limit.name}' names another limit, too", hint
                 )
             names |= {limit.name, limit.name_of_places}
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Report limits that one caller reaches only when the instance is full."""
+        options = view.get(ConnectionOptions)
+        if not self.enabled or options is None:
+            return
+        for number, limit in enumerate(self.limits, 1):
+            if limit.concurrent is not None and limit.concurrent >= options.max_requests_in_flight:
+                yield view.blame(
+                    f"/caller-limits/limits[{number}]/concurrent",
+                    f"one caller may have all {options.max_requests_in_flight} requests in flight",
+                    "lower it, or raise /connection-options/max-requests-in-flight",
+                )

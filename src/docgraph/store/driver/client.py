@@ -37,13 +37,18 @@ _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
 
 def build_client(
-    section: MClient, connection_string: str, *, stream_connections: int | None = None
+    section: MClient,
+    connection_string: str,
+    *,
+    wait_ms: int = 15_000,
+    stream_connections: int | None = None,
 ) -> Client:
     """Return a client that is not connected yet; reject an invalid connection string at start.
 
-    With `stream_connections` it is the client of change streams, with that many connections.
+    `wait_ms` is the longest wait for a free connection, 0 no limit, if the section has none. With
+    `stream_connections` it is the client of change streams, with that many connections.
     """
-    options = _defaults(section, connection_string)
+    options = _defaults(section, connection_string, wait_ms)
     if stream_connections is not None:
         options |= {"maxPoolSize": stream_connections, "minPoolSize": 0}
     fix_waiting()
@@ -123,13 +128,13 @@ class BlockingPing:
         )
 
 
-def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
+def _defaults(section: MClient, connection_string: str, wait_ms: int) -> dict[str, Any]:
     """Return the options that the connection string does not set."""
     defaults = {
         "maxPoolSize": section.max_pool_size,
         "minPoolSize": min(section.min_pool_size, section.max_pool_size),
         "maxConnecting": section.max_connecting,
-        "waitQueueTimeoutMS": section.wait_queue_timeout_ms,
+        "waitQueueTimeoutMS": section.wait_queue_timeout_ms or wait_ms or None,
         "connectTimeoutMS": section.connect_timeout_ms,
         "heartbeatFrequencyMS": section.heartbeat_frequency_ms,
         "serverSelectionTimeoutMS": section.server_selection_timeout_ms,

@@ -53,6 +53,7 @@ from docgraph.store.driver.errors import (
     unreachable,
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
+from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
 from docgraph.store.driver.portions import Take, hand_over
@@ -144,7 +145,8 @@ class Commands:
             database = self._database(db)
             if take is not None and seen.comment is not None:
                 take = seen.counting(take)
-            read = partial(self._read, database, command, preference, one_batch, take)
+            wait = Wait(deadline, seen.restart)
+            read = partial(self._read, database, command, preference, one_batch, take, wait)
             try:
                 if (
                     deadline.enforced
@@ -238,9 +240,10 @@ class Commands:
             return known.has_writable_server()
         return known.has_readable_server(preference or self._read_preference)
 
-    async def await_connection(self) -> None:
-        """Wait until a connection is free for a read."""
-        most, longest = self._pool.max_pool_size, self._pool.wait_queue_timeout
+    async def await_connection(self, deadline: Deadline) -> None:
+        """Wait until a connection is free for a write."""
+        most = self._pool.max_pool_size
+        longest = deadline.find_patience(self._pool.wait_queue_timeout)
         loop = asyncio.get_running_loop()
         until = None if longest is None else loop.time() + longest
         while self.waits.count(self.client) >= most or not has_free_connection(self.client):
@@ -310,7 +313,7 @@ class Commands:
                 explain["comment"] = seen.comment
             reply, _ = await self.within(
                 seconds,
-                lambda: self._send(self._database(db), explain, preference),
+                lambda: self._send(self._database(db), explain, preference, Wait(deadline)),
                 deadline,
                 preference=preference,
             )
@@ -323,14 +326,19 @@ class Commands:
         preference: _ServerMode,
         one_batch: bool,
         take: Take | None,
+        wait: Wait,
     ) -> list[Document]:
-        reply, server = await self._send(database, command, preference)
+        reply, server = await self._send(database, command, preference, wait)
+        if wait.deadline.patience is not None:
+            wait.deadline.patience.has_begun = True
         cursor: Document = reply["cursor"]
         if not cursor["id"]:
             return await hand_over(cursor["firstBatch"], take)
         if not one_batch and server is not None and self._fast_path is not None:
             place = (self._fast_path, server, database.name)
-            return await read_on(*place, command, preference, cursor=cursor, take=take)
+            return await read_on(
+                *place, command, preference, cursor=cursor, take=take, deadline=wait.deadline
+            )
         await _close(database, preference, cursor)
         if one_batch:
             raise AnswerTooLarge("the answer exceeds 16 MiB")
@@ -338,7 +346,11 @@ class Commands:
         return await read_again(database, command, preference, self._options, take)
 
     async def _send(
-        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+        self,
+        database: AsyncDatabase[Document],
+        command: Document,
+        preference: _ServerMode,
+        wait: Wait,
     ) -> tuple[Document, Server | None]:
         """Return the response and the server that sent it, if that is known."""
         tries = self._tries
@@ -346,7 +358,7 @@ class Commands:
             tries -= 1
             try:
                 if self._fast_path is not None:
-                    return await self._fast_path.read(database.name, command, preference)
+                    return await self._fast_path.read(database.name, command, preference, wait)
                 return await self.send_by_driver(database, command, preference), None
             except (AutoReconnect, OperationFailure) as error:
                 if tries == 0 or not _is_worth_another_try(error):

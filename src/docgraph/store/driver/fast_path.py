@@ -7,9 +7,9 @@ not need. Both cost more than the rest of a small read together (0.26 ms of CPU 
 caller limits the time (`command.py`). A timer checks for servers that the driver has given up in
 the meantime, and ends the reads that wait for them.
 
-Reads wait for a connection in the order of their arrival: in the driver's own queue later reads may
-be faster, so that some of many wait in vain. A tenth of the connections is reserved for work that
-does not use this path, such as writes.
+Reads wait for a connection in the order of their arrival (`lanes.py`): in the driver's own queue
+later reads may be faster, so that some of many wait in vain. A tenth of the connections is reserved
+for work that does not use this path, such as writes.
 
 The driver's internals used here are not stable, so all of them are in this file, and they are used
 only with the versions that were tested. With other versions, and if an option of the client needs
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from itertools import count
 from math import inf
 from typing import Final
@@ -38,14 +39,13 @@ from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import Overloaded
+from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
-from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare
-from docgraph.store.driver.errors import no_connection
+from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
-from docgraph.store.driver.portions import LARGE, RawBatch, split_batch
+from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
 
 __all__ = [
     "FastPath",
@@ -63,7 +63,7 @@ _BODY: Final = 5  # where the document begins in a response without its header
 _OVERHEAD: Final = 16 * 1024  # of a command, in addition to the largest document
 _LARGEST_ID: Final = 2**31 - 1
 _LOOK_SECONDS: Final = 0.5  # between two checks for servers that were given up
-_UNBOUNDED: Final = 2**31
+_MANY: Final = 100  # connections of a pool without a bound
 _SHARE: Final = 10  # one of this many connections is reserved for others
 _SHARED: Final = 32 * 1024  # bytes of a response that waits for its share of the event loop
 _MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of responses that wait without a turn at the pool
@@ -131,23 +131,21 @@ def _count_usable(pool: Pool) -> int:
     """Return how many reads may have a connection: open ones, and those that may be opened now."""
     room = pool._max_connecting - pool._pending
     usable = len(pool.conns) + len(pool.active_contexts) + max(0, room)
-    most = pool.max_pool_size
-    if most != inf:
-        usable = min(usable, int(most - most // _SHARE))
+    if pool.max_pool_size != inf:
+        usable = min(usable, _count_readers(pool))
     return max(1, usable)
 
 
-async def _await_turn(gate: AdmissionQueue) -> None:
-    try:
-        await gate.enter()
-    except Overloaded:
-        raise no_connection() from None
+def _count_readers(pool: Pool) -> int:
+    """Return how many connections reads may have."""
+    most = pool.max_pool_size
+    return _MANY if most == inf else int(most - most // _SHARE)
 
 
-def _leave(gate: AdmissionQueue, pool: Pool) -> None:
-    if gate.waiting:  # a later read checks it itself
-        gate.resize(_count_usable(pool))
-    gate.leave()
+def _leave(lanes: PoolLanes, pool: Pool, *, is_heavy: bool) -> None:
+    if lanes.has_waiting:  # a later read checks it itself
+        lanes.resize(_count_usable(pool))
+    lanes.leave(is_heavy=is_heavy)
 
 
 class FastPath:
@@ -163,7 +161,8 @@ class FastPath:
         self._timer: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()  # of the requests that decode a large response
         self._share = LoopShare(_TURN_BYTES)
-        self._gates: WeakKeyDictionary[Pool, AdmissionQueue] = WeakKeyDictionary()
+        self._lanes: WeakKeyDictionary[Pool, PoolLanes] = WeakKeyDictionary()
+        self._costs = ReadCosts()
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> FastPath | None:
@@ -171,79 +170,109 @@ class FastPath:
         return None if find_obstacle(client) else cls(client)
 
     async def read(
-        self, db: str, command: Document, preference: _ServerMode
+        self, db: str, command: Document, preference: _ServerMode, wait: Wait = NO_WAIT
     ) -> tuple[Document, Server]:
         """Return the response to a command and its server; errors are those of the driver.
+
+        Memory for the response is acquired before the command is sent, as much as earlier responses
+        needed; a request that waits for memory has no connection.
+        """
+        deadline = wait.deadline
+        cost = None if deadline.patience is None else self._costs.find(db, command)
+        reserved = 0 if cost is None else weigh(cost.expect_size(command))
+        if reserved:
+            await deadline.acquire(reserved)
+        try:
+            reply, server, size = await self._send_in_turn(db, command, preference, wait, cost)
+        except BaseException:
+            deadline.release(reserved)
+            raise
+        if reserved or size > LARGE:
+            await deadline.correct(reserved, weigh(size))
+        return reply, server
+
+    async def send(
+        self,
+        server: Server,
+        db: str,
+        command: Document,
+        preference: _ServerMode,
+        deadline: Deadline = NO_WAIT.deadline,
+    ) -> Document:
+        """Return the response of that server; a large batch in it is a `RawBatch`."""
+        lanes, _ = await self._enter(server.pool, NO_WAIT, is_heavy=False)
+        try:
+            reply, size = await self._send(server, lanes, db, command, preference, deadline)
+            is_crowded = await self._share_if_crowded(size)
+        finally:
+            _leave(lanes, server.pool, is_heavy=False)
+        if size > _SHARED and not is_crowded:
+            await self._share.enter(size)
+        await deadline.correct(0, weigh(size))
+        return reply
+
+    async def _send_in_turn(
+        self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost | None
+    ) -> tuple[Document, Server, int]:
+        """Return the response of a server, and its size, when it is the turn of the read.
 
         If a server is given up while the read is queued, the read is not sent to it: that would use
         up the only retry of the read without its fault.
         """
         while True:
             server = await self._select(preference, next(iter(command)))
-            gate, has_waited = await self._enter(server.pool)
+            is_heavy = cost is not None and cost.is_heavy
+            lanes, has_waited = await self._enter(server.pool, wait, is_heavy=is_heavy)
             if not has_waited or server.pool.state == PoolState.READY:
-                return await self._send_in_turn(server, gate, db, command, preference), server
-            _leave(gate, server.pool)
-
-    async def send(
-        self, server: Server, db: str, command: Document, preference: _ServerMode
-    ) -> Document:
-        """Return the response of that server; a large batch in it is a `RawBatch`."""
-        gate, _ = await self._enter(server.pool)
-        return await self._send_in_turn(server, gate, db, command, preference)
-
-    async def _enter(self, pool: Pool) -> tuple[AdmissionQueue, bool]:
-        """Enter the queue for the connections of a server; return whether the read had to wait."""
-        gate = self._gates.get(pool) or self._open_gate(pool)
-        gate.resize(_count_usable(pool))
-        if gate.try_enter():
-            return gate, False
-        await _await_turn(gate)
-        return gate, True
-
-    def _open_gate(self, pool: Pool) -> AdmissionQueue:
-        """Return the queue for the connections of a server."""
-        longest = self._client.options.pool_options.wait_queue_timeout
-        gate = self._gates[pool] = AdmissionQueue(1, _UNBOUNDED, "", longest)
-        return gate
-
-    async def _send_in_turn(
-        self,
-        server: Server,
-        gate: AdmissionQueue,
-        db: str,
-        command: Document,
-        preference: _ServerMode,
-    ) -> Document:
-        """Return the response for a read that has its turn, and end the turn."""
+                break
+            _leave(lanes, server.pool, is_heavy=is_heavy)
         try:
-            reply, documents, size = await self._send(server, gate, db, command, preference)
-            is_crowded = self._share.waiting_size > _MAX_WAITING
-            if size > _SHARED and is_crowded:  # fetch no more until these are processed
-                await self._share.enter(size)
+            if has_waited:
+                wait.start(command)
+            started, beside = time.monotonic(), lanes.running
+            reply, size = await self._send(server, lanes, db, command, preference, wait.deadline)
+            if cost is not None:
+                beside = (beside + lanes.running) // 2
+                slowness = cost.record(time.monotonic() - started, beside, size)
+                if is_heavy:
+                    lanes.adapt(slowness)
+            is_crowded = await self._share_if_crowded(size)
         finally:
-            _leave(gate, server.pool)
+            _leave(lanes, server.pool, is_heavy=is_heavy)
         if size > _SHARED and not is_crowded:
             await self._share.enter(size)
-        if documents:
-            cursor: Document = reply["cursor"]
-            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            reader = ResultReader(self._options, db, command)
-            cursor[place] = RawBatch(documents, reader, self._turn)
-        return reply
+        return reply, server, size
+
+    async def _share_if_crowded(self, size: int) -> bool:
+        """Wait for the event loop with the connection: no more is fetched until there is room."""
+        is_crowded = size > _SHARED and self._share.waiting_size > _MAX_WAITING
+        if is_crowded:
+            await self._share.enter(size)
+        return is_crowded
+
+    async def _enter(self, pool: Pool, wait: Wait, *, is_heavy: bool) -> tuple[PoolLanes, bool]:
+        """Enter a lane to the connections of a server; return whether the read had to wait."""
+        lanes = self._lanes.get(pool)
+        if lanes is None:
+            longest = self._client.options.pool_options.wait_queue_timeout
+            lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
+        lanes.resize(_count_usable(pool))
+        return lanes, await lanes.enter(wait, is_heavy=is_heavy)
 
     async def _send(
         self,
         server: Server,
-        gate: AdmissionQueue,
+        lanes: PoolLanes,
         db: str,
         command: Document,
         preference: _ServerMode,
-    ) -> tuple[Document, list[memoryview], int]:
+        deadline: Deadline,
+    ) -> tuple[Document, int]:
+        """Return the response and its size; the documents of a large one are not decoded."""
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
-            if gate.waiting:
-                gate.resize(_count_usable(server.pool))  # it may be new: open the next one
+            if lanes.has_waiting:
+                lanes.resize(_count_usable(server.pool))  # it may be new: open the next one
             document = {**command, "$db": db}
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
@@ -251,7 +280,12 @@ class FastPath:
             reply, documents = self._open(payload, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
-        return reply, documents, len(payload)
+        if documents:
+            cursor: Document = reply["cursor"]
+            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
+            reader = ResultReader(self._options, db, command)
+            cursor[place] = RawBatch(documents, reader, self._turn, deadline)
+        return reply, len(payload)
 
     def _open(
         self, payload: memoryview, db: str, command: Document
@@ -320,7 +354,7 @@ class FastPath:
         for connection in list(self._waiting.values()):
             if connection.cancel_context.cancelled:
                 connection.conn.get_conn.close(OSError("the server does not answer any more"))
-        for pool, gate in list(self._gates.items()):
-            if gate.waiting:
-                gate.resize(_count_usable(pool))  # a write may have returned a connection
+        for pool, lanes in list(self._lanes.items()):
+            if lanes.has_waiting:
+                lanes.resize(_count_usable(pool))  # a write may have returned a connection
         self._watch()

@@ -19,6 +19,7 @@ from pymongo.asynchronous.server import Server
 from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import AnswerTooLarge
 from docgraph.store.driver.errors import DRIVER_ERRORS
 from docgraph.store.driver.fast_path import FastPath
@@ -40,6 +41,7 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
     *,
     cursor: Document,
     take: Take | None,
+    deadline: Deadline,
 ) -> list[Document]:
     """Return the documents of a cursor after its first batch; close it if they are not read."""
     collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
@@ -58,7 +60,7 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
             del batch  # before the next one arrives
             if not cursor["id"]:
                 return documents
-            reply = await fast_path.send(server, db, further, preference)
+            reply = await fast_path.send(server, db, further, preference, deadline)
             cursor = reply["cursor"]
             batch = cursor.pop("nextBatch")
     except BaseException:

@@ -17,16 +17,29 @@ from typing import Any, Final
 from bson import DBRef
 
 from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
-__all__ = ["LARGE", "PORTION", "LargePortion", "RawBatch", "Take", "hand_over", "split_batch"]
+__all__ = [
+    "LARGE",
+    "PORTION",
+    "LargePortion",
+    "RawBatch",
+    "Take",
+    "hand_over",
+    "split_batch",
+    "weigh",
+]
 
 LARGE: Final = 256 * 1024  # bytes of a response that is not decoded as a whole
 PORTION: Final = 1024 * 1024  # bytes that are decoded together
+_COPIES: Final = 3  # of a response in memory: as it came, its JSON in parts, and joined
+_DECODED: Final = 5  # times the size of a response that its documents have as objects
 
 Take = Callable[[list[Document]], Awaitable[None]]
 
+_NO_DEADLINE: Final = Deadline()
 _LENGTH: Final = struct.Struct("<i")
 _EMPTY: Final = b"\x05\0\0\0\0"
 _DOCUMENT, _ARRAY = 0x03, 0x04
@@ -43,7 +56,14 @@ class RawBatch:
     The `turn` is a lock: only one request at a time decodes a portion.
     """
 
-    def __init__(self, raw: list[memoryview], reader: ResultReader, turn: asyncio.Lock) -> None:
+    def __init__(
+        self,
+        raw: list[memoryview],
+        reader: ResultReader,
+        turn: asyncio.Lock,
+        deadline: Deadline = _NO_DEADLINE,
+    ) -> None:
+        self._deadline = deadline
         self._raw = raw
         self._reader = reader
         self._turn = turn
@@ -54,7 +74,8 @@ class RawBatch:
         return sum(len(data) for data in self._raw)
 
     async def decode(self) -> list[Document]:
-        """Return all documents."""
+        """Return all documents, when there is memory for them."""
+        await self._deadline.acquire(_DECODED * self.size)
         is_large = any(len(data) > PORTION for data in self._raw)
         documents: list[Document] = LargePortion() if is_large else []
 
@@ -87,6 +108,11 @@ class RawBatch:
         if all(len(data) <= PORTION for data in portion):
             return [self._reader.read(data) for data in portion]
         return LargePortion([await read_piecewise(self._reader, data) for data in portion])
+
+
+def weigh(size: int) -> int:
+    """Return how much memory a response of so many bytes needs; small ones are not counted."""
+    return _COPIES * size if size > LARGE else 0
 
 
 async def hand_over(batch: RawBatch | list[Document], take: Take | None) -> list[Document]:

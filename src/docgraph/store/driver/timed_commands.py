@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import DocgraphError
+from docgraph.exchange.errors import DocgraphError, PoolExhausted
 from docgraph.observe import emit
 from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.tracing import TraceContext, find_command_place
@@ -41,6 +41,10 @@ class Observed:
         """The comment of the command."""
         return self._command.get("comment")
 
+    def restart(self) -> None:
+        """Begin to measure again: the command has waited for its turn, and is sent now."""
+        self._started = time.perf_counter()
+
     def counting(self, take: Take) -> Take:
         """Return `take` with counting of the documents it receives."""
 
@@ -54,6 +58,8 @@ class Observed:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PoolExhausted):
+            return  # it was never sent
         duration = time.perf_counter() - self._started
         emit(_finished(self._db, self._command, duration, error, (self.documents, self._place)))
 

@@ -33,7 +33,7 @@ def timings(client: Client) -> dict[str, Any]:
 def test_defaults_are_those_of_the_section() -> None:
     client = build_client(MClient(), LOCAL)
 
-    assert timings(client) == {"pool": (100, 5, 2), "wait": 2, "connect": 2, "selection": 15}
+    assert timings(client) == {"pool": (100, 5, 2), "wait": 15, "connect": 2, "selection": 15}
     assert client.options.retry_reads
     assert client.options.retry_writes
 

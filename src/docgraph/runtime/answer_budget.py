@@ -1,0 +1,142 @@
+"""Memory budget of large answers: how many bytes of them are built at the same time.
+
+The size of an answer is known only while it is read. So a request acquires memory in portions, and
+may have to wait for more while it holds some. Two requests that wait for each other would wait
+forever: the oldest request that holds memory never waits, and the memory of one answer is left free
+for it. The others wait in order, requests that hold memory first.
+
+Where the process has a memory limit, the budget is a third of what is left of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from docgraph.exchange.errors import Overloaded
+
+__all__ = ["AnswerBudget", "AnswerShare"]
+
+_PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
+_MAX_BYTES: Final = 1 << 30
+_INTERVAL: Final = 0.25  # seconds between two measurements
+
+
+class _Waiter(NamedTuple):
+    turn: asyncio.Future[None]
+    share: AnswerShare
+    size: int
+
+
+class AnswerBudget:
+    """The memory for the large answers of one process.
+
+    `measure` returns how many bytes the process may still allocate, None: no limit; without it the
+    budget has `most` bytes.
+    """
+
+    def __init__(
+        self,
+        most: int = _MAX_BYTES,
+        measure: Callable[[], Awaitable[int | None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = most
+        self._measure = measure
+        self._clock = clock
+        self._size = 0 if measure else most
+        self._measured_at = float("-inf")
+        self._holders: dict[AnswerShare, None] = {}  # the oldest first
+        self._waiting: deque[_Waiter] = deque()
+        self.held = 0
+
+    def open(self) -> AnswerShare:
+        """Return the share of a request, which holds nothing yet."""
+        return AnswerShare(self)
+
+    async def acquire(self, share: AnswerShare, size: int, longest: float | None) -> None:
+        """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
+        await self._update_size()
+        if self._fits(share, size) and (not self._waiting or share in self._holders):
+            self._grant(share, size)
+            return
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), share, size)
+        if share in self._holders:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
+        try:
+            await asyncio.wait((waiter.turn,), timeout=longest)
+        finally:
+            if not waiter.turn.done():
+                self._waiting.remove(waiter)
+                self.wake()
+        if not waiter.turn.done():
+            text = "the answers that are being built need all the memory there is for them"
+            raise Overloaded(text, bound="memory")
+
+    def release(self, share: AnswerShare, size: int) -> None:
+        """Return bytes of a share, and admit requests that wait for them."""
+        self.held -= size
+        share.size -= size
+        if not share.size:
+            self._holders.pop(share, None)
+        self.wake()
+
+    def wake(self) -> None:
+        """Admit those that wait and have room, in order."""
+        for waiter in tuple(self._waiting):
+            if self._fits(waiter.share, waiter.size):
+                self._waiting.remove(waiter)
+                self._grant(waiter.share, waiter.size)
+                waiter.turn.set_result(None)
+            elif waiter.share not in self._holders:
+                break  # nobody overtakes it, except requests that hold memory
+
+    def _grant(self, share: AnswerShare, size: int) -> None:
+        self._holders.setdefault(share)
+        self.held += size
+        share.size += size
+
+    def _fits(self, share: AnswerShare, size: int) -> bool:
+        if not self._holders or share is next(iter(self._holders)):
+            return True
+        return self.held + size <= self._size
+
+    async def _update_size(self) -> None:
+        """Measure again after a while: a limit may be set while the process runs."""
+        now = self._clock()
+        if self._measure is None or now - self._measured_at < _INTERVAL:
+            return
+        self._measured_at = now
+        try:
+            room = await self._measure()
+        except Overloaded:
+            return  # no thread is free for it: the last size stays
+        if room is None:
+            self._size = self._most
+        else:
+            self._size = min(self._most, (room + self.held) // _PART)
+        self.wake()
+
+
+class AnswerShare:
+    """The memory of one request and everything that is done for it."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: AnswerBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    async def acquire(self, size: int, longest: float | None) -> None:
+        """Hold so many bytes more, after a wait of at most `longest` seconds."""
+        await self._budget.acquire(self, size, longest)
+
+    def shrink(self, size: int) -> None:
+        """Hold at most so many bytes."""
+        if self.size > size:
+            self._budget.release(self, self.size - size)

@@ -1,0 +1,233 @@
+"""Two lanes to the connection pool: heavy reads wait without blocking light ones.
+
+Heavy reads have at most three quarters of the connections for reads, and fewer if that makes each
+of them slower. The others wait in a queue that is bounded in proportion to the pool. A request
+whose read waits there releases its place among the requests in flight. So a crowd of heavy reads
+occupies neither the whole pool nor the admission queue.
+
+Whether a read is heavy is measured: how long earlier reads of the same shape took. A read that
+shares the database with others takes longer; the square root of their number is between a database
+with one processor and one with many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any, Final, NamedTuple
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime import AdmissionQueue, LruDict
+from docgraph.store.driver.errors import no_connection
+
+__all__ = ["NO_WAIT", "PoolLanes", "ReadCost", "ReadCosts", "Wait", "find_shape"]
+
+_HEAVY_SECONDS: Final = 0.025
+_MAX_SHAPES: Final = 2_000
+_RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slower, never faster
+_FIRST_LIMIT: Final = 8  # heavy reads at a time, at first and at least
+_MAX_SLOWNESS: Final = 4.0
+_WEIGHT: Final = 0.25  # of the newest read in that number
+_QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
+_MIN_QUEUE: Final = 64  # … and at least
+_UNBOUNDED: Final = 2**31  # waiting reads belong to requests in flight, which are bounded
+_BATCH: Final = 16 << 20  # bytes of the largest response
+_DOCUMENT: Final = 16 << 10  # bytes of a document whose size is not known
+_POINTS: Final = frozenset(("$eq", "$in"))
+_READS: Final = frozenset(("find", "aggregate"))
+
+Shape = tuple[Any, ...]
+
+
+class Wait(NamedTuple):
+    """How long a command may wait; `begin` is called when a wait has ended."""
+
+    deadline: Deadline = Deadline()
+    begin: Callable[[], None] | None = None
+
+    def start(self, command: Document) -> None:
+        """End the wait: the command has the time that is left."""
+        left = self.deadline.remaining()
+        if left is not None and "maxTimeMS" in command:
+            command["maxTimeMS"] = max(1, min(command["maxTimeMS"], int(left * 1000)))
+        if self.begin is not None:
+            self.begin()
+
+
+NO_WAIT: Final = Wait()
+
+
+def find_shape(db: str, command: Document) -> Shape | None:
+    """Return what reads of the same cost have in common; None for commands that are no query.
+
+    The first member is whether documents are read by their `_id`, which is always light.
+    """
+    name, collection = next(iter(command.items()))
+    if name not in _READS:
+        return None
+    if name == "aggregate":
+        stages = command["pipeline"]
+        first = stages[0].get("$match") if stages else None
+        names = () if first is None else _find_names(first)
+        return (False, db, collection, *names, *[next(iter(stage)) for stage in stages])
+    filter = command.get("filter") or {}
+    is_point = "_id" in filter and _is_point(filter["_id"])
+    size = (_count(command) if is_point else command.get("limit") or 0).bit_length()
+    return (is_point, db, collection, *_find_names(filter), size, *command.get("sort", ()))
+
+
+def _is_point(value: Any) -> bool:
+    return value is not None and (not isinstance(value, Mapping) or value.keys() <= _POINTS)
+
+
+def _count(command: Document) -> int:
+    """Return how many documents a `find` returns at most; 0: any number."""
+    value, limit = (command.get("filter") or {}).get("_id"), command.get("limit") or 0
+    if not _is_point(value):
+        return limit
+    ids = value.get("$in", ()) if isinstance(value, Mapping) else ()
+    return min(limit or len(ids), len(ids)) or 1
+
+
+def _find_names(filter: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names that a filter compares, also those in `$and`."""
+    if "$and" not in filter:
+        return tuple(filter)
+    return (*filter, *(name for part in filter["$and"] for name in part))
+
+
+@dataclass(slots=True)
+class ReadCost:
+    """The measured cost of the reads of one shape."""
+
+    is_point: bool
+    average: float = _HEAVY_SECONDS  # seconds; one that is not known counts as heavy
+    least: float = inf  # seconds of the shortest
+    size: int | None = None  # bytes of a large response
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the reads take long."""
+        return self.average >= _HEAVY_SECONDS and not self.is_point
+
+    def expect_size(self, command: Document) -> int:
+        """Return how many bytes the response may have."""
+        if self.size is not None:
+            return self.size
+        count = _count(command) if "find" in command else 0
+        return min(count * _DOCUMENT, _BATCH) if count else _BATCH
+
+    def record(self, seconds: float, beside: int, size: int) -> float:
+        """Record one of so many reads at a time; return how slow it was for its shape, from 1."""
+        measured = seconds / sqrt(max(1, beside))
+        if self.size is None:
+            self.average, self.size = measured, size
+        else:
+            self.average += (measured - self.average) * (
+                _RISE if measured > self.average else _FALL
+            )
+            self.size = size if size > self.size else self.size - (self.size - size) // 8
+        self.least = seconds if beside <= 1 else min(self.least, seconds)
+        return max(1.0, seconds / self.least) if self.least > 0 else 1.0
+
+
+class ReadCosts:
+    """The costs by shape."""
+
+    def __init__(self) -> None:
+        self._costs: LruDict[Shape, ReadCost] = LruDict(_MAX_SHAPES)
+
+    def find(self, db: str, command: Document) -> ReadCost | None:
+        """Return the cost of a read; None for commands that are no query."""
+        shape = find_shape(db, command)
+        if shape is None:
+            return None
+        cost = self._costs.get(shape)
+        if cost is None:
+            cost = ReadCost(shape[0])
+            self._costs.put(shape, cost)
+        return cost
+
+
+class PoolLanes:
+    """The reads that have a connection to one server, and those that wait for one.
+
+    So many heavy reads run at a time that each is little slower than alone: more would not be
+    finished earlier, and slow down the light ones.
+    """
+
+    def __init__(self, readers: int, longest: float | None) -> None:
+        self._longest = longest
+        self._most = max(1, readers * 3 // 4)
+        self._limit = float(min(_FIRST_LIMIT, self._most))
+        self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
+        queue = max(_MIN_QUEUE, _QUEUE * readers)
+        self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
+
+    def adapt(self, slowness: float) -> None:
+        """Adapt the number of heavy reads to the slowness of one, if they are as many as may be."""
+        if 2 * self._heavy.inside < self._limit:
+            return
+        wanted = self._limit / min(slowness, _MAX_SLOWNESS) + _FIRST_LIMIT / 2
+        self._limit += (wanted - self._limit) * _WEIGHT
+        self._limit = min(max(self._limit, _FIRST_LIMIT), self._most)
+        self._heavy.resize(int(self._limit))
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a read waits for a connection."""
+        return self._all.waiting > 0
+
+    @property
+    def running(self) -> int:
+        """The number of reads that have a connection."""
+        return self._all.inside
+
+    @property
+    def heavy(self) -> int:
+        """The number of heavy reads among them."""
+        return self._heavy.inside
+
+    def resize(self, connections: int) -> None:
+        """Set the number of reads that may have a connection."""
+        self._all.resize(connections)
+
+    async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
+        """Wait for a turn in the order of arrival; return whether the read had to wait."""
+        has_waited = is_heavy and not self._heavy.try_enter()
+        if has_waited:
+            if wait.deadline.patience is not None:
+                wait.deadline.patience.leave_queue()
+            await self._await_turn(self._heavy, wait)
+        if self._all.try_enter():
+            return has_waited
+        try:
+            await self._await_turn(self._all, wait)
+        except BaseException:
+            if is_heavy:
+                self._heavy.leave()
+            raise
+        return True
+
+    async def _await_turn(self, queue: AdmissionQueue, wait: Wait) -> None:
+        """Wait in a queue; heavy reads of a request that has begun are finished first."""
+        patience, since = wait.deadline.patience, time.monotonic()
+        left = 0.0 if patience is None else patience.left
+        is_first = queue is self._heavy and patience is not None and patience.has_begun
+        try:
+            await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
+        except Overloaded:
+            raise no_connection() from None
+        finally:
+            if patience is not None:  # several commands of the request may wait at the same time
+                patience.left = min(patience.left, left - (time.monotonic() - since))
+
+    def leave(self, *, is_heavy: bool) -> None:
+        """End a turn."""
+        self._all.leave()
+        if is_heavy:
+            self._heavy.leave()
