@@ -44,6 +44,7 @@ class ChangeRecord:
     __slots__ = (
         "_decode",
         "_decoded",
+        "_images",
         "_is_exact",
         "_shown",
         "kind",
@@ -62,6 +63,7 @@ class ChangeRecord:
         self._decode = decode
         self._decoded: Document | None = None
         self._is_exact: bool | None = None
+        self._images: dict[str, Document | None] = {}
         self._shown: dict[EventVisibility, Document] = {}
 
     @property
@@ -85,10 +87,18 @@ class ChangeRecord:
             self._decoded = self._decoded or exact
         return self._is_exact
 
+    def has_image(self, part: str) -> bool:
+        """Return whether the document before or after the change is known."""
+        return isinstance(self.raw.get(part), Mapping)
+
     def find_image(self, part: str) -> Document | None:
-        """Return the decoded document before or after the change, if it is known."""
-        image = self.decoded.get(part)
-        return image if isinstance(image, dict) else None
+        """Return that document, decoded, if it is known and can be compared in memory."""
+        if part not in self._images:
+            image: Any = self.raw.get(part)
+            self._images[part] = (
+                decode_exactly(bytes(image.raw)) if isinstance(image, RawEvent) else None
+            )
+        return self._images[part]
 
     def show(self, visibility: EventVisibility) -> Document:
         """Return the decoded event as readers see it."""
