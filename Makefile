@@ -103,12 +103,12 @@ $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,browser]'
 	@touch $@
 
-LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py rolling.py)
+LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py people.py rolling.py)
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
 	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
 
-drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, a rolling upgrade
+drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade
 	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)
 
 # The drills of one file are named by their ids, too: make drill-f08.

@@ -1,4 +1,4 @@
-"""L16, L17, L18: thousands of people with rows of their own on one change stream, one worker.
+"""L17, L18, L19: thousands of people with rows of their own on one change stream, one worker.
 
     make drill-people               PEOPLE=10000 SECONDS=20 is the size of the requirement
 
@@ -36,19 +36,19 @@ def measure(crowd: people.Crowd) -> people.CrowdOutcome:
     return outcome
 
 
-def test_l16_people_with_rows_of_their_own() -> None:
+def test_l17_people_with_rows_of_their_own() -> None:
     crowd = replace(OWN, people=PEOPLE)
     outcome = measure(crowd)
     assert outcome.told.percentile(0.99) < crowd.bar
     assert outcome.memory_kib < MOST_KIB
 
 
-def test_l17_people_about_whose_rows_the_database_decides() -> None:
+def test_l18_people_about_whose_rows_the_database_decides() -> None:
     crowd = replace(DATABASE, people=min(PEOPLE, DATABASE.people))
     outcome = measure(crowd)
     assert outcome.told.percentile(0.99) < crowd.bar
 
 
-def test_l18_one_listener_of_a_busy_collection() -> None:
+def test_l19_one_listener_of_a_busy_collection() -> None:
     """Bounded in memory: what it is behind is reported as its lag, or it is closed."""
     measure(FAST)

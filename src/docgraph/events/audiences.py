@@ -154,7 +154,7 @@ class Audiences:
         admitted = await self._search(dict(enumerate(records)), searched)
         others = [one for one in some if one.row is not None and not one.is_searched]
         if others:
-            inexact = {n: one for n, one in enumerate(records) if not one.is_exact}
+            inexact = {n: one for n, one in enumerate(records) if _has_inexact_image(one)}
             for place, found in (await self._search(inexact, others)).items():
                 admitted.setdefault(place, set()).update(found)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
@@ -177,7 +177,7 @@ class Audiences:
         """Compare one in many decisions of the index with the database's, before it is used."""
         if not len(self._index):
             return
-        exact = [one for one in records if one.is_exact and one.find_image(AFTER) is not None]
+        exact = [one for one in records if one.find_image(AFTER) is not None]
         chosen = self._sample.choose(len(exact))
         if chosen is None:
             return
@@ -192,7 +192,7 @@ class Audiences:
 
     def _match(self, record: ChangeRecord, side: str) -> set[Any]:
         """Return the audiences of the index that may see this image."""
-        if not len(self._index) or not record.is_exact:
+        if not len(self._index) or _has_inexact_image(record):
             return set()
         image = record.find_image(side)
         return set() if image is None else self._index.match(image)
@@ -217,7 +217,7 @@ class Audiences:
         places: list[tuple[int, str]] = []
         for number, record in records.items() if audiences else ():
             for side in (BEFORE, AFTER):
-                if record.find_image(side) is not None:
+                if record.has_image(side):
                     images.append(record.raw[side])
                     places.append((number, side))
         if not images:
@@ -234,6 +234,13 @@ class Audiences:
             for position in result:
                 found.setdefault(places[position], set()).add(audience)
         return found
+
+
+def _has_inexact_image(record: ChangeRecord) -> bool:
+    """Return whether only the database can compare a document of the event."""
+    return any(
+        record.has_image(side) and record.find_image(side) is None for side in (BEFORE, AFTER)
+    )
 
 
 def _restrict(decision: Decision, only: Audience) -> None:

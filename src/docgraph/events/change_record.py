@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-from docgraph.codec.bson_types import DBRef
 from docgraph.exchange import Document
 from docgraph.store.change_stream import RawEvent, decode_token
 from docgraph.store.exact import decode_exactly
@@ -46,6 +45,7 @@ class ChangeRecord:
     __slots__ = (
         "_decode",
         "_decoded",
+        "_images",
         "_is_exact",
         "_shown",
         "kind",
@@ -64,6 +64,7 @@ class ChangeRecord:
         self._decode = decode
         self._decoded: Document | None = None
         self._is_exact: bool | None = None
+        self._images: dict[str, Document | None] = {}
         self._shown: dict[tuple[EventVisibility, bool], Document] = {}
 
     @property
@@ -87,12 +88,18 @@ class ChangeRecord:
             self._decoded = self._decoded or exact
         return self._is_exact
 
+    def has_image(self, part: str) -> bool:
+        """Return whether the document before or after the change is known."""
+        return isinstance(self.raw.get(part), Mapping)
+
     def find_image(self, part: str) -> Document | None:
-        """Return the decoded document before or after the change, if it is known."""
-        image = self.decoded.get(part)
-        if isinstance(image, DBRef):  # the driver's form of a document with `$ref` and `$id`
-            return dict(image.as_doc())
-        return image if isinstance(image, dict) else None
+        """Return that document, decoded, if it is known and can be compared in memory."""
+        if part not in self._images:
+            image: Any = self.raw.get(part)
+            self._images[part] = (
+                decode_exactly(bytes(image.raw)) if isinstance(image, RawEvent) else None
+            )
+        return self._images[part]
 
     def show(self, visibility: EventVisibility, *, before: bool = False) -> Document:
         """Return the decoded event as readers see it; `before`: they request the image before."""

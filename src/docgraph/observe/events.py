@@ -23,8 +23,11 @@ from docgraph.observe.limit_events import (  # noqa: F401 - part too
 from docgraph.observe.process_events import (  # noqa: F401 - part of the list
     CertificateLoaded,
     FewDescriptors,
+    ForkerLost,
     ReloadFailed,
     ServerReloaded,
+    WorkerLost,
+    WorkerStarted,
 )
 from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamClient,
@@ -69,30 +72,6 @@ class ServerStopped(Event, frozen=True):
     """Everything is closed; the last event of a clean stop."""
 
     uptime: float
-
-
-class WorkerStarted(Event, frozen=True):
-    """A worker process listens."""
-
-    worker: int
-    pid: int
-
-
-class WorkerLost(Event, frozen=True):
-    """A worker process ended without being asked to; another one takes its place."""
-
-    level: ClassVar[Level] = Level.ERROR
-    worker: int
-    pid: int
-    exit_code: int | None = None
-    signal: str | None = None  # "SIGKILL"
-
-
-class ForkerLost(Event, frozen=True):
-    """A process that starts workers ended; another one replaced it, and the workers continue."""
-
-    level: ClassVar[Level] = Level.WARNING
-    pid: int
 
 
 class NotifyFailed(Event, frozen=True):

@@ -24,7 +24,13 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import command_events, events, limit_events, stream_events
+from docgraph.observe import (
+    command_events,
+    events,
+    limit_events,
+    process_events,
+    stream_events,
+)
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.methods import METHODS
@@ -322,7 +328,7 @@ class Meters:
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.BackgroundFailed: self._counter("docgraph_background_failures_total", "task"),
             events.LoopLagged: self._counter("docgraph_loop_lags_total"),
-            events.WorkerLost: self._counter("docgraph_workers_lost_total"),
+            process_events.WorkerLost: self._counter("docgraph_workers_lost_total"),
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),

@@ -1,4 +1,4 @@
-"""Events of the server process besides its start and stop: reloads, and limits of the system."""
+"""Events of the server process besides its start and stop: workers, reloads, limits of the system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,39 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = ["CertificateLoaded", "FewDescriptors", "ReloadFailed", "ServerReloaded"]
+__all__ = [
+    "CertificateLoaded",
+    "FewDescriptors",
+    "ForkerLost",
+    "ReloadFailed",
+    "ServerReloaded",
+    "WorkerLost",
+    "WorkerStarted",
+]
+
+
+class WorkerStarted(Event, frozen=True):
+    """A worker process listens."""
+
+    worker: int
+    pid: int
+
+
+class WorkerLost(Event, frozen=True):
+    """A worker process ended without being asked to; another one takes its place."""
+
+    level: ClassVar[Level] = Level.ERROR
+    worker: int
+    pid: int
+    exit_code: int | None = None
+    signal: str | None = None  # "SIGKILL"
+
+
+class ForkerLost(Event, frozen=True):
+    """A process that starts workers ended; another one replaced it, and the workers continue."""
+
+    level: ClassVar[Level] = Level.WARNING
+    pid: int
 
 
 class ServerReloaded(Event, frozen=True):

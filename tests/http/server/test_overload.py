@@ -17,8 +17,8 @@ from tests.http.store.test_abandoned_reads import running, waiting
 
 pytestmark = pytest.mark.anyio
 
-POOL = {"mclient": {"min-pool-size": 0, "max-pool-size": 8}}
-HEAVY_AT_A_TIME = 3  # three quarters of those that docgraph does not use itself
+POOL = {"mclient": {"min-pool-size": 0, "max-pool-size": 4}}
+HEAVY_AT_A_TIME = 3  # three quarters of the connections
 FEW_REQUESTS = {"connection-options": {"max-requests-in-flight": 8, "queue": 0}}
 IMPATIENT = {"core": {"wait-timeout-ms": 400}}
 NO_MEMORY = {"connection-options": {"max-answer-bytes": 1}}

@@ -30,10 +30,10 @@ from docgraph.observe.events import (
     RequestRefused,
     RequestStarted,
     UnreadableValue,
-    WorkerLost,
 )
 from docgraph.observe.limit_events import LoadShed, RequestLimited
 from docgraph.observe.meters import MAX_CHILDREN, METRICS
+from docgraph.observe.process_events import WorkerLost
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -25,11 +25,15 @@ from docgraph.observe.events import (
     RightsGranted,
     RightsMissing,
     ServerStopping,
-    WorkerLost,
 )
 from docgraph.observe.log import EventLogger, open_log
 from docgraph.observe.log_files import remember_log_files
-from docgraph.observe.process_events import CertificateLoaded, FewDescriptors, ReloadFailed
+from docgraph.observe.process_events import (
+    CertificateLoaded,
+    FewDescriptors,
+    ReloadFailed,
+    WorkerLost,
+)
 from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
