@@ -17,12 +17,14 @@ from typing import Any, Final
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.store import Store
 from docgraph.workbench.infer.candidates import (
+    CHANCELESS,
     Candidate,
     CandidateKey,
     ReferenceField,
     find_keys,
     find_sources,
     is_copy,
+    is_large_number,
     score_name,
 )
 from docgraph.workbench.infer.survey import Budget, Surveyed
@@ -35,7 +37,6 @@ _FIRST_LOOK: Final = 8
 _MAX_FOUND: Final = 1_000
 _PATIENCE_MS: Final = 2_000
 _MAX_PROBES: Final = 4_000
-_CHANCELESS: Final = frozenset({"objectId", "uuid"})
 _FEW: Final = 5
 _SMALL_NUMBER: Final = 3  # digits
 _HEX_ID: Final = re.compile("[0-9a-f]{24}")
@@ -135,7 +136,7 @@ class _Search:
             self._remark(source, candidates, keys)
             return None
         best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
-        if len(found) > 1 and best.strength == 0 and source.family not in _CHANCELESS:
+        if len(found) > 1 and best.strength == 0 and source.family not in CHANCELESS:
             self._notes.append(f"{source.collection.name}.{source.text} fits several collections")
             return None
         return best
@@ -240,7 +241,8 @@ def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Ite
                 yield Candidate(source, key, 2)
             continue
         strength = score_name(source, key)
-        if strength or source.family in _CHANCELESS or _is_alike(source, key):
+        is_rare = source.family in CHANCELESS or is_large_number(source)
+        if strength or is_rare or _is_alike(source, key):
             yield Candidate(source, key, strength)
 
 
@@ -265,13 +267,14 @@ def _is_believable(relation: InferredRelation) -> bool:
     family, strength, share = relation.source.family, relation.strength, relation.share
     if relation.found == 0:
         return False
-    if family in _CHANCELESS:
+    if family in CHANCELESS:
         return share >= _HALF or strength > 1
     if strength > 1:
         return share >= (_HALF if family == "string" else _MAJORITY)
     if strength == 1:
         return share >= _NEARLY_ALL
-    return family == "string" and share >= _NEARLY_ALL and relation.found >= _FEW
+    is_telling = family == "string" or is_large_number(relation.source)
+    return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
 
 
 def _holds_ids_as_texts(source: ReferenceField) -> bool:
