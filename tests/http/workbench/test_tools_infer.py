@@ -334,6 +334,35 @@ async def test_collections_that_there_is_no_time_for_are_named(service: Service)
     assert "there was no time: categories, orders;" in caught.value.hint
 
 
+async def test_a_slow_collection_does_not_use_up_the_time_of_the_others(service: Service) -> None:
+    """It is first by name, and refers to the others as they refer to it."""
+    db = f"slow_{service.db}"
+    database = service.mongo[db]
+    first, second, third = ([ObjectId() for _ in range(30)] for _ in range(3))
+    database["aa"].insert_many(
+        [{"_id": id, **{f"x{k}": second[n] for k in range(9)}} for n, id in enumerate(first)]
+    )
+    database["bb"].insert_many(
+        [{"_id": id, "thirdId": third[n], "aaId": first[n]} for n, id in enumerate(second)]
+    )
+    database["thirds"].insert_many([{"_id": id, "bbId": second[n]} for n, id in enumerate(third)])
+    commands = ("find", "aggregate", "count", "collStats", "listIndexes")
+    block = {"blockConnection": True, "blockTimeMS": 5_000, "namespace": f"{db}.aa"}
+    try:
+        with failing(service.mongo, *commands, **block):
+            scope = SurveyScope(db, seconds=6.0)
+            found = await service.there(run_infer(service.app.store, scope))
+    finally:
+        service.mongo.drop_database(db)
+
+    relations = {note.split(" (")[0] for note in found.notes if "refers to" in note}
+    assert relations >= {
+        "bb.thirdId refers to thirds._id",
+        "thirds.bbId refers to bb._id",
+    }
+    assert not [note for note in found.notes if "there was no time: " in note]
+
+
 async def test_a_range_below_an_array_finds_documents_with_one_element_within_it(
     service: Service,
 ) -> None:

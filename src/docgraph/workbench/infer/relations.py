@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -37,6 +38,7 @@ _FIRST_LOOK: Final = 8
 _MAX_FOUND: Final = 1_000
 _PATIENCE_MS: Final = 2_000
 _MAX_PROBES: Final = 4_000
+_MAX_SLOW: Final = 2  # queries that take too long, before no more are sent
 _FEW: Final = 5
 _SMALL_NUMBER: Final = 3  # digits
 _HEX_ID: Final = re.compile("[0-9a-f]{24}")
@@ -81,30 +83,45 @@ async def find_relations(
     store: Store, collections: Sequence[Surveyed], budget: Budget, notes: list[str]
 ) -> list[InferredRelation]:
     """Return the relations between these collections, one for each field at most."""
-    search = _Search(store, budget, notes)
+    search = _Search(store, notes)
     keys = [key for one in collections for key in find_keys(one)]
     relations: list[InferredRelation] = []
-    for collection in collections:
+    unfinished: list[str] = []
+    for number, collection in enumerate(collections):
+        search.begin(budget.split(len(collections) - number))
         for source in islice(find_sources(collection), _MAX_SOURCES):
             await asyncio.sleep(0)  # let other tasks run
             if search.is_exhausted:
+                unfinished.append(collection.name)
                 break
             relation = await search.find(source, keys)
             if relation is not None:
                 relations.append(await search.find_back_references(relation))
-    if search.is_exhausted:
-        notes.append("relations: there was no time to compare all fields; some may be missing")
+    if unfinished or search.slow:
+        names = ", ".join(dict.fromkeys((*unfinished, *search.slow)))
+        notes.append(
+            f"relations: there was no time to compare all fields; some of {names} may be missing"
+        )
     return relations
 
 
 class _Search:
     """Queries the database for which values are keys of which collections."""
 
-    def __init__(self, store: Store, budget: Budget, notes: list[str]) -> None:
+    def __init__(self, store: Store, notes: list[str]) -> None:
         self._store = store
-        self._budget = budget
+        self._budget = Budget(0)
         self._notes = notes
         self._probes = _MAX_PROBES
+        self.slow: Counter[str] = Counter()  # collections in which looking up values took too long
+
+    def begin(self, budget: Budget) -> None:
+        """Begin with another collection, which has a time of its own."""
+        self._budget = budget
+
+    @property
+    def _deadline(self) -> Deadline:
+        return Deadline.after_ms(max(1, min(_PATIENCE_MS, int(self._budget.left * 1000))))
 
     @property
     def is_exhausted(self) -> bool:
@@ -181,6 +198,8 @@ class _Search:
 
     async def _probe(self, collection: Surveyed, path: str, values: Sequence[Any]) -> int:
         """Return how many of the values occur in a property."""
+        if self.slow[collection.name] >= _MAX_SLOW:
+            return 0  # it would take the time of the others
         self._probes -= 1
         try:
             documents = await self._store.reads.find(
@@ -189,9 +208,10 @@ class _Search:
                 {path: {"$in": list(values)}},
                 projection={path: 1},
                 limit=_MAX_FOUND,
-                deadline=Deadline.after_ms(_PATIENCE_MS),
+                deadline=self._deadline,
             )
         except DocgraphError:
+            self.slow[collection.name] += 1
             return 0  # unknown: the query takes too long
         there = {value for one in documents for value in _values_at(one, path.split("."))}
         return sum(1 for value in values if value in there)
@@ -222,7 +242,7 @@ class _Search:
                 collection.name,
                 stages,
                 limit=_MAX_FOUND,
-                deadline=Deadline.after_ms(_PATIENCE_MS),
+                deadline=self._deadline,
             )
         except DocgraphError:
             return relation  # unknown: the query takes too long
