@@ -8,6 +8,7 @@ are never the same by chance.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -165,10 +166,7 @@ class _Search:
             others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
             meant = [one.collection.name for one in others if score_name(source, one) > 1]
             if meant:
-                self._notes.append(
-                    f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
-                    "which never equal ObjectIds: no relation"
-                )
+                self._notes.append(_describe_ids_as_texts(source, meant[0]))
                 return
         named = [one for one in candidates if one.strength > 1]
         if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
@@ -295,6 +293,20 @@ def _is_believable(relation: InferredRelation) -> bool:
         return share >= _NEARLY_ALL
     is_telling = family == "string" or is_large_number(relation.source)
     return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
+
+
+def _describe_ids_as_texts(source: ReferenceField, target: str) -> str:
+    """Return why there is no relation, and the mapping that joins the documents all the same."""
+    told = (
+        f"{source.collection.name}.{source.text} holds ids of {target} as texts, which never equal "
+        "ObjectIds: no relation"
+    )
+    if source.is_many or len(source.path) > 1:
+        return told
+    value = {"$convert": {"input": {"$fk": source.text}, "to": "objectId", "onError": None}}
+    stages = [{"$match": {"$expr": {"$eq": ["$_id", value]}}}, {"$limit": 1}]
+    mapping = {"db": source.collection.db, "collection": target, "stages": stages}
+    return f"{told}; to join them, add a field with this mapping: {json.dumps(mapping)}"
 
 
 def _holds_ids_as_texts(source: ReferenceField) -> bool:
