@@ -2,6 +2,9 @@
 
 A stored `_id` may have many types; GraphQL shows all of them as text under `ID`. The same text,
 sent back, is compared with every kind of value that is shown as that text (decision 48).
+
+The order of bytes in UUIDs of subtype 3 is that of the programs that stored them. It is one for the
+whole process, as the connection to the database is: the scalar `ID` of GraphQL exists once.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, ObjectId
@@ -23,13 +26,26 @@ __all__ = [
     "IdText",
     "SeveralKinds",
     "UuidOfAnyKind",
+    "UuidRepresentation",
     "binary_text",
+    "build_legacy_uuid",
     "is_uuid",
     "name_id",
     "parse_any_uuid",
+    "use_uuid_representation",
 ]
 
-_UUID_KINDS: Final = (4, 3)  # subtypes; both are shown in the standard order of bytes
+UuidRepresentation = Literal["standard", "java-legacy", "csharp-legacy", "python-legacy"]
+_STANDARD: Final = tuple(range(16))
+# The position of each byte of the text; applied twice, an order is the standard one again.
+_ORDERS: Final[dict[UuidRepresentation, tuple[int, ...]]] = {
+    "standard": _STANDARD,
+    "java-legacy": (*range(7, -1, -1), *range(15, 7, -1)),
+    "csharp-legacy": (3, 2, 1, 0, 5, 4, 7, 6, *range(8, 16)),
+    "python-legacy": _STANDARD,
+}
+_LEGACY: Final = 3
+_UUID_KINDS: Final = (4, _LEGACY)  # subtypes
 _UUID_LENGTH: Final = 16
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{24}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -56,7 +72,7 @@ class UuidOfAnyKind(Binary, SeveralKinds):
     @property
     def candidates(self) -> tuple[Any, ...]:
         """The binary of both subtypes."""
-        return tuple(Binary(bytes(self), kind) for kind in _UUID_KINDS)
+        return Binary(bytes(self), 4), build_legacy_uuid(self)
 
 
 def _list_candidates(text: str) -> Iterator[Any]:
@@ -64,7 +80,7 @@ def _list_candidates(text: str) -> Iterator[Any]:
     if _OBJECT_ID.fullmatch(text):
         yield ObjectId(text)
     elif _UUID.fullmatch(text):
-        yield from (Binary(UUID(text).bytes, kind) for kind in _UUID_KINDS)
+        yield from UuidOfAnyKind(UUID(text).bytes, 4).candidates
     elif _INTEGER.fullmatch(text):
         number = int(text)
         if -_INT64 <= number < _INT64:
@@ -81,6 +97,26 @@ def _list_candidates(text: str) -> Iterator[Any]:
             return  # no day of the calendar: only the text
 
 
+class _ByteOrder:
+    """The order of bytes in UUIDs of subtype 3, as configured."""
+
+    positions: tuple[int, ...] = _STANDARD
+
+
+def use_uuid_representation(representation: UuidRepresentation) -> None:
+    """Show and read UUIDs of subtype 3 in this order of bytes, in the whole process."""
+    _ByteOrder.positions = _ORDERS[representation]
+
+
+def _reorder(data: bytes) -> bytes:
+    return bytes(data[position] for position in _ByteOrder.positions)
+
+
+def build_legacy_uuid(data: bytes) -> Binary:
+    """Return the UUID with these bytes in standard order as it is stored with subtype 3."""
+    return Binary(_reorder(data), _LEGACY)
+
+
 def is_uuid(value: Any) -> bool:
     """Return whether a stored value is a UUID."""
     return isinstance(value, Binary) and value.subtype in _UUID_KINDS and len(value) == _UUID_LENGTH
@@ -88,7 +124,10 @@ def is_uuid(value: Any) -> bool:
 
 def binary_text(value: bytes) -> str:
     """Return the text of binary data: a UUID with dashes, base64 otherwise."""
-    return str(UUID(bytes=bytes(value))) if is_uuid(value) else b64encode(value).decode()
+    if not isinstance(value, Binary) or not is_uuid(value):
+        return b64encode(value).decode()
+    is_legacy = value.subtype == _LEGACY
+    return str(UUID(bytes=_reorder(value) if is_legacy else bytes(value)))
 
 
 def parse_any_uuid(text: str) -> UuidOfAnyKind:

@@ -142,12 +142,17 @@ class Catalog:
 class Listed:
     """A collection; `kind` is `collection`, `view` or `timeseries`.
 
-    `required` has the properties that its validator requires in every document.
+    `required` has the properties that its validator requires in every document. A view has its
+    `source` and `stages`, a time series the names of its time field and its meta field.
     """
 
     name: str
     kind: str = "collection"
     required: frozenset[str] = frozenset()
+    source: str = ""
+    stages: tuple[Document, ...] = ()
+    time_field: str = ""
+    meta_field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +235,8 @@ class Inventory:
             return True  # the documents so far are as random as the rest
         except TimeLimitExceeded:
             if not began:
-                patience = Deadline.after_ms(_PATIENCE_MS)
+                # Not longer than the sample: other collections wait.
+                patience = Deadline.after_ms(min(_PATIENCE_MS, deadline.limit_ms or _PATIENCE_MS))
                 await self._read_first(db, collection, most, patience, take)
             return began
         return True
@@ -251,8 +257,13 @@ def _read_listed(document: Mapping[str, Any]) -> Listed:
     schema = (options.get("validator") or {}).get("$jsonSchema") or {}
     required = schema.get("required") if isinstance(schema, Mapping) else None
     names = required if isinstance(required, list) else ()
+    series = options.get("timeseries") or {}
     return Listed(
         str(document["name"]),
         str(document.get("type", "collection")),
         frozenset(name for name in names if isinstance(name, str)),
+        str(options.get("viewOn", "")),
+        tuple(options.get("pipeline", ())),
+        str(series.get("timeField", "")),
+        str(series.get("metaField", "")),
     )

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from msgspec import Meta
 
+from docgraph.codec.id_text import UuidRepresentation
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
@@ -95,6 +96,13 @@ class MClient(Section, frozen=True):
         int,
         Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
     ] = 15_000
+    uuid_representation: Annotated[
+        UuidRepresentation,
+        Meta(
+            description="byte order in which UUIDs of binary subtype 3 are shown and read: that of "
+            "the driver that stored them"
+        ),
+    ] = "standard"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Report invalid pool sizes, and a connection string that the driver cannot parse."""

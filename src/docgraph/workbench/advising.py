@@ -112,12 +112,18 @@ class Advising:
             decision = await self.visits.authorize(exchange, app, None)
             return None if decision is None else decision.allowed
 
+        limits, is_root = self.visits.limits, self.visits.is_root(exchange)
+
+        async def may_read(place: tuple[str, str]) -> bool:
+            return limits is not None and await limits.may_read_whole(exchange, place)
+
         return AdviceScope(
             wanted.sample or _SAMPLE,
             MAX_SECONDS if left is None else min(MAX_SECONDS, left * _SHARE),
-            is_all=is_all and self.visits.is_root(exchange),
+            is_all=is_all and is_root,
             is_open=is_open,
             run=self._run,
+            may_read=None if is_root else may_read,
         )
 
     async def _run(self, work: Callable[[], T]) -> T:

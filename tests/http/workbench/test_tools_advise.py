@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from docgraph.graphql.sections import Graphql
+from docgraph.workbench.advise.advise import AdviceScope
+from docgraph.workbench.advise.advise import advise as run_advise
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
-from tests.http.harness import Mongo, Reply, Service
+from tests.http.harness import Mongo, Reply, Service, failing
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -508,12 +512,132 @@ async def test_empty_collections_views_and_odd_names_have_a_clear_result(service
     assert [one["collection"] for one in pick(report, "empty-collection")] == [
         f"{service.db}.empty"
     ]
-    (view,) = pick(report, "not-looked-at")
-    assert "is a view" in view["what"]
-    (odd,) = report["indexes"]
+    (odd,) = [one for one in report["indexes"] if "odd" in one["createIndex"]]
     assert odd["createIndex"] == (
         f'db.getSiblingDB("{service.db}").getCollection("odd-name. [é]").createIndex({{"a b": 1}})'
     )
+
+
+async def test_queries_on_views_are_served_by_indexes_of_their_source(service: Service) -> None:
+    database = service.mongo[service.db]
+    pipeline = [{"$sort": {"placed": 1}}]
+    database.create_collection("sortedOrders", viewOn="openOrders", pipeline=pipeline)
+    totals = [{"$group": {"_id": "$sku", "n": {"$sum": 1}}}]
+    database.create_collection("totals", viewOn="orders", pipeline=totals)
+    schema = f"type Query {{ a(x: String!): [Order] b(x: Int!): [Order] c: [Order] }} {ORDER}"
+    mappings = {
+        "a": {**service.find("sortedOrders", {"sku": {"$arg": "x"}}), "limit": 5},
+        "b": {**service.find("totals", {"n": {"$arg": "x"}}), "limit": 5},
+        "c": {
+            **service.find("openOrders", {"customerId": {"$oid": str(CUSTOMERS[0])}}),
+            "limit": 5,
+        },
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    (found,) = pick(report, "no-index")
+    assert found["where"] == "mappings.Query.a.find"
+    assert f"{MANY} documents of {service.db}.orders" in found["what"]
+    (index,) = report["indexes"]
+    assert '.getCollection("orders").createIndex({' in index["createIndex"]
+    assert '"sku": 1' in index["createIndex"]
+    (view,) = pick(report, "not-looked-at")
+    assert f"{service.db}.totals is a view" in view["what"]
+    assert "an index of orders" in view["hint"]
+
+
+async def test_the_source_of_a_view_is_hidden_from_callers_who_may_not_read_it(
+    service: Service,
+) -> None:
+    await allow(service, "path-prefix('/_tools')", "author")
+    await allow(service, "path-prefix('/gql-apps')", "author")
+    await allow(service, "path-prefix('/graphql')", "author")
+    await allow(service, "path-prefix('/openOrders')", "author")
+    schema = f"type Query {{ a(x: String!): [Order] }} {ORDER}"
+    mapping = {**service.find("openOrders", {"sku": {"$arg": "x"}}), "limit": 5}
+    definition = define(service, schema, {"Query": {"a": mapping}})
+
+    reply = await ask(service, AUTHOR, definition=definition)
+
+    assert reply.status == 200, reply.text
+    assert reply.json["indexes"] == []
+    assert [one["kind"] for one in reply.json["findings"]] == ["not-looked-at"]
+    assert f"{MANY}" not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("filter", "index"),
+    [
+        ({"meta.device": {"$arg": "x"}}, {"meta.device": 1, "at": 1}),
+        ({"meta.unit": {"$arg": "x"}}, None),
+        ({"at": {"$gte": {"$date": 0}}, "meta.device": {"$arg": "x"}}, None),
+        ({"value": {"$gt": {"$arg": "x"}}}, None),
+    ],
+)
+async def test_time_series_are_served_by_indexes_on_time_and_meta_fields(
+    service: Service, filter: dict[str, Any], index: dict[str, int] | None
+) -> None:
+    database = service.mongo[service.db]
+    if "readings" not in database.list_collection_names():
+        series = {"timeField": "at", "metaField": "meta"}
+        readings = database.create_collection("readings", timeseries=series)
+        readings.create_index([("meta.unit", 1), ("at", 1)])
+        service.insert(
+            "readings",
+            *(
+                {"at": START + timedelta(hours=n), "meta": {"device": n, "unit": n}, "value": n}
+                for n in range(MANY)
+            ),
+        )
+    schema = f"type Query {{ a(x: Int!): [Order] }} {ORDER}"
+    mapping = {**service.find("readings", filter), "limit": 5}
+
+    report = await advise(service, define(service, schema, {"Query": {"a": mapping}}))
+
+    commands = [one["createIndex"] for one in report["indexes"]]
+    keys = None if index is None else json.dumps(index)
+    assert [one.split("createIndex(")[1] for one in commands] == ([f"{keys})"] if keys else [])
+    notes = [one["what"] for one in pick(report, "no-index-possible")]
+    if "value" in filter:
+        (note,) = notes
+        assert f"all buckets of {MANY} documents of {service.db}.readings" in note
+        assert "its time field at and by its meta field meta" in note
+    else:
+        assert notes == []
+
+
+async def test_slow_queries_on_one_collection_do_not_use_up_the_time_of_the_others(
+    service: Service,
+) -> None:
+    fields = [f"f{n}" for n in range(8)]
+    service.insert("slow", *({"_id": n, **dict.fromkeys(fields, n)} for n in range(MANY)))
+    service.insert("swift", *({"_id": n, "sku": f"S{n}"} for n in range(MANY)))
+    schema = " ".join(f"{name}(x: Int!): [Order]" for name in fields)
+    mappings = {
+        **{name: {**service.find("slow", {name: {"$arg": "x"}}), "limit": 5} for name in fields},
+        "swift": {**service.find("swift", {"sku": {"$arg": "x"}}), "limit": 5},
+    }
+    await service.store(
+        define(
+            service,
+            f"type Query {{ {schema} swift(x: String!): [Order] }} {ORDER}",
+            {"Query": mappings},
+        )
+    )
+    app = await service.there(service.apps.get("shop"))
+    assert app is not None
+    block = {"blockConnection": True, "blockTimeMS": 2_500, "namespace": f"{service.db}.slow"}
+    with failing(service.mongo, "explain", **block):
+        scope = AdviceScope(seconds=5.0)
+        work = run_advise(service.app.store, Graphql(), [app], scope)
+        report = await service.there(work)
+
+    commands = [one.command for one in report.indexes]
+    assert [one for one in commands if '"swift"' in one]
+    (left,) = [one.what for one in report.advice if "there was no time" in one.what]
+    assert "Query.f7" in left
+    assert "Query.swift" not in left
 
 
 async def test_two_thousand_fields_are_looked_at(service: Service) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+import yaml
 from bson import DBRef, ObjectId
 
 from docgraph.exchange.errors import NotFound
 from docgraph.workbench.infer.infer import infer as run_infer
 from docgraph.workbench.infer.survey import SurveyScope
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, forget_rules, guarded
-from tests.http.harness import Mongo, Reply, Service, failing
+from tests.http.harness import Mongo, Reply, Service, failing, profiled
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -214,9 +216,40 @@ async def test_relations_are_told_with_their_evidence_and_false_ones_are_not_mad
     assert not [one for one in relations if "qty" in one or ".count" in one or "lonely" in one]
     for field, other in (("customer_ref", "customers"), ("product_ref", "products")):
         told = f"orders.{field} holds ids of {other} as texts, which never equal ObjectIds"
-        assert f"{told}: no relation" in learned["notes"]
+        assert [note for note in learned["notes"] if note.startswith(f"{told}: no relation; ")]
     (told,) = [note for note in learned["notes"] if note.startswith("orders.customerId refers")]
     assert "by name and values: 10 of 10 found; 100% of customers used; indexed" in told
+
+
+async def test_ids_as_texts_are_joined_by_the_mapping_in_the_note(service: Service) -> None:
+    learned = await learn(service)
+    (note,) = [one for one in learned["notes"] if one.startswith("orders.customer_ref holds")]
+    definition, mapping = learned["definition"], json.loads(note.partition("mapping: ")[2])
+    schema = definition["schema"].replace("type Order {", "type Order { owner: Customer")
+    mappings = yaml.safe_load(definition["mappings"])
+    mappings["Order"]["owner"] = mapping
+    added = {**definition, "schema": schema, "mappings": mappings}
+    lost = {"_id": 1_000, "customer_ref": "no id", "status": "open"}
+    none = {"_id": 1_001, "status": "open"}
+    service.insert("orders", lost, none)
+
+    try:
+        checked = await service.request(
+            "POST", "/_tools/check", json={"definition": added}, headers=ADMIN
+        )
+        with profiled(service.mongo, service.db, "customers") as sent:
+            data = await ask(
+                service, added, "{ orders(limit: 100) { id customer { id } owner { id name } } }"
+            )
+    finally:
+        service.mongo[service.db]["orders"].delete_many({"_id": {"$gte": 1_000}})
+
+    assert checked.json["errors"] == []
+    assert len(data["orders"]) == 62
+    for one in data["orders"]:
+        assert (one["owner"] or {}).get("id") == (one["customer"] or {}).get("id")
+    assert len(sent) == 2  # one command for each field, not one for each order
+    assert {one["planSummary"] for one in sent} == {"IXSCAN { _id: 1 }"}
 
 
 async def test_what_cannot_be_learned_from_is_left_out_and_told(service: Service) -> None:
@@ -332,6 +365,35 @@ async def test_collections_that_there_is_no_time_for_are_named(service: Service)
 
     assert caught.value.hint is not None
     assert "there was no time: categories, orders;" in caught.value.hint
+
+
+async def test_a_slow_collection_does_not_use_up_the_time_of_the_others(service: Service) -> None:
+    """It is first by name, and refers to the others as they refer to it."""
+    db = f"slow_{service.db}"
+    database = service.mongo[db]
+    first, second, third = ([ObjectId() for _ in range(30)] for _ in range(3))
+    database["aa"].insert_many(
+        [{"_id": id, **{f"x{k}": second[n] for k in range(9)}} for n, id in enumerate(first)]
+    )
+    database["bb"].insert_many(
+        [{"_id": id, "thirdId": third[n], "aaId": first[n]} for n, id in enumerate(second)]
+    )
+    database["thirds"].insert_many([{"_id": id, "bbId": second[n]} for n, id in enumerate(third)])
+    commands = ("find", "aggregate", "count", "collStats", "listIndexes")
+    block = {"blockConnection": True, "blockTimeMS": 5_000, "namespace": f"{db}.aa"}
+    try:
+        with failing(service.mongo, *commands, **block):
+            scope = SurveyScope(db, seconds=6.0)
+            found = await service.there(run_infer(service.app.store, scope))
+    finally:
+        service.mongo.drop_database(db)
+
+    relations = {note.split(" (")[0] for note in found.notes if "refers to" in note}
+    assert relations >= {
+        "bb.thirdId refers to thirds._id",
+        "thirds.bbId refers to bb._id",
+    }
+    assert not [note for note in found.notes if "there was no time: " in note]
 
 
 async def test_a_range_below_an_array_finds_documents_with_one_element_within_it(

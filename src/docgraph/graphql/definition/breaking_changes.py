@@ -19,6 +19,7 @@ from graphql.utilities import (
     find_schema_changes,
 )
 
+from docgraph.graphql.definition.declared_operations import find_incompatibilities
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import read_visibility
@@ -68,11 +69,22 @@ def _compare_descriptors(
     modes = [one.json_mode or json_mode for one in (old, new)]
     if modes[0] != modes[1]:
         yield Effect(Severity.BREAKING, f"The JSON mode changed from {modes[0]} to {modes[1]}.")
-    names = [{operation.name for operation in one.operations} for one in (old, new)]
-    for name in sorted(names[0] - names[1]):
+    yield from _compare_operations(old, new)
+
+
+def _compare_operations(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:
+    before, after = ({one.name: one for one in app.operations} for app in (old, new))
+    for name in sorted(before.keys() - after.keys()):
         yield Effect(Severity.BREAKING, f"The prepared query {name} was removed.")
-    for name in sorted(names[1] - names[0]):
+    for name in sorted(after.keys() - before.keys()):
         yield Effect(Severity.SAFE, f"The prepared query {name} was added.")
+    for name in sorted(before.keys() & after.keys()):
+        shown = f"The prepared query {name} changed"
+        for what in find_incompatibilities(before[name], after[name]):
+            yield Effect(Severity.BREAKING, f"{shown}: {what}.")
+        if before[name].find_digests().isdisjoint(after[name].find_digests()):
+            what = "clients that send the SHA-256 of its old text do not find it"
+            yield Effect(Severity.DANGEROUS, f"{shown}: {what}.")
 
 
 def _compare_schemas(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
-from graphql import GraphQLSchema, OperationDefinitionNode, OperationType, validate
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLSchema,
+    NonNullTypeNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    VariableDefinitionNode,
+    print_ast,
+    validate,
+)
 
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.query_limits import check_limits, parse_query
@@ -16,9 +31,17 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-__all__ = ["DeclaredOperation", "check_operations", "digest_text", "read_operations"]
+__all__ = [
+    "DeclaredOperation",
+    "check_operations",
+    "digest_text",
+    "find_incompatibilities",
+    "read_operations",
+]
 
 MAX_OPERATIONS: Final = 200
+_MAX_PATHS: Final = 10_000  # fields that are compared
+_DEEPEST: Final = 100
 _PLACE: Final = "descriptor.operations"
 _KEYS: Final = ("name", "description", "query")
 # Short enough for the name of a tool, which includes the name of the app.
@@ -111,3 +134,69 @@ def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> 
         yield "must be one query, and no other operation"
         return
     yield from (error.message for error in validate(schema, document, max_errors=10))
+
+
+def find_incompatibilities(old: DeclaredOperation, new: DeclaredOperation) -> Iterator[str]:
+    """Yield what clients of the old text would miss: its variables, and fields of its response."""
+    limits = GraphqlLimits()
+    try:
+        documents = [parse_query(one.query, limits) for one in (old, new)]
+    except OperationRefused:
+        return  # an invalid text is reported where it is checked
+    before, after = map(_find_variables, documents)
+    for name, variable in before.items():
+        if name not in after:
+            yield f"its variable ${name} was removed"
+        elif not _accepts(after[name], variable):
+            yield f"its variable ${name} has another type"
+    for name, variable in after.items():
+        if name not in before and _is_required(variable):
+            yield f"its variable ${name} is required"
+    paths = [dict.fromkeys(islice(_find_paths(one), _MAX_PATHS)) for one in documents]
+    gone = [path for path in paths[0] if path not in paths[1]]
+    yield from (f"its field {'.'.join(path)} was removed" for path in gone if path[:-1] not in gone)
+
+
+def _find_operation(document: DocumentNode) -> OperationDefinitionNode | None:
+    nodes = document.definitions
+    return next((one for one in nodes if isinstance(one, OperationDefinitionNode)), None)
+
+
+def _find_variables(document: DocumentNode) -> dict[str, VariableDefinitionNode]:
+    operation = _find_operation(document)
+    nodes = () if operation is None else operation.variable_definitions or ()
+    return {one.variable.name.value: one for one in nodes}
+
+
+def _is_required(variable: VariableDefinitionNode) -> bool:
+    return isinstance(variable.type, NonNullTypeNode) and variable.default_value is None
+
+
+def _accepts(new: VariableDefinitionNode, old: VariableDefinitionNode) -> bool:
+    """Return whether every value of the old variable is one of the new."""
+    types = [print_ast(one.type) for one in (old, new)]
+    if types[0].removesuffix("!") != types[1].removesuffix("!"):
+        return False
+    return not _is_required(new) or _is_required(old)
+
+
+def _find_paths(document: DocumentNode) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the response, in the names that it has there, the short ones first."""
+    operation = _find_operation(document)
+    nodes = document.definitions
+    fragments = {one.name.value: one for one in nodes if isinstance(one, FragmentDefinitionNode)}
+    seen: set[tuple[tuple[str, ...], str]] = set()
+    queue: deque[tuple[SelectionSetNode | None, tuple[str, ...]]] = deque()
+    queue.append((None if operation is None else operation.selection_set, ()))
+    while queue:
+        selection, path = queue.popleft()
+        for one in () if selection is None or len(path) > _DEEPEST else selection.selections:
+            if isinstance(one, FieldNode):
+                here = (*path, (one.alias or one.name).value)
+                yield here
+                queue.append((one.selection_set, here))
+            elif not isinstance(one, FragmentSpreadNode):
+                queue.append((getattr(one, "selection_set", None), path))
+            elif (path, one.name.value) not in seen and one.name.value in fragments:
+                seen.add((path, one.name.value))
+                queue.append((fragments[one.name.value].selection_set, path))

@@ -21,7 +21,7 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
 )
-from docgraph.codec.id_text import binary_text, is_uuid, parse_any_uuid
+from docgraph.codec.id_text import binary_text, build_legacy_uuid, is_uuid, parse_any_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
@@ -206,7 +206,7 @@ def _parse_boolean(segment: str) -> bool:
 
 
 def _parse_legacy_uuid(segment: str) -> Binary:
-    return Binary(bytes(parse_any_uuid(segment)), 3)
+    return build_legacy_uuid(parse_any_uuid(segment))
 
 
 _PARSERS: Final[dict[IdType, Callable[[str], Any]]] = {

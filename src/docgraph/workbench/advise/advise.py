@@ -5,12 +5,12 @@ All steps share one time budget. The report names what was skipped for lack of t
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any, Final
-
-from graphql import get_named_type, is_composite_type
 
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.exchange.errors import StoreUnavailable
@@ -31,8 +31,10 @@ from docgraph.workbench.advise.data_findings import (
     compare_types,
     find_unseen,
     is_unseen,
+    record_missing,
+    record_problem,
 )
-from docgraph.workbench.advise.declared import Holding
+from docgraph.workbench.advise.declared import Holding, find_holdings
 from docgraph.workbench.advise.exposure import find_secrets, find_unlimited
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
 from docgraph.workbench.advise.look import Look, Place, inspect_values
@@ -45,7 +47,7 @@ __all__ = ["AdviceScope", "advise", "advise_rows", "find_places"]
 _SAMPLING_SHARE: Final = 0.6  # of the time
 _LIST_MS: Final = 6_000
 _GLANCE_MS: Final = 1_000
-_KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
+_MAX_VIEWS: Final = 20  # on top of each other, as in the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class AdviceScope:
     """How much to inspect; `is_all`: there are no other apps, so unused indexes are reported.
 
     `is_open` says whether anonymous callers may query an app, `tell` receives the progress, `rows`
-    are the row filters of rules.
+    are the row filters of rules. `may_read` checks permissions for the source of a view.
     """
 
     sample: int = 1_000
@@ -63,6 +65,7 @@ class AdviceScope:
     tell: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
     rows: Sequence[RowFilter] = ()
+    may_read: Callable[[Place], Awaitable[bool]] | None = None
 
 
 async def advise_rows(store: Store, scope: AdviceScope) -> AdviceReport:
@@ -92,7 +95,7 @@ class _Adviser:
         self._budget = Budget(self.scope.seconds)
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
-        self._holdings = _find_holdings(self._accesses)
+        self._holdings = find_holdings(self._accesses)
         self._looks: dict[Place, Look] = {}
 
     async def advise(self) -> AdviceReport:
@@ -154,6 +157,12 @@ class _Adviser:
             )
             self._looks[place] = look
             self._add([one async for one in self._check_values(look)])
+            if look.base is not None and look.base not in places and await self._may_read(look):
+                places.append(look.base)  # its indexes serve the view
+
+    async def _may_read(self, view: Look) -> bool:
+        may_read = self.scope.may_read
+        return may_read is None or (view.base is not None and await may_read(view.base))
 
     async def _list(self, db: str) -> dict[str, Listed] | None:
         try:
@@ -169,15 +178,16 @@ class _Adviser:
             for app in self.apps:
                 places = list(_name_uses(self._accesses, app, look.place))
                 if places:
-                    yield _record_missing(str(app.definition.id), places, look)
+                    yield record_missing(str(app.definition.id), places, look)
         elif look.listed is None:
-            yield _record_problem(look, "it is not there, or may not be seen")
+            yield record_problem(look, "it is not there, or may not be seen")
         elif look.problem:
-            yield _record_problem(look, look.problem)
-        elif look.listed.kind != "collection":
-            kind = "a view" if look.listed.kind == "view" else "a time series"
-            what = f"{look.name} is {kind}: whether indexes serve it was not looked at"
-            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
+            yield record_problem(look, look.problem)
+        elif look.is_view and (look.base is None or not await self._may_read(look)):
+            what = f"{look.name} is a view: whether indexes serve it was not looked at"
+            source = look.listed.source if self.scope.may_read is None else "its source"
+            hint = f"begin its stages with a $match that an index of {source} serves"
+            yield Advice(Weight.NOTE, "not-looked-at", what, hint=hint, collection=look.name)
         elif not look.profile.documents:
             what = f"{look.name} has no documents to compare with what is declared"
             yield Advice(Weight.NOTE, "empty-collection", what, collection=look.name)
@@ -202,7 +212,7 @@ class _Adviser:
         for access in self._accesses:
             for one in find_questions(access, self._guess):
                 if isinstance(one, PlannedQuery):
-                    yield one
+                    yield self._follow_view(one)
                     continue
                 what = f"its query could not be made up: {one.message}"
                 place = ".".join(access.place)
@@ -219,6 +229,17 @@ class _Adviser:
                     ]
                 )
 
+    def _follow_view(self, question: PlannedQuery) -> PlannedQuery:
+        """Return the query that the database makes of one on a view: on its source."""
+        for _ in range(_MAX_VIEWS):
+            look = self._looks.get(question.place)
+            if look is None or look.listed is None or look.base not in self._looks:
+                break
+            own = [stage["$match"] for stage in look.listed.stages if "$match" in stage]
+            joined = {"$and": [*own, question.filter]} if question.filter else {"$and": own}
+            question = replace(question, place=look.base, filter=joined if own else question.filter)
+        return question
+
     def _is_plausible(self, question: PlannedQuery) -> bool:
         """Return whether all its properties occur; a missing one is reported elsewhere."""
         look = self._looks.get(question.place)
@@ -228,33 +249,50 @@ class _Adviser:
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
     ) -> list[Unserved]:
+        """Return the queries that no index serves; each collection has an equal share of the time.
+
+        Queries of a collection that has used up its share come last.
+        """
         unserved: list[Unserved] = []
         refused: set[Place] = set()
         told: set[Hashable] = set()
-        for number, one in enumerate(questions):
+        left: list[PlannedQuery] = []
+        spent: Counter[Place] = Counter()
+        share = self._budget.left * 1000 / max(1, len({one.place for one in questions}))
+        queue = deque((one, share) for one in questions)
+        while queue:
+            one, most = queue.popleft()
             look = self._looks.get(one.place)
-            if look is None or not look.is_indexed or one.place in refused:
+            if look is None or not look.is_checked or one.place in refused:
                 continue
             if self._budget.left <= 0:
-                self._record_left(
-                    f"{rest.access.app_id}: {rest.where}" for rest in questions[number:]
-                )
-                break
-            try:
-                found = await serving.check(one, look)
-            except StoreUnavailable:
-                raise
-            except StoreDenied as error:
-                refused.add(one.place)
-                self._add([_record_problem(look, error.message)])
-                continue
-            except DocgraphError as error:
-                self._add_refusal(*record_rejection(one, error.message))
-                continue
-            if found is not None and told.isdisjoint(_name_finding(found)):
-                told.update(_name_finding(found))
-                unserved.append(found)
+                left.append(one)
+            elif spent[one.place] > most:
+                queue.append((one, inf))
+            else:
+                began = self._budget.left
+                found = await self._check_query(serving, one, look, refused)
+                spent[one.place] += int((began - self._budget.left) * 1000)
+                if found is not None and told.isdisjoint(_name_finding(found)):
+                    told.update(_name_finding(found))
+                    unserved.append(found)
+        if left:
+            self._record_left(f"{one.access.app_id}: {one.where}" for one in left)
         return unserved
+
+    async def _check_query(
+        self, serving: Serving, question: PlannedQuery, look: Look, refused: set[Place]
+    ) -> Unserved | None:
+        try:
+            return await serving.check(question, look)
+        except StoreUnavailable:
+            raise
+        except StoreDenied as error:
+            refused.add(question.place)
+            self._add([record_problem(look, error.message)])
+        except DocgraphError as error:
+            self._add_refusal(*record_rejection(question, error.message))
+        return None
 
     def _add_refusal(self, advice: Advice, index: NewIndex | None) -> None:
         self._add([advice])
@@ -344,29 +382,6 @@ def _find_places(accesses: Iterable[Access]) -> Iterator[Place]:
                 yield one.db, one.collection
 
 
-def _find_holdings(accesses: Iterable[Access]) -> dict[Place, list[Holding]]:
-    """Return the types that show the documents of each collection."""
-    found: dict[Place, dict[tuple[str, str], App]] = {}
-    for access in accesses:
-        named = get_named_type(access.field.type)
-        if is_composite_type(named) and _keeps_documents(access):
-            types = found.setdefault(access.place, {})
-            types[access.app_id, named.name] = access.app
-    return {
-        place: [Holding(app, name, len(types)) for (_, name), app in types.items()]
-        for place, types in found.items()
-    }
-
-
-def _keeps_documents(access: Access) -> bool:
-    """Return whether the results are documents as they are stored."""
-    mapping = access.mapping
-    if not isinstance(mapping, AggregationMapping):
-        return True
-    stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
-    return all(name in _KEEPING for one in stages for name in one)
-
-
 def _hold(holdings: Sequence[Holding], documents: Sequence[dict[str, Any]]) -> None:
     for one in holdings:
         one.add_all(documents)
@@ -383,29 +398,3 @@ def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[s
     for access in accesses:
         if access.app is app and place in set(_find_places([access])):
             yield f"{access.where}.{'collection' if access.place == place else 'stages'}"
-
-
-def _record_missing(app: str, places: Sequence[str], look: Look) -> Advice:
-    more = f", which {len(places)} fields are about" if len(places) > 1 else ""
-    return Advice(
-        Weight.WARNING,
-        "missing-collection",
-        f"there is no collection {look.name}{more}",
-        app,
-        places[0],
-        "is it written like this in the database?",
-        look.name,
-        {"places": list(places)},
-    )
-
-
-def _record_problem(look: Look, reason: str) -> Advice:
-    return Advice(
-        Weight.WARNING,
-        "not-looked-at",
-        f"{look.name} could not be looked at: {reason}",
-        hint="take a smaller sample, or more time"
-        if look.is_slow
-        else "`docgraph doctor` says which rights are missing",
-        collection=look.name,
-    )

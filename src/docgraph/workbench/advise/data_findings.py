@@ -14,7 +14,14 @@ from docgraph.workbench.advise.look import Look
 from docgraph.workbench.infer.profile import MAX_DEPTH
 from docgraph.workbench.infer.value_kinds import NUMBERS
 
-__all__ = ["compare_relations", "compare_types", "find_unseen"]
+__all__ = [
+    "compare_relations",
+    "compare_types",
+    "find_unseen",
+    "is_unseen",
+    "record_missing",
+    "record_problem",
+]
 
 _ENOUGH: Final = 20  # sampled documents from which a property that never occurs is worth a warning
 _MAX_KINDS: Final = 3
@@ -180,3 +187,31 @@ def _find_kinds(path: str, look: Look) -> set[str]:
     if seen.elements is not None:
         kinds |= set(seen.elements.kinds)
     return {"number" if one in NUMBERS else one for one in kinds}
+
+
+def record_missing(app: str, places: Sequence[str], look: Look) -> Advice:
+    """Report a collection that does not exist."""
+    more = f", which {len(places)} fields are about" if len(places) > 1 else ""
+    return Advice(
+        Weight.WARNING,
+        "missing-collection",
+        f"there is no collection {look.name}{more}",
+        app,
+        places[0],
+        "is it written like this in the database?",
+        look.name,
+        {"places": list(places)},
+    )
+
+
+def record_problem(look: Look, reason: str) -> Advice:
+    """Report a collection that could not be inspected."""
+    return Advice(
+        Weight.WARNING,
+        "not-looked-at",
+        f"{look.name} could not be looked at: {reason}",
+        hint="take a smaller sample, or more time"
+        if look.is_slow
+        else "`docgraph doctor` says which rights are missing",
+        collection=look.name,
+    )

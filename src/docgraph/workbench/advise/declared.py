@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,13 +20,15 @@ from graphql import (
 
 from docgraph.exchange import Document
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.definition.mapping import FieldMapping
+from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
+from docgraph.variables import GRAPHQL, flatten_stages
+from docgraph.workbench.advise.accesses import Access
 from docgraph.workbench.infer.value_kinds import kind_of
 
-__all__ = ["FieldTally", "Holding"]
+__all__ = ["FieldTally", "Holding", "find_holdings"]
 
 _MAX_STEPS: Final = 400_000  # values of one collection that are compared
 _FEWEST: Final = 50  # documents that are compared in any case
@@ -34,6 +36,7 @@ _MAX_DEPTH: Final = 8
 _MAX_ELEMENTS: Final = 20  # of a list of objects
 _LONGEST: Final = 40  # characters of a value that is quoted
 _NO_ID: Final = object()
+_KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
 
 
 @dataclass(slots=True)
@@ -179,3 +182,26 @@ class Holding:
 
 def _show_constant(value: Any) -> str:
     return repr(value)[:_LONGEST] if isinstance(value, str | int) else kind_of(value)
+
+
+def find_holdings(accesses: Iterable[Access]) -> dict[tuple[str, str], list[Holding]]:
+    """Return the types that show the documents of each collection."""
+    found: dict[tuple[str, str], dict[tuple[str, str], App]] = {}
+    for access in accesses:
+        named = get_named_type(access.field.type)
+        if is_composite_type(named) and _keeps_documents(access):
+            types = found.setdefault(access.place, {})
+            types[access.app_id, named.name] = access.app
+    return {
+        place: [Holding(app, name, len(types)) for (_, name), app in types.items()]
+        for place, types in found.items()
+    }
+
+
+def _keeps_documents(access: Access) -> bool:
+    """Return whether the results are documents as they are stored."""
+    mapping = access.mapping
+    if not isinstance(mapping, AggregationMapping):
+        return True
+    stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
+    return all(name in _KEEPING for one in stages for name in one)

@@ -76,6 +76,8 @@ class Serving:
             return None
         if question.reads_on:
             return _record_reading(question, look)
+        if look.is_series:
+            return _check_series(question, look)
         sort = _find_order(question, look)
         if "_id" in pinned_paths(question.filter) or not (question.filter or sort):
             return None
@@ -166,6 +168,32 @@ class Serving:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
         return Unserved(question, _weigh(question, look, wants), "wasteful-index", text, wants)
+
+
+def _check_series(question: PlannedQuery, look: Look) -> Unserved | None:
+    """Return a finding if a query reads all buckets of a time series: explain shows no index.
+
+    Buckets are stored in the order of their time, and have the smallest and the largest value of
+    each measured property: an index on one of those leads to many buckets.
+    """
+    listed = look.listed
+    wants = find_wants(question.filter, {}, look.find_array)
+    if listed is None or not wants:
+        return None
+    time, meta = listed.time_field, listed.meta_field
+    heads = {index.keys[0][0] for index in look.plain_indexes if index.complete}
+    paths = [path for want in wants for path in (*want.equal, *want.ranges)]
+    if time in paths or not heads.isdisjoint(paths):
+        return None
+    number = "" if look.documents is None else f" of {look.documents} documents"
+    what = f"goes through all buckets{number} of {look.name}{question.condition}"
+    first = [path for path in paths if meta and (path == meta or path.startswith(f"{meta}."))]
+    if not first:
+        place = f"its meta field {meta}" if meta else "a meta field, which it does not have"
+        text = f"{what}: an index finds buckets by its time field {time} and by {place}"
+        return Unserved(question, Weight.NOTE, "no-index-possible", text)
+    want = Want(frozenset(first), ((time, 1),))
+    return Unserved(question, _weigh(question, look, (want,)), "no-index", what, (want,))
 
 
 def find_special_index(filter_: Any, path: str = UNKNOWN) -> dict[str, str] | None:

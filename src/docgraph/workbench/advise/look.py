@@ -14,11 +14,13 @@ from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.collection_stats import Index
 from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.workbench.infer.profile import Profile, Seen
-from docgraph.workbench.infer.survey import Offload
+from docgraph.workbench.infer.survey import SCANNED, Offload
 
 __all__ = ["Look", "inspect_values"]
 
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
+_COUNT_MS: Final = 1_000
+_FILTERING: Final = frozenset({"$match", "$sort"})
 
 Place = tuple[str, str]
 Hold = Callable[[Sequence[Document]], None]
@@ -52,6 +54,24 @@ class Look:
     def is_view(self) -> bool:
         """Whether it is a view: its documents are those of other collections."""
         return self.listed is not None and self.listed.kind == "view"
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it is a time series, whose documents are stored in buckets."""
+        return self.listed is not None and self.listed.kind == "timeseries" and not self.problem
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether queries on it can be compared with its indexes."""
+        return self.is_indexed or self.is_series
+
+    @property
+    def base(self) -> Place | None:
+        """The collection whose indexes serve a view; None if the view computes its documents."""
+        if self.listed is None or not self.listed.source:
+            return None
+        is_kept = all(_FILTERING.issuperset(stage) for stage in self.listed.stages)
+        return (self.place[0], self.listed.source) if is_kept else None
 
     @property
     def plain_indexes(self) -> tuple[Index, ...]:
@@ -134,7 +154,9 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
         found.is_fair = await inventory.sample(
             *place, sample, measure, deadline=deadline, take=tally_batch
         )
-        if listed.kind == "collection":
+        if listed.kind == "timeseries":
+            found.documents = await _count(store, place)
+        if listed.kind != "view":
             found.indexes = await IndexStats(store).list_indexes(place, deadline)
     except StoreUnavailable:
         raise
@@ -142,3 +164,13 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
         found.problem = error.message
         found.is_slow = isinstance(error, TimeLimitExceeded)
     return found
+
+
+async def _count(store: Store, place: Place) -> int | None:
+    """Return how many documents a time series has, of which only buckets are counted."""
+    deadline = Deadline.after_ms(_COUNT_MS)
+    try:
+        count = await store.reads.count(*place, {}, limit=SCANNED + 1, deadline=deadline)
+    except TimeLimitExceeded:
+        return None
+    return count if count <= SCANNED else None

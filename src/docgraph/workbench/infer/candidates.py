@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 from docgraph.workbench.infer.profile import Seen
 from docgraph.workbench.infer.survey import Surveyed
+from docgraph.workbench.infer.value_kinds import kind_of
 from docgraph.workbench.infer.words import singular, split_words
 
 __all__ = [
+    "CHANCELESS",
     "Candidate",
     "CandidateKey",
     "ReferenceField",
     "find_keys",
     "find_sources",
     "is_copy",
+    "is_large_number",
     "is_plain",
     "score_name",
     "stem_of",
@@ -32,6 +37,8 @@ _FAMILIES: Final = {
     "long": "number",
     "double": "number",
 }
+CHANCELESS: Final = frozenset({"objectId", "uuid"})  # never the same by chance
+_SOME: Final = 0.05  # share of values that are no mistakes
 _SUFFIXES: Final = frozenset(
     "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
 )
@@ -39,10 +46,17 @@ _NATURAL: Final = frozenset(
     "email username login handle iata icao sku isbn ean symbol ticker".split()
 )
 _KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | _NATURAL
+_ID_WORDS: Final = frozenset("id ids oid ref refs fk key keys".split())
+_SMALL_NUMBERS: Final = 1_000
+_LIKE: Final = 0.85  # of two words, by the letters that they share
+_SHORTEST_LIKE: Final = 5
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
 _PEOPLE: Final = frozenset(
     "user person account member customer employee author staff player contact owner creator "
-    "writer editor assignee reporter seller buyer manager reviewer sender recipient by".split()
+    "writer editor assignee reporter seller buyer manager reviewer sender recipient by director "
+    "actor artist producer composer performer singer speaker host guest coach trainer captain "
+    "pilot driver doctor nurse patient teacher tutor student passenger operator agent attendee "
+    "participant applicant candidate subscriber winner designer photographer translator".split()
 )
 _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
@@ -123,13 +137,14 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         if path == ("_id",) or not all(map(is_plain, path)):
             continue
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
-        family = _family_of(leaf)
+        families = _families_of(leaf)
         stem = stem_of(path)
         is_own_key = stem == own or (stem == [] and not _is_repeated(seen))
         is_own_key = is_own_key and len(path) == 1 and leaf is seen
-        if family is None or (is_own_key and _has_suffix(path[-1])):
+        if not families or (is_own_key and _has_suffix(path[-1])):
             continue
-        values = tuple(value for value in leaf.values if value != "")
+        family = families[0]
+        values = tuple(value for value in _values_of(leaf, family) if value != "")
         if values and leaf.dates * 2 <= leaf.filled:
             yield ReferenceField(collection, path, family, values, leaf is not seen, stem)
 
@@ -139,8 +154,8 @@ def _find_references(
 ) -> Iterator[ReferenceField]:
     """Yield a property that holds DBRefs, if all of them name a collection of this database."""
     owner = collection.profile.shape.find(path[:-1])
-    family = _family_of(ids)
-    if owner is None or family is None or not all(map(is_plain, path[:-1])):
+    families = _families_of(ids)
+    if owner is None or not families or not all(map(is_plain, path[:-1])):
         return
     is_many = "array" in owner.kinds
     parts = (owner.elements if is_many and owner.elements else owner).shape
@@ -148,21 +163,20 @@ def _find_references(
     if parts is None or names is None or "$db" in parts.fields:
         return
     targets = frozenset(name for name in names.values if isinstance(name, str))
-    yield ReferenceField(
-        collection, path, family, tuple(ids.values), is_many, stem_of(path), targets
-    )
+    values = _values_of(ids, families[0])
+    yield ReferenceField(collection, path, families[0], values, is_many, stem_of(path), targets)
 
 
 def find_keys(collection: Surveyed) -> Iterator[CandidateKey]:
-    """Yield `_id`, and other properties that seem unique."""
+    """Yield `_id`, and other properties that seem unique, once for each family of its values."""
     words = type_words(collection.name)
     for name, seen in collection.profile.shape.fields.items():
-        family = _family_of(seen)
-        if family is None or not is_plain(name):
+        if not is_plain(name):
             continue
         is_key = name == "_id" or collection.is_unique(name)
         if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
-            yield CandidateKey(collection, name, family, tuple(seen.values), words)
+            for family in _families_of(seen):
+                yield CandidateKey(collection, name, family, _values_of(seen, family), words)
 
 
 def is_copy(source: ReferenceField, key: CandidateKey) -> bool:
@@ -183,12 +197,39 @@ def score_name(source: ReferenceField, key: CandidateKey) -> int:
     if is_self:
         return 1 if stem and not _OWN.isdisjoint(stem) else 0
     is_person = bool(stem) and (stem[-1] in _PEOPLE or "by" in stem)
-    return 1 if is_person and target[-1] in _PEOPLE else 0
+    is_similar = bool(stem) and _is_like(stem[-1], target[-1])
+    return 1 if is_similar or (is_person and target[-1] in _PEOPLE) else 0
 
 
-def _family_of(seen: Seen) -> str | None:
-    families = {_FAMILIES.get(kind) for kind in seen.kinds}
-    return families.pop() if len(families) == 1 else None
+def is_large_number(source: ReferenceField) -> bool:
+    """Return whether it has numbers that are hardly found by chance, and is named like a key."""
+    words = split_words(source.path[-1])
+    is_named = source.family == "number" and words[-1:] != [] and words[-1] in _ID_WORDS
+    return is_named and all(value >= _SMALL_NUMBERS for value in source.values)
+
+
+def _is_like(word: str, other: str) -> bool:
+    """Return whether the words differ by a misspelling or the plural of another language."""
+    if min(len(word), len(other)) < _SHORTEST_LIKE or word[0] != other[0]:
+        return False
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _LIKE
+
+
+def _families_of(seen: Seen) -> list[str]:
+    """Return the families of its values, the one that proves most first; none if one is unknown."""
+    if not seen.kinds.keys() <= _FAMILIES.keys():
+        return []
+    counts: Counter[str] = Counter()
+    for kind, count in seen.kinds.items():
+        counts[_FAMILIES[kind]] += count
+    some = counts.total() * _SOME
+    return sorted(
+        counts, key=lambda one: (one not in CHANCELESS or counts[one] < some, -counts[one])
+    )
+
+
+def _values_of(seen: Seen, family: str) -> tuple[Any, ...]:
+    return tuple(value for value in seen.values if _FAMILIES.get(kind_of(value)) == family)
 
 
 def is_plain(name: str) -> bool:

@@ -155,10 +155,7 @@ class ListBuilder:
             yield from self._filter(leaf, names)
 
     def _filter(self, leaf: ScalarProperty, names: NamePool) -> Iterator[_Filter]:
-        path = leaf.path
-        words = [self.names.get(path[:end], path[end - 1]) for end in range(1, len(path) + 1)]
-        words = [*words[:-1], _one_of(words[-1])] if leaf.is_list else words
-        base = _join(words)
+        path, base = leaf.path, self._name_filter(leaf)
         is_key = path in self.references or _is_number_of(path)
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
             name = names.claim(base)
@@ -168,6 +165,17 @@ class ListBuilder:
             yield (Argument(name, "Regex"),), {leaf.text: {"$arg": name}}
         if (leaf.type in _NUMBERS or leaf.type == "DateTime") and not is_key:
             yield from _filter_range(leaf, base, names)
+
+    def _name_filter(self, leaf: ScalarProperty) -> str:
+        """Name a filter: `tags` is queried by `tag`, unless another property has that name."""
+        words = self._words_of(leaf)
+        single = _join([*words[:-1], _one_of(words[-1])])
+        is_free = all(_join(self._words_of(one)) != single for one in self.leaves)
+        return single if leaf.is_list and is_free else _join(words)
+
+    def _words_of(self, leaf: ScalarProperty) -> list[str]:
+        path = leaf.path
+        return [self.names.get(path[:end], path[end - 1]) for end in range(1, len(path) + 1)]
 
     def _is_askable(self, leaf: ScalarProperty) -> bool:
         return all(map(is_plain, leaf.path)) and (
@@ -200,8 +208,10 @@ class ListBuilder:
             return 6
         if not _PROSE.isdisjoint(split_words(leaf.path[-1])):
             return None
+        if leaf.type != "String" or leaf.is_prose:
+            return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
-        return 5 if leaf.type == "String" and is_selective else None
+        return 5 if is_selective else 7
 
 
 def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_Filter]:

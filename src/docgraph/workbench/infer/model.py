@@ -65,6 +65,7 @@ class ScalarProperty:
     distinct: int
     filled: int
     is_varied: bool = False  # there are more values than were counted
+    is_prose: bool = False  # some are long texts
 
     @property
     def is_repeated(self) -> bool:

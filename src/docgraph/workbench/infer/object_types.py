@@ -42,7 +42,7 @@ _REPEATED: Final = 3  # occurrences of a string before it becomes an example
 _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
-_PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}")
+_PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}|[0-9a-fA-F]{16}")
 _NOT_COMPARED: Final = "Binary"  # no scalar: callers cannot send such values
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
@@ -206,7 +206,7 @@ class TypeBuilder:
             typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
         if seen.dates and seen.dates == seen.kinds["string"]:
             typed.remarks.append("texts that look like dates")
-        known = (len(seen.values), seen.filled, seen.overflowed)
+        known = (len(seen.values), seen.filled, seen.overflowed, seen.is_prose)
         compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
         if "binary" in kinds:
             compared = _NOT_COMPARED

@@ -37,6 +37,7 @@ class Seen:
     kinds: Counter[str] = field(default_factory=Counter)
     values: dict[Hashable, int] = field(default_factory=dict)
     overflowed: bool = False  # there were more values than were stored
+    is_prose: bool = False  # there were long strings
     dates: int = 0  # strings that are dates
     shape: Shape | None = None
     elements: Seen | None = None
@@ -152,7 +153,7 @@ class Profile:
         if kind == "string":
             seen.dates += is_date_text(value)
             if len(value) > _LONGEST_TEXT:
-                seen.overflowed = True
+                seen.overflowed = seen.is_prose = True
                 return
         if value in seen.values:
             seen.values[value] += 1

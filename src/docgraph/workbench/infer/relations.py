@@ -8,7 +8,9 @@ are never the same by chance.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,12 +19,14 @@ from typing import Any, Final
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.store import Store
 from docgraph.workbench.infer.candidates import (
+    CHANCELESS,
     Candidate,
     CandidateKey,
     ReferenceField,
     find_keys,
     find_sources,
     is_copy,
+    is_large_number,
     score_name,
 )
 from docgraph.workbench.infer.survey import Budget, Surveyed
@@ -35,7 +39,7 @@ _FIRST_LOOK: Final = 8
 _MAX_FOUND: Final = 1_000
 _PATIENCE_MS: Final = 2_000
 _MAX_PROBES: Final = 4_000
-_CHANCELESS: Final = frozenset({"objectId", "uuid"})
+_MAX_SLOW: Final = 2  # queries that take too long, before no more are sent
 _FEW: Final = 5
 _SMALL_NUMBER: Final = 3  # digits
 _HEX_ID: Final = re.compile("[0-9a-f]{24}")
@@ -80,30 +84,45 @@ async def find_relations(
     store: Store, collections: Sequence[Surveyed], budget: Budget, notes: list[str]
 ) -> list[InferredRelation]:
     """Return the relations between these collections, one for each field at most."""
-    search = _Search(store, budget, notes)
+    search = _Search(store, notes)
     keys = [key for one in collections for key in find_keys(one)]
     relations: list[InferredRelation] = []
-    for collection in collections:
+    unfinished: list[str] = []
+    for number, collection in enumerate(collections):
+        search.begin(budget.split(len(collections) - number))
         for source in islice(find_sources(collection), _MAX_SOURCES):
             await asyncio.sleep(0)  # let other tasks run
             if search.is_exhausted:
+                unfinished.append(collection.name)
                 break
             relation = await search.find(source, keys)
             if relation is not None:
                 relations.append(await search.find_back_references(relation))
-    if search.is_exhausted:
-        notes.append("relations: there was no time to compare all fields; some may be missing")
+    if unfinished or search.slow:
+        names = ", ".join(dict.fromkeys((*unfinished, *search.slow)))
+        notes.append(
+            f"relations: there was no time to compare all fields; some of {names} may be missing"
+        )
     return relations
 
 
 class _Search:
     """Queries the database for which values are keys of which collections."""
 
-    def __init__(self, store: Store, budget: Budget, notes: list[str]) -> None:
+    def __init__(self, store: Store, notes: list[str]) -> None:
         self._store = store
-        self._budget = budget
+        self._budget = Budget(0)
         self._notes = notes
         self._probes = _MAX_PROBES
+        self.slow: Counter[str] = Counter()  # collections in which looking up values took too long
+
+    def begin(self, budget: Budget) -> None:
+        """Begin with another collection, which has a time of its own."""
+        self._budget = budget
+
+    @property
+    def _deadline(self) -> Deadline:
+        return Deadline.after_ms(max(1, min(_PATIENCE_MS, int(self._budget.left * 1000))))
 
     @property
     def is_exhausted(self) -> bool:
@@ -135,7 +154,7 @@ class _Search:
             self._remark(source, candidates, keys)
             return None
         best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
-        if len(found) > 1 and best.strength == 0 and source.family not in _CHANCELESS:
+        if len(found) > 1 and best.strength == 0 and source.family not in CHANCELESS:
             self._notes.append(f"{source.collection.name}.{source.text} fits several collections")
             return None
         return best
@@ -147,10 +166,7 @@ class _Search:
             others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
             meant = [one.collection.name for one in others if score_name(source, one) > 1]
             if meant:
-                self._notes.append(
-                    f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
-                    "which never equal ObjectIds: no relation"
-                )
+                self._notes.append(_describe_ids_as_texts(source, meant[0]))
                 return
         named = [one for one in candidates if one.strength > 1]
         if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
@@ -180,6 +196,8 @@ class _Search:
 
     async def _probe(self, collection: Surveyed, path: str, values: Sequence[Any]) -> int:
         """Return how many of the values occur in a property."""
+        if self.slow[collection.name] >= _MAX_SLOW:
+            return 0  # it would take the time of the others
         self._probes -= 1
         try:
             documents = await self._store.reads.find(
@@ -188,9 +206,10 @@ class _Search:
                 {path: {"$in": list(values)}},
                 projection={path: 1},
                 limit=_MAX_FOUND,
-                deadline=Deadline.after_ms(_PATIENCE_MS),
+                deadline=self._deadline,
             )
         except DocgraphError:
+            self.slow[collection.name] += 1
             return 0  # unknown: the query takes too long
         there = {value for one in documents for value in _values_at(one, path.split("."))}
         return sum(1 for value in values if value in there)
@@ -221,7 +240,7 @@ class _Search:
                 collection.name,
                 stages,
                 limit=_MAX_FOUND,
-                deadline=Deadline.after_ms(_PATIENCE_MS),
+                deadline=self._deadline,
             )
         except DocgraphError:
             return relation  # unknown: the query takes too long
@@ -240,7 +259,8 @@ def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Ite
                 yield Candidate(source, key, 2)
             continue
         strength = score_name(source, key)
-        if strength or source.family in _CHANCELESS or _is_alike(source, key):
+        is_rare = source.family in CHANCELESS or is_large_number(source)
+        if strength or is_rare or _is_alike(source, key):
             yield Candidate(source, key, strength)
 
 
@@ -265,13 +285,28 @@ def _is_believable(relation: InferredRelation) -> bool:
     family, strength, share = relation.source.family, relation.strength, relation.share
     if relation.found == 0:
         return False
-    if family in _CHANCELESS:
+    if family in CHANCELESS:
         return share >= _HALF or strength > 1
     if strength > 1:
         return share >= (_HALF if family == "string" else _MAJORITY)
     if strength == 1:
         return share >= _NEARLY_ALL
-    return family == "string" and share >= _NEARLY_ALL and relation.found >= _FEW
+    is_telling = family == "string" or is_large_number(relation.source)
+    return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
+
+
+def _describe_ids_as_texts(source: ReferenceField, target: str) -> str:
+    """Return why there is no relation, and the mapping that joins the documents all the same."""
+    told = (
+        f"{source.collection.name}.{source.text} holds ids of {target} as texts, which never equal "
+        "ObjectIds: no relation"
+    )
+    if source.is_many or len(source.path) > 1:
+        return told
+    value = {"$convert": {"input": {"$fk": source.text}, "to": "objectId", "onError": None}}
+    stages = [{"$match": {"$expr": {"$eq": ["$_id", value]}}}, {"$limit": 1}]
+    mapping = {"db": source.collection.db, "collection": target, "stages": stages}
+    return f"{told}; to join them, add a field with this mapping: {json.dumps(mapping)}"
 
 
 def _holds_ids_as_texts(source: ReferenceField) -> bool:

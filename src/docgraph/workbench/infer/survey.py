@@ -43,6 +43,7 @@ SCANNED: Final = 1_000_000  # documents that a query may scan
 _SAMPLING_SHARE: Final = 0.6  # of the budget; the rest is for relations
 _LONGEST_MS: Final = 6_000  # for one collection
 _SHORTEST_MS: Final = 300
+_STEPS: Final = 2  # a sample, and if that takes too long, the first documents
 _MAX_COLLECTIONS: Final = 500
 _MAX_NAMED: Final = 20
 _GLANCE_MS: Final = 900  # for a query that is optional
@@ -73,6 +74,14 @@ class Budget:
     def left(self) -> float:
         """Seconds, negative after the end."""
         return self._end - time.monotonic()
+
+    def split(self, parts: int) -> Budget:
+        """Return one of so many equal parts of the remaining time, as a budget."""
+        return Budget(max(_SHORTEST_MS / 1000, self.left / max(1, parts)))
+
+    def glance(self) -> Deadline:
+        """Return the deadline of a query that is optional."""
+        return Deadline.after_ms(max(1, min(_GLANCE_MS, int(self.left * 1000))))
 
     def share(self, parts: int) -> Deadline:
         """Return the deadline of one of so many equal parts of the remaining time."""
@@ -158,7 +167,7 @@ async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Sur
             break
         scope.tell(number, len(listed), one.name)
         parts = len(listed) - number
-        surveyed = await _inspect(store, inventory, scope, one, budget.share(parts), notes)
+        surveyed = await _inspect(store, inventory, scope, one, budget.split(parts), notes)
         if surveyed is not None:
             found.append(surveyed)
     return found
@@ -200,20 +209,21 @@ async def _inspect(
     inventory: Inventory,
     scope: SurveyScope,
     listed: Listed,
-    deadline: Deadline,
+    budget: Budget,
     notes: list[str],
 ) -> Surveyed | None:
     db, name = scope.db, listed.name
+    deadline = budget.share(_STEPS)
     found = Surveyed(db, listed)
     try:
         measure = await inventory.measure(db, name, deadline)
         found.is_fair = await inventory.sample(
             db, name, scope.sample, measure, deadline=deadline, take=_taker(scope, found.profile)
         )
-        found.documents = await _count(store, found, measure)
+        found.documents = await _count(store, found, measure, budget)
         found.indexes = await store.facts.indexes(db, name) or ()
-        await _inspect_ends(store, found)
-        await _find_others(store, found)
+        await _inspect_ends(store, found, budget)
+        await _find_others(store, found, budget)
         found.is_told = scope.tells
         if not scope.tells:
             found.indexes = ()  # the inferred definition would reveal them
@@ -237,11 +247,11 @@ def _taker(scope: SurveyScope, profile: Profile) -> Callable[[list[Document]], A
     return profile_batch
 
 
-async def _count(store: Store, found: Surveyed, measure: Measure) -> int | None:
+async def _count(store: Store, found: Surveyed, measure: Measure, budget: Budget) -> int | None:
     """Return about how many documents; of views and time series only whether they are few."""
     if measure.documents is not None:
         return measure.documents
-    deadline = Deadline.after_ms(_GLANCE_MS)
+    deadline = budget.glance()
     try:
         count = await store.reads.count(
             found.db, found.name, {}, limit=SCANNED + 1, deadline=deadline
@@ -251,7 +261,7 @@ async def _count(store: Store, found: Surveyed, measure: Measure) -> int | None:
     return count if count <= SCANNED else None
 
 
-async def _inspect_ends(store: Store, found: Surveyed) -> None:
+async def _inspect_ends(store: Store, found: Surveyed, budget: Budget) -> None:
     """Add the first and the last `_id`: the database sorts by kind, so they show other kinds.
 
     Views and time series have no index for that.
@@ -259,12 +269,12 @@ async def _inspect_ends(store: Store, found: Surveyed) -> None:
     if found.listed.kind != "collection" or not found.indexes:
         return
     for direction in (1, -1):
-        one = await _glance(store, found, {}, {"_id": direction})
+        one = await _glance(store, found, budget, {}, {"_id": direction})
         if one is not None:
             found.profile.add_id(one["_id"])
 
 
-async def _find_others(store: Store, found: Surveyed) -> None:
+async def _find_others(store: Store, found: Surveyed, budget: Budget) -> None:
     """Check whether an apparent enum has other values, if that costs little."""
     if found.is_complete:
         return
@@ -280,14 +290,20 @@ async def _find_others(store: Store, found: Surveyed) -> None:
         if glances > _MAX_GLANCES:
             return  # as reliable as the sample
         known: list[Any] = [*leaf.values, None]
-        if await _glance(store, found, {text: {"$nin": known}}) is not None:
+        if await _glance(store, found, budget, {text: {"$nin": known}}) is not None:
             found.open_ended.add(path)
 
 
 async def _glance(
-    store: Store, found: Surveyed, filter: dict[str, Any], sort: dict[str, int] | None = None
+    store: Store,
+    found: Surveyed,
+    budget: Budget,
+    filter: dict[str, Any],
+    sort: dict[str, int] | None = None,
 ) -> Document | None:
     """Return the `_id` of one document; None also if finding it takes too long."""
+    if budget.left <= 0:
+        return None  # the rest of the time belongs to other collections
     try:
         return await store.reads.find_one(
             found.db,
@@ -295,7 +311,7 @@ async def _glance(
             filter,
             projection={"_id": 1},
             sort=sort,
-            deadline=Deadline.after_ms(_GLANCE_MS),
+            deadline=budget.glance(),
         )
     except TimeLimitExceeded:
         return None

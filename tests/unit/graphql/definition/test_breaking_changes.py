@@ -93,3 +93,67 @@ def test_a_schema_that_cannot_work_is_not_compared() -> None:
     expected = ["dangerous: A schema that cannot work cannot be compared."]
 
     assert compare(definition("type"), definition()) == expected
+
+
+OLD = "query ($x: Int) { a(x: $x) { b ...Rest } } fragment Rest on A { c n }"
+
+
+def prepared(query: str) -> dict[str, Any]:
+    return definition(operations=[{"name": "all", "query": query}])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (" c n", " n", "its field a.c was removed"),
+        ("{ b ...Rest }", "{ b }", "its field a.c was removed"),
+        ("a(", "z: a(", "its field a was removed"),
+        ("b ", "renamed: b ", "its field a.b was removed"),
+        ("$x: Int)", "$y: Int)", "its variable $x was removed"),
+        ("$x: Int)", "$x: Int!)", "its variable $x has another type"),
+        ("$x: Int)", "$x: [Int])", "its variable $x has another type"),
+        ("$x: Int)", "$x: Int, $y: Int!)", "its variable $y is required"),
+    ],
+)
+def test_a_prepared_query_that_loses_variables_or_fields_breaks_clients(
+    old: str, new: str, what: str
+) -> None:
+    effects = compare(prepared(OLD), prepared(OLD.replace(old, new)))
+
+    assert f"breaking: The prepared query all changed: {what}." in effects
+    assert effects[-1].startswith("dangerous: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" c n", " c n again: n"),
+        ("$x: Int)", "$x: Int, $y: Int)"),
+        ("$x: Int)", "$x: Int, $y: Int! = 3)"),
+        ("$x: Int)", "$x: Int! = 3)"),
+        ("{ b ...Rest }", "{ ... on A { b c n } }"),
+        ("a(x: $x)", "a(x: 5)"),
+        ("query (", "query ((("),
+    ],
+)
+def test_another_text_of_a_prepared_query_endangers_clients_that_send_its_hash(
+    old: str, new: str
+) -> None:
+    (effect,) = compare(prepared(OLD), prepared(OLD.replace(old, new)))
+
+    assert effect.startswith("dangerous: The prepared query all changed: ")
+    assert "SHA-256" in effect
+
+
+def test_a_line_break_at_the_end_of_a_prepared_query_has_no_effect() -> None:
+    assert compare(prepared(OLD), prepared(f"{OLD}\n")) == []
+
+
+def test_a_prepared_query_of_many_fragments_is_compared_within_bounds() -> None:
+    """Each fragment doubles the fields of the one before it."""
+    parts = [
+        f"fragment F{n} on A {{ x: a {{ ...F{n + 1} }} y: a {{ ...F{n + 1} }} }}" for n in range(40)
+    ]
+    bomb = f"{{ ...F0 }} {' '.join(parts)} fragment F40 on A {{ ...F0 ...F40 b }}"
+
+    assert compare(prepared(OLD), prepared(bomb))
