@@ -1,4 +1,4 @@
-"""Events of the server process besides its start and stop: workers, reloads, limits of the system."""
+"""Events of the server process besides start and stop: workers, reloads, limits of the system."""
 
 from __future__ import annotations
 
