@@ -45,7 +45,7 @@ async def find_advice(
         seconds,
         is_all=is_all and not broken,
         is_open=lambda app: _is_open(bench, app),
-        tell=shown.show,
+        on_progress=shown.show,
         run=asyncio.to_thread,  # the driver has work to do meanwhile
         rows=await _find_rows(bench, apps),
     )
@@ -125,14 +125,14 @@ class _Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def print_report(report: AdviceReport, told: Collection[str] = ()) -> None:
+def print_report(report: AdviceReport, reported: Collection[str] = ()) -> None:
     """Print every finding with its location and what to do; then the indexes, and the totals.
 
-    Kinds of findings that were already `told` elsewhere are left out.
+    Kinds of findings that were already `reported` elsewhere are left out.
     """
     from docgraph.workbench.advise.advice import order_advice
 
-    for one in order_advice([one for one in report.advice if one.kind not in told]):
+    for one in order_advice([one for one in report.advice if one.kind not in reported]):
         place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
         mark = paint(one.weight.value, _COLOURS[one.weight])
         click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(one.what)}")
@@ -189,8 +189,8 @@ async def print_advice(bench: Definitions, documents: Sequence[Document]) -> Non
     except TimeoutError:
         notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
         return
-    told = ("missing-collection", "not-looked-at")  # already reported by the checks
-    serious = [one for one in report.advice if one.is_serious and one.kind not in told]
+    reported = ("missing-collection", "not-looked-at")  # already reported by the checks
+    serious = [one for one in report.advice if one.is_serious and one.kind not in reported]
     if serious:
         names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
         command = f"docgraph apps advise {make_printable(names)}".rstrip()

@@ -26,6 +26,7 @@ from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place, inspect_values
 from docgraph.workbench.advise.data_findings import (
     compare_relations,
     compare_types,
@@ -35,7 +36,6 @@ from docgraph.workbench.advise.data_findings import (
 from docgraph.workbench.advise.declared import Holding
 from docgraph.workbench.advise.exposure import find_secrets, find_unlimited
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
-from docgraph.workbench.advise.look import Look, Place, inspect_values
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
 from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, Offload, run_here
@@ -52,15 +52,14 @@ _KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
 class AdviceScope:
     """How much to inspect; `is_all`: there are no other apps, so unused indexes are reported.
 
-    `is_open` says whether anonymous callers may query an app, `tell` receives the progress, `rows`
-    are the row filters of rules.
+    `is_open` says whether anonymous callers may query an app, `rows` are the row filters of rules.
     """
 
     sample: int = 1_000
     seconds: float = MAX_SECONDS
     is_all: bool = False
     is_open: Callable[[App], Awaitable[bool | None]] | None = None
-    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
     rows: Sequence[RowFilter] = ()
 
@@ -93,7 +92,7 @@ class _Adviser:
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
         self._holdings = _find_holdings(self._accesses)
-        self._looks: dict[Place, Look] = {}
+        self._samples: dict[Place, CollectionSample] = {}
 
     async def advise(self) -> AdviceReport:
         """Return all findings."""
@@ -103,7 +102,7 @@ class _Adviser:
         plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
         plausible.sort(key=lambda one: bool(one.options))  # queries that are always sent come first
         unserved = await self._find_unserved(serving, plausible)
-        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._looks)])
+        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._samples)])
         await self.scope.run(self._compare)
         await self._check_exposure()
         if self.scope.is_all:
@@ -115,10 +114,10 @@ class _Adviser:
         await self._inspect_data()
         # All other advice on collections concerns apps.
         self.report.advice = [one for one in self.report.advice if one.kind == "not-looked-at"]
-        await self._combine(list(find_unserved_rows(self.scope.rows, self._looks)))
+        await self._combine(list(find_unserved_rows(self.scope.rows, self._samples)))
 
     async def _combine(self, unserved: Sequence[Unserved]) -> None:
-        combined = await self.scope.run(lambda: combine(unserved, self._looks))
+        combined = await self.scope.run(lambda: combine(unserved, self._samples))
         self.report.indexes += combined.indexes
         self._add(combined.advice)
 
@@ -139,11 +138,11 @@ class _Adviser:
             if self._budget.left <= 0:
                 self._record_left(".".join(one) for one in places[number:])
                 return
-            self.scope.tell(number, len(places), ".".join(place))
+            self.scope.on_progress(number, len(places), ".".join(place))
             names = listed[db]
             known = Listed(place[1]) if names is None else names.get(place[1])
             holdings = self._holdings.get(place, [])
-            look = await inspect_values(
+            sampled = await inspect_values(
                 self.store,
                 place,
                 known,
@@ -152,8 +151,8 @@ class _Adviser:
                 hold=partial(_hold, holdings),
                 run=self.scope.run,
             )
-            self._looks[place] = look
-            self._add([one async for one in self._check_values(look)])
+            self._samples[place] = sampled
+            self._add([one async for one in self._check_values(sampled)])
 
     async def _list(self, db: str) -> dict[str, Listed] | None:
         try:
@@ -164,26 +163,26 @@ class _Adviser:
             return None  # each collection reports whether it can be read
         return {one.name: one for one in found}
 
-    async def _check_values(self, look: Look) -> Any:
-        if look.listed is None and await self.store.facts.exists(*look.place) is not None:
+    async def _check_values(self, sampled: CollectionSample) -> Any:
+        if sampled.listed is None and await self.store.facts.exists(*sampled.place) is not None:
             for app in self.apps:
-                places = list(_name_uses(self._accesses, app, look.place))
+                places = list(_name_uses(self._accesses, app, sampled.place))
                 if places:
-                    yield _record_missing(str(app.definition.id), places, look)
-        elif look.listed is None:
-            yield _record_problem(look, "it is not there, or may not be seen")
-        elif look.problem:
-            yield _record_problem(look, look.problem)
-        elif look.listed.kind != "collection":
-            kind = "a view" if look.listed.kind == "view" else "a time series"
-            what = f"{look.name} is {kind}: whether indexes serve it was not looked at"
-            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
-        elif not look.profile.documents:
-            what = f"{look.name} has no documents to compare with what is declared"
-            yield Advice(Weight.NOTE, "empty-collection", what, collection=look.name)
-        elif not look.is_fair:
-            what = f"sampling {look.name} took too long, so only its first documents were read"
-            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
+                    yield _record_missing(str(app.definition.id), places, sampled)
+        elif sampled.listed is None:
+            yield _record_problem(sampled, "it is not there, or may not be seen")
+        elif sampled.problem:
+            yield _record_problem(sampled, sampled.problem)
+        elif sampled.listed.kind != "collection":
+            kind = "a view" if sampled.listed.kind == "view" else "a time series"
+            what = f"{sampled.name} is {kind}: whether indexes serve it was not looked at"
+            yield Advice(Weight.NOTE, "not-looked-at", what, collection=sampled.name)
+        elif not sampled.profile.documents:
+            what = f"{sampled.name} has no documents to compare with what is declared"
+            yield Advice(Weight.NOTE, "empty-collection", what, collection=sampled.name)
+        elif not sampled.is_fair:
+            what = f"sampling {sampled.name} took too long, so only its first documents were read"
+            yield Advice(Weight.NOTE, "not-looked-at", what, collection=sampled.name)
 
     def _record_left(self, what: Iterable[str]) -> None:
         names = list(dict.fromkeys(what))
@@ -195,8 +194,8 @@ class _Adviser:
     # --- the queries ------------------------------------------------------------------------------
 
     def _guess(self, place: Place, path: str) -> Any:
-        look = self._looks.get(place)
-        return None if look is None else look.guess(path)
+        sampled = self._samples.get(place)
+        return None if sampled is None else sampled.guess(path)
 
     def _find_questions(self) -> Iterator[PlannedQuery]:
         for access in self._accesses:
@@ -221,18 +220,20 @@ class _Adviser:
 
     def _is_plausible(self, question: PlannedQuery) -> bool:
         """Return whether all its properties occur; a missing one is reported elsewhere."""
-        look = self._looks.get(question.place)
-        return look is None or not any(is_unseen(one, look) for one in find_paths(question.filter))
+        sampled = self._samples.get(question.place)
+        return sampled is None or not any(
+            is_unseen(one, sampled) for one in find_paths(question.filter)
+        )
 
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
     ) -> list[Unserved]:
         unserved: list[Unserved] = []
         refused: set[Place] = set()
-        told: set[Hashable] = set()
+        reported: set[Hashable] = set()
         for number, one in enumerate(questions):
-            look = self._looks.get(one.place)
-            if look is None or not look.is_indexed or one.place in refused:
+            sampled = self._samples.get(one.place)
+            if sampled is None or not sampled.is_indexed or one.place in refused:
                 continue
             if self._budget.left <= 0:
                 self._record_left(
@@ -240,18 +241,18 @@ class _Adviser:
                 )
                 break
             try:
-                found = await serving.check(one, look)
+                found = await serving.check(one, sampled)
             except StoreUnavailable:
                 raise
             except StoreDenied as error:
                 refused.add(one.place)
-                self._add([_record_problem(look, error.message)])
+                self._add([_record_problem(sampled, error.message)])
                 continue
             except DocgraphError as error:
                 self._add_refusal(*record_rejection(one, error.message))
                 continue
-            if found is not None and told.isdisjoint(_name_finding(found)):
-                told.update(_name_finding(found))
+            if found is not None and reported.isdisjoint(_name_finding(found)):
+                reported.update(_name_finding(found))
                 unserved.append(found)
         return unserved
 
@@ -270,40 +271,40 @@ class _Adviser:
     # --- what is declared -------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        parents: dict[tuple[str, str], list[Look]] = {}
-        for holding, look in self._list_held():
+        parents: dict[tuple[str, str], list[CollectionSample]] = {}
+        for holding, sampled in self._list_held():
             key = str(holding.app.definition.id), holding.type_name
-            if look.is_view and key in parents:
+            if sampled.is_view and key in parents:
                 continue  # already compared
-            found = compare_types(holding, look)
+            found = compare_types(holding, sampled)
             known = {(one.kind, one.app, one.where, one.collection) for one in self.report.advice}
             # the same type of the same collection may be reached by several fields
             self._add(
                 one for one in found if (one.kind, one.app, one.where, one.collection) not in known
             )
-            parents.setdefault(key, []).append(look)
+            parents.setdefault(key, []).append(sampled)
         for access in self._accesses:
-            own = self._looks.get(access.place)
+            own = self._samples.get(access.place)
             if own is not None and not own.problem:
                 self._add(find_unseen(access, own))
             above = parents.get((access.app_id, access.type_name), ())
-            self._add(compare_relations(access, above, self._looks))
+            self._add(compare_relations(access, above, self._samples))
 
-    def _list_held(self) -> list[tuple[Holding, Look]]:
+    def _list_held(self) -> list[tuple[Holding, CollectionSample]]:
         """Return the compared types with the sampled collections; views last."""
         found = [
-            (holding, look)
+            (holding, sampled)
             for place, holdings in self._holdings.items()
-            if (look := self._looks.get(place)) is not None and not look.problem
+            if (sampled := self._samples.get(place)) is not None and not sampled.problem
             for holding in holdings
         ]
         return sorted(found, key=lambda one: one[1].is_view)
 
     async def _check_exposure(self) -> None:
         for access in self._accesses:
-            self._add(find_unlimited(access, self._looks.get(access.place), self.settings))
+            self._add(find_unlimited(access, self._samples.get(access.place), self.settings))
         for app in self.apps:
-            find = partial(find_secrets, app, self._looks)
+            find = partial(find_secrets, app, self._samples)
             found = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
             if found and self.scope.is_open is not None and await self.scope.is_open(app):
                 found = list(find(is_open=True))
@@ -311,8 +312,8 @@ class _Adviser:
 
     async def _find_idle(self, serving: Serving, questions: Sequence[PlannedQuery]) -> None:
         planning = IndexStats(self.store)
-        for place, look in self._looks.items():
-            if not look.is_indexed or len(look.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
+        for place, sampled in self._samples.items():
+            if not sampled.is_indexed or len(sampled.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
                 continue
             named = {
                 path
@@ -325,7 +326,7 @@ class _Adviser:
             rows = (one.filter for one in self.scope.rows if one.place == place)
             named |= {path for one in rows for path in find_paths(one)}
             uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
-            self._add(find_idle(look, named, serving.used.get(place, set()), uses))
+            self._add(find_idle(sampled, named, serving.used.get(place, set()), uses))
 
 
 def find_places(app: App) -> set[Place]:
@@ -384,25 +385,25 @@ def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[s
             yield f"{access.where}.{'collection' if access.place == place else 'stages'}"
 
 
-def _record_missing(app: str, places: Sequence[str], look: Look) -> Advice:
+def _record_missing(app: str, places: Sequence[str], sampled: CollectionSample) -> Advice:
     more = f", which {len(places)} fields are about" if len(places) > 1 else ""
     return Advice(
         Weight.WARNING,
         "missing-collection",
-        f"there is no collection {look.name}{more}",
+        f"there is no collection {sampled.name}{more}",
         app,
         places[0],
         "is it written like this in the database?",
-        look.name,
+        sampled.name,
         {"places": list(places)},
     )
 
 
-def _record_problem(look: Look, reason: str) -> Advice:
+def _record_problem(sampled: CollectionSample, reason: str) -> Advice:
     return Advice(
         Weight.WARNING,
         "not-looked-at",
-        f"{look.name} could not be looked at: {reason}",
+        f"{sampled.name} could not be looked at: {reason}",
         hint="`docgraph doctor` says which rights are missing",
-        collection=look.name,
+        collection=sampled.name,
     )

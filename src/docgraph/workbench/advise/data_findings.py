@@ -9,8 +9,8 @@ from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.workbench.advise.accesses import Access, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample
 from docgraph.workbench.advise.declared import FieldTally, Holding
-from docgraph.workbench.advise.look import Look
 from docgraph.workbench.infer.profile import MAX_DEPTH
 from docgraph.workbench.infer.value_kinds import NUMBERS
 
@@ -20,16 +20,16 @@ _ENOUGH: Final = 20  # sampled documents from which a property that never occurs
 _MAX_KINDS: Final = 3
 
 
-def compare_types(holding: Holding, look: Look) -> Iterator[Advice]:
+def compare_types(holding: Holding, sampled: CollectionSample) -> Iterator[Advice]:
     """Yield where the documents of a collection contradict the type declared for them."""
     tallies = [one for one in holding.tallies if one.objects]
     shown = {one.path[0] for one in tallies if one.is_top}
     for tally in tallies:
-        yield from _advise_field(tally, str(holding.app.definition.id), look, shown)
+        yield from _advise_field(tally, str(holding.app.definition.id), sampled, shown)
 
 
 def _advise_field(
-    tally: FieldTally, app: str, look: Look, shown: Collection[str]
+    tally: FieldTally, app: str, sampled: CollectionSample, shown: Collection[str]
 ) -> Iterator[Advice]:
     where = f"schema: {tally.type_name}.{tally.name}"
     noun = "documents" if tally.is_top else "objects"
@@ -45,7 +45,7 @@ def _advise_field(
             app,
             where,
             "declare a type that shows all of them, or mend the data",
-            look.name,
+            sampled.name,
             {"count": tally.misfits, "of": tally.objects, "example": tally.first_misfit},
         )
     if tally.is_required and empty:
@@ -58,35 +58,38 @@ def _advise_field(
             app,
             where,
             "leave the ! away, or give them a value",
-            look.name,
+            sampled.name,
             {"count": empty, "of": tally.objects, "example": tally.first_empty},
         )
-    elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), look)):
-        yield _record_unseen(tally, app, look, shown)
+    elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), sampled)):
+        yield _record_unseen(tally, app, sampled, shown)
 
 
-def _record_unseen(tally: FieldTally, app: str, look: Look, shown: Collection[str]) -> Advice:
+def _record_unseen(
+    tally: FieldTally, app: str, sampled: CollectionSample, shown: Collection[str]
+) -> Advice:
     path = ".".join(tally.path)
     noun = "documents" if tally.is_top else "objects"
     hint = "is it written like this in the data? If it is to come, all is well"
-    nearest = _find_similar(tally.path[0], look, shown) if tally.is_top else None
+    nearest = _find_similar(tally.path[0], sampled, shown) if tally.is_top else None
     if nearest is not None:
         hint = f"the data have {nearest!r}: map the field to it"
     return Advice(
         Weight.WARNING if tally.objects >= _ENOUGH or nearest else Weight.NOTE,
         "never-seen",
-        f"{path!r} has no value in any of the {tally.objects} {noun} of {look.name} that were read",
+        f"{path!r} has no value in any of the {tally.objects} {noun} of {sampled.name} "
+        "that were read",
         app,
         f"schema: {tally.type_name}.{tally.name}",
         hint,
-        look.name,
+        sampled.name,
         {"of": tally.objects},
     )
 
 
-def _find_similar(name: str, look: Look, shown: Collection[str] = ()) -> str | None:
+def _find_similar(name: str, sampled: CollectionSample, shown: Collection[str] = ()) -> str | None:
     """Return a property of the data that may be meant: none that is shown by its own name."""
-    names = look.profile.shape.fields
+    names = sampled.profile.shape.fields
     return None if name in names else find_nearest(name, (one for one in names if one not in shown))
 
 
@@ -94,45 +97,47 @@ def _show(value: Any) -> str:
     return repr(str(value))[:80] if not isinstance(value, int | float) else str(value)
 
 
-def find_unseen(access: Access, look: Look) -> Iterator[Advice]:
+def find_unseen(access: Access, sampled: CollectionSample) -> Iterator[Advice]:
     """Yield properties that a filter or a sort names and no document has."""
     mapping = access.mapping
-    if not isinstance(mapping, QueryMapping) or look.profile.documents < _ENOUGH:
+    if not isinstance(mapping, QueryMapping) or sampled.profile.documents < _ENOUGH:
         return
     for part, template in (("find", mapping.find), ("sort", mapping.sort)):
         for path in dict.fromkeys(find_paths(template.source)) if template is not None else ():
-            if is_unseen(path, look):
-                nearest = _find_similar(path.partition(".")[0], look)
+            if is_unseen(path, sampled):
+                nearest = _find_similar(path.partition(".")[0], sampled)
                 yield Advice(
                     Weight.WARNING,
                     "never-seen",
-                    f"names {path!r}, which none of the {look.profile.documents} documents of "
-                    f"{look.name} that were read has",
+                    f"names {path!r}, which none of the {sampled.profile.documents} documents of "
+                    f"{sampled.name} that were read has",
                     access.app_id,
                     f"{access.where}.{part}",
                     f"the data have {nearest!r}" if nearest else "is it written like this there?",
-                    look.name,
-                    {"of": look.profile.documents},
+                    sampled.name,
+                    {"of": sampled.profile.documents},
                 )
 
 
-def is_unseen(path: str, look: Look) -> bool:
+def is_unseen(path: str, sampled: CollectionSample) -> bool:
     """Return whether a property occurs in none of the sampled documents."""
     steps = path.split(".")
-    if not look.profile.documents or not look.is_whole or len(steps) > MAX_DEPTH:
+    if not sampled.profile.documents or not sampled.is_whole or len(steps) > MAX_DEPTH:
         return False
     for number in range(1, len(steps)):
-        seen = look.find_seen(".".join(steps[:number]))
+        seen = sampled.find_seen(".".join(steps[:number]))
         if seen is not None and seen.elements is not None and "array" in seen.elements.kinds:
             return False  # nested lists are not sampled
-    return look.find_seen(path) is None
+    return sampled.find_seen(path) is None
 
 
 def compare_relations(
-    access: Access, parents: Sequence[Look], looks: Mapping[tuple[str, str], Look]
+    access: Access,
+    parents: Sequence[CollectionSample],
+    samples: Mapping[tuple[str, str], CollectionSample],
 ) -> Iterator[Advice]:
     """Yield keys of parents that do not exist, or that no document could match."""
-    target = looks.get(access.place)
+    target = samples.get(access.place)
     if not isinstance(access.mapping, QueryMapping) or access.is_root:
         return
     spots = dict.fromkeys(one for one in find_spots(access.mapping.find.source) if one.is_key)
@@ -156,7 +161,7 @@ def compare_relations(
 
 
 def _compare_kinds(
-    access: Access, key: tuple[str, Look], sought: tuple[str, Look]
+    access: Access, key: tuple[str, CollectionSample], sought: tuple[str, CollectionSample]
 ) -> Iterator[Advice]:
     own, other = _find_kinds(*key), _find_kinds(*sought)
     if own and other and own.isdisjoint(other):
@@ -172,8 +177,8 @@ def _compare_kinds(
         )
 
 
-def _find_kinds(path: str, look: Look) -> set[str]:
-    seen = look.find_seen(path)
+def _find_kinds(path: str, sampled: CollectionSample) -> set[str]:
+    seen = sampled.find_seen(path)
     if seen is None:
         return set()
     kinds = {one for one in seen.kinds if one != "array"}

@@ -14,7 +14,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses
 from docgraph.workbench.advise.advice import Advice, Weight
-from docgraph.workbench.advise.look import Look, Place
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.infer.sensitive import is_secret, looks_secret
 
 __all__ = ["find_secrets", "find_unlimited"]
@@ -27,11 +27,13 @@ _HARMLESS: Final = frozenset({"Boolean", "DateTime"})  # whether a secret exists
 _FEWEST_VALUES: Final = 3
 
 
-def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iterator[Advice]:
+def find_unlimited(
+    access: Access, sampled: CollectionSample | None, settings: Graphql
+) -> Iterator[Advice]:
     """Yield lists that only the configuration bounds."""
     mapping = access.mapping
-    size = None if look is None else look.documents
-    if not access.is_list or (look is not None and look.listed is None):
+    size = None if sampled is None else sampled.documents
+    if not access.is_list or (sampled is not None and sampled.listed is None):
         return
     if isinstance(mapping, QueryMapping):
         if mapping.limit is not None or "_id" in (mapping.find.source or {}):
@@ -66,7 +68,7 @@ def _list_stages(mapping: AggregationMapping) -> list[Mapping[str, object]]:
 
 
 def find_secrets(
-    app: App, looks: Mapping[Place, Look], *, is_open: bool | None
+    app: App, samples: Mapping[Place, CollectionSample], *, is_open: bool | None
 ) -> Iterator[Advice]:
     """Yield fields like passwords that every caller of the app sees."""
     visible = find_visible(app.schema, app.visibility.hidden_from(()))
@@ -83,7 +85,7 @@ def find_secrets(
                 (type_name, name) in visible
                 and isinstance(mapping, FieldMapping)
                 and get_named_type(type_.fields[name].type).name not in _HARMLESS
-                and (reason := _find_reason(name, mapping, places, looks))
+                and (reason := _find_reason(name, mapping, places, samples))
             ):
                 yield _warn(app, f"{type_name}.{name}", reason, is_open)
 
@@ -93,13 +95,16 @@ def _is_own(access: Access) -> bool:
 
 
 def _find_reason(
-    name: str, mapping: FieldMapping, places: list[Access], looks: Mapping[Place, Look]
+    name: str,
+    mapping: FieldMapping,
+    places: list[Access],
+    samples: Mapping[Place, CollectionSample],
 ) -> str:
     if is_secret(name) or is_secret(mapping.path[-1]):
         return "its name says that it holds a secret"
     for access in places:
-        look = looks.get(access.place)
-        seen = None if look is None else look.find_seen(mapping.text)
+        sampled = samples.get(access.place)
+        seen = None if sampled is None else sampled.find_seen(mapping.text)
         if seen is not None and len(seen.values) >= _FEWEST_VALUES and looks_secret(seen.values):
             return "its values look like hashes of passwords, keys or tokens"
     return ""

@@ -129,13 +129,15 @@ class ListBuilder:
         first = [one for one in able if self.collection.has_index(one.text)]
         others = [one for one in able if one not in first and self.collection.is_scanned]
         wanted = ("DateTime", *_NUMBERS)
-        telling = [
+        informative = [
             one
             for one in others
             if len(one.path) < _DEEPEST and (one.type in wanted or _is_called(one))
         ]
-        telling.sort(key=lambda one: (one.type != "DateTime", not _is_called(one)))
-        found = [one for one in (*first, *telling) if one.path != ("_id",) and one.distinct != 1]
+        informative.sort(key=lambda one: (one.type != "DateTime", not _is_called(one)))
+        found = [
+            one for one in (*first, *informative) if one.path != ("_id",) and one.distinct != 1
+        ]
         return sorted(found, key=lambda one: (len(one.path), one.type != "DateTime"))
 
     # --- filters ----------------------------------------------------------------------------------

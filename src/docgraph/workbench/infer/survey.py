@@ -84,7 +84,7 @@ class Budget:
 class SurveyScope:
     """The scope of a survey; `own` are docgraph's collections, `may_read` checks permissions.
 
-    `tells`: whether indexes and counts may be reported. `tell` receives the progress.
+    `shows_statistics`: whether indexes and counts may be reported.
     """
 
     db: str
@@ -93,8 +93,8 @@ class SurveyScope:
     own: Collection[str] = ()
     may_read: Callable[[str], Awaitable[bool]] | None = None
     seconds: float = MAX_SECONDS
-    tells: bool = True
-    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    shows_statistics: bool = True
+    on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
 
 
@@ -108,7 +108,7 @@ class Surveyed:
     documents: int | None = None  # estimate; None: unknown, treated as large
     indexes: tuple[Index, ...] = ()
     is_fair: bool = True
-    is_told: bool = True  # indexes and counts may be reported
+    shows_statistics: bool = True  # indexes and counts may be reported
     open_ended: set[tuple[str, ...]] = field(default_factory=set)  # more strings than sampled
 
     @property
@@ -156,7 +156,7 @@ async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Sur
             left = ", ".join(other.name for other in listed[number : number + _MAX_NAMED])
             notes.append(f"left out, as there was no time: {left}; name them to look at them alone")
             break
-        scope.tell(number, len(listed), one.name)
+        scope.on_progress(number, len(listed), one.name)
         parts = len(listed) - number
         surveyed = await _inspect(store, inventory, scope, one, budget.share(parts), notes)
         if surveyed is not None:
@@ -214,8 +214,8 @@ async def _inspect(
         found.indexes = await store.facts.indexes(db, name) or ()
         await _inspect_ends(store, found)
         await _find_others(store, found)
-        found.is_told = scope.tells
-        if not scope.tells:
+        found.shows_statistics = scope.shows_statistics
+        if not scope.shows_statistics:
             found.indexes = ()  # the inferred definition would reveal them
     except StoreUnavailable:
         raise

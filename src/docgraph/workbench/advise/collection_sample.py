@@ -16,7 +16,7 @@ from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.workbench.infer.profile import Profile, Seen
 from docgraph.workbench.infer.survey import Offload
 
-__all__ = ["Look", "inspect_values"]
+__all__ = ["CollectionSample", "inspect_values"]
 
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 
@@ -26,7 +26,7 @@ Hold = Callable[[Sequence[Document]], None]
 
 
 @dataclass
-class Look:
+class CollectionSample:
     """The known facts of a collection; `problem` says why little is known."""
 
     place: Place
@@ -113,9 +113,9 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     deadline: Deadline,
     hold: Hold,
     run: Offload,
-) -> Look:
+) -> CollectionSample:
     """Sample the collection; `problem` has what the database rejects."""
-    found = Look(place, listed)
+    found = CollectionSample(place, listed)
     if listed is None:
         return found
     inventory = Inventory(store)
