@@ -60,7 +60,7 @@ class WorkerStarted(Event, frozen=True):
 
 
 class WorkerLost(Event, frozen=True):
-    """A worker process ended without being asked to; another one takes its place."""
+    """A worker process ended unexpectedly; another one replaces it."""
 
     level: ClassVar[Level] = Level.ERROR
     worker: int
@@ -70,7 +70,7 @@ class WorkerLost(Event, frozen=True):
 
 
 class NotifyFailed(Event, frozen=True):
-    """The service manager of the machine (systemd) could not be told a `state`."""
+    """The service manager (systemd) could not be notified of a `state`."""
 
     level: ClassVar[Level] = Level.WARNING
     state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
@@ -132,7 +132,7 @@ class RequestRefused(Event, frozen=True):
 
 
 class RequestFailed(Event, frozen=True):
-    """An unexpected exception; the caller was told nothing but `id`."""
+    """An unexpected exception; the response contains only `id`."""
 
     level: ClassVar[Level] = Level.ERROR
     id: str
@@ -155,7 +155,7 @@ class ToolCalled(Event, frozen=True):
     account: str
     ok: bool
     duration: float
-    error: str = ""  # the stable code of the error that the agent was told
+    error: str = ""  # the stable code of the error that the agent received
 
 
 class DiskFull(Event, frozen=True):
@@ -195,7 +195,7 @@ class DatabaseFound(Event, frozen=True):
 
 
 class RightsMissing(Event, frozen=True):
-    """The database user may not do all that docgraph needs; told again when it is something else.
+    """The database user lacks permissions that docgraph needs; reported again when they change.
 
     `missing` has an entry for each collection or database, `hint` the command that grants it.
     """
@@ -258,7 +258,7 @@ class PluginFailed(Event, frozen=True):
 
     level: ClassVar[Level] = Level.ERROR
     plugin: str
-    stage: str  # "load", "start", "close", or what it was asked to do
+    stage: str  # "load", "start", "close", or the name of the call
     error: BaseException
 
 
@@ -295,7 +295,7 @@ class AppLoaded(Event, frozen=True):
 
 
 class AppInvalid(Event, frozen=True):
-    """A definition cannot be served; callers are told no more than that."""
+    """A definition cannot be served; responses contain no details."""
 
     level: ClassVar[Level] = Level.WARNING
     app: str
@@ -326,7 +326,7 @@ class AuthFailed(Event, frozen=True):
 
 
 class CookieNotSet(Event, frozen=True):
-    """A caller asked for a cookie over plain http, where none is set; said once by each process."""
+    """A request for a cookie over plain http, where none is set; logged once by each process."""
 
     level: ClassVar[Level] = Level.WARNING
     option: str  # "/authCookieSetter/secure"
@@ -387,7 +387,7 @@ class BackgroundFailed(Event, frozen=True):
 
 
 class UnattendedFailed(Event, frozen=True):
-    """What goes on without its client (a write, and what has to follow it) failed; nobody waits."""
+    """A shielded task (a write, and what follows it) failed after its client had left."""
 
     level: ClassVar[Level] = Level.WARNING
     work: str
@@ -395,7 +395,7 @@ class UnattendedFailed(Event, frozen=True):
 
 
 class BackgroundLeft(Event, frozen=True):
-    """A background task was asked to stop for that long, did not, and was left behind."""
+    """A background task did not stop in time and was abandoned."""
 
     level: ClassVar[Level] = Level.ERROR
     task: str
@@ -403,7 +403,7 @@ class BackgroundLeft(Event, frozen=True):
 
 
 class LoopLagged(Event, frozen=True):
-    """Something held the event loop: for that long nobody was answered."""
+    """The event loop was blocked: no request was answered in that time."""
 
     level: ClassVar[Level] = Level.WARNING
     seconds: float

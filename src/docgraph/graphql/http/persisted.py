@@ -23,7 +23,7 @@ __all__ = ["RequestedOperation", "find_operation", "is_stored", "reject_unknown"
 
 
 class RequestedOperation:
-    """The operation that a request asks for, resolved at first use and cached.
+    """The operation of a request, resolved at first use and cached.
 
     It has no reference to the request, which refers to it.
     """
