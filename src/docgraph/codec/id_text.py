@@ -8,8 +8,6 @@ from docgraph.codec.bson_types import Code, ObjectId
 from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.forms import JsonMode
 
-__all__ = ["name_id"]
-
 
 def name_id(id: Any) -> str:
     """Return a text unchanged, an ObjectId by its digits, others as JSON; never "None"."""

@@ -9,6 +9,4 @@ from docgraph.access.language.function import AccessFunction
 from docgraph.access.language.path_functions import PATH_WORDS
 from docgraph.access.language.request_functions import REQUEST_WORDS
 
-__all__ = ["VOCABULARY"]
-
 VOCABULARY: Mapping[str, AccessFunction] = {**PATH_WORDS, **REQUEST_WORDS, **BODY_WORDS}

@@ -10,8 +10,6 @@ from docgraph.graphql.apps.definition_writes import OnDefinitions
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 
-__all__ = ["AppsIndexOnCreation"]
-
 
 class AppsIndexOnCreation(OnDefinitions):
     """Create the unique index when the collection is created; `AppsIndex` does it at start."""

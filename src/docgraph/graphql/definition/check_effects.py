@@ -35,8 +35,6 @@ from docgraph.variables import (
     flatten_stages,
 )
 
-__all__ = ["Hidden", "check_aggregations", "check_hidden", "warn_unused", "warn_useless"]
-
 Paths = tuple[tuple[str, ...], ...]
 Hidden = Mapping[str, Paths]
 

@@ -14,16 +14,6 @@ from docgraph.codec.bson_types import Code, DatetimeMS, Int64, MaxKey, MinKey, O
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
-__all__ = [
-    "IdType",
-    "check_id",
-    "parse_id",
-    "parse_id_type",
-    "render_id",
-    "served_segment",
-    "show_id",
-]
-
 
 class IdType(StrEnum):
     """The type of the last segment of a document's path."""

@@ -28,8 +28,6 @@ from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.fuzz.collection_shape import Link, PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.evaluated import mark_evaluated
 
-__all__ = ["Surface", "join_kinds", "survey_app", "survey_stages"]
-
 _KINDS: Final = {
     "String": "string",
     "ID": "string",
