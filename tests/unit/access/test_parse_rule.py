@@ -222,9 +222,10 @@ async def test_what_has_no_value_denies(filter: Any) -> None:
     for mongo in ({"readFilter": filter}, {"readFilters": {"db.x": filter}}):
         with pytest.raises(Unresolved, match=r"which has no value"):
             await resolve(mongo)
-    with pytest.raises(Unresolved):
-        await resolve({"writeFilter": filter}, "PATCH")
-    await resolve({"writeFilter": filter}, "GET")
+    for key in ("writeFilter", "mergeRequest"):
+        with pytest.raises(Unresolved, match=key):
+            await resolve({key: filter}, "PATCH")
+        await resolve({key: filter}, "GET")
 
 
 async def test_who_writes_reads_nothing_back_where_the_read_filter_has_no_value() -> None:
@@ -291,6 +292,9 @@ async def test_the_resource_is_there_for_filters() -> None:
         (ResourceType.BULK, "DELETE", "", "allowBulkDelete"),
         (ResourceType.AGGREGATION, "GET", "", None),
         (ResourceType.SIZE, "GET", "", None),
+        (ResourceType.DATABASE, "OPTIONS", "", None),
+        (ResourceType.INDEXES, "OPTIONS", "", None),
+        (ResourceType.DOCUMENT, "OPTIONS", "wm=insert", None),
     ],
 )
 def test_which_flag_a_request_needs(
