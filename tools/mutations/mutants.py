@@ -169,7 +169,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg != "repr":  # how a value is shown to developers
+        if node.arg not in ("repr", "strict"):  # for developers; a check of what holds anyway
             self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
@@ -230,7 +230,7 @@ def _change_call(node: ast.Call) -> Iterator[str]:
     name = ast.unparse(node.func)
     if name in _RENAMED:
         yield _with(node, func=ast.Name(_RENAMED[name]))
-    elif name in _UNWRAPPED and len(node.args) == 1:
+    elif name in _UNWRAPPED and len(node.args) == 1 and not isinstance(node.args[0], ast.Set):
         yield ast.unparse(node.args[0])
 
 
@@ -254,6 +254,8 @@ def _change_statement(node: ast.stmt) -> Iterator[str]:
             yield "return None"
         case ast.Raise(exc=error) if error and "AssertionError" in ast.unparse(error):
             return  # never reached, as an assertion
+        case ast.Expr(value=ast.Await(value=waited)) if ast.unparse(waited) == "asyncio.sleep(0)":
+            return  # only lets others run
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.Raise() | ast.AugAssign():
             yield "pass"
         case ast.Delete() | ast.Assign(targets=[ast.Subscript()]):

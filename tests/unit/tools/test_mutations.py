@@ -80,6 +80,18 @@ def test_only_what_runs_in_a_function_can_be_replaced_in_place(file: Path) -> No
     ]
 
 
+def test_changes_that_no_test_could_notice_are_left_out(file: Path) -> None:
+    file.write_text(
+        "KINDS = frozenset({list, dict})\n\n\n"
+        "async def run(left, right):\n"
+        "    await asyncio.sleep(0)\n"
+        "    pairs = zip(left, right, strict=True)\n",
+        encoding="utf-8",
+    )
+
+    assert find_mutants(file.parent, file) == []
+
+
 def test_a_sample_does_not_move_with_the_lines_above(file: Path) -> None:
     before = find(file, "`sorted(values)` → `(values)`")
     file.write_text(SOURCE.replace("LIMIT: int", "OTHER = 1\nLIMIT: int"), encoding="utf-8")

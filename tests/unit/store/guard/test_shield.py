@@ -205,3 +205,9 @@ def test_row_filter_is_added_to_the_filter() -> None:
     assert shield.restrict("blog.posts", {"a": 1}).front == {"$and": [{"owner": "ann"}, {"a": 1}]}
     assert shield.restrict("blog.posts", {}).front == {"owner": "ann"}
     assert shield.restrict("blog.users", {"a": 1}).front == {"a": 1}
+
+
+def test_hidden_properties_or_row_filters_alone_are_a_restriction() -> None:
+    assert Shield({"db.c": HIDDEN})
+    assert Shield(rows={"db.c": {"a": 1}})
+    assert not Shield()
