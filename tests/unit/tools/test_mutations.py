@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tools.mutations.lane import replace_code
 from tools.mutations.mutants import Mutant, find_mutants, is_valid
+from tools.mutations.selection import Selection
 
 SOURCE = '''"""A docstring is no code."""
 
@@ -109,3 +111,13 @@ def test_a_function_that_is_imported_already_gets_the_changed_code(file: Path) -
 
     assert replace_code(file, source)
     assert choose([2, 1]) == 2
+
+
+def test_a_slow_test_does_not_take_the_time_of_others() -> None:
+    selection = Selection.__new__(Selection)
+    selection.seconds = {"slow": 9.0, "a[1]": 1.0, "a[2]": 1.0, "b": 1.0, "late": 40.0}
+    lines = Counter({"slow": 100, "late": 90, "a[1]": 3, "a[2]": 2, "b": 1})
+
+    assert selection._fill(selection.seconds, 10.0, lines) == ["a[1]", "b", "a[2]"]
+    assert selection._fill(["slow", "b"], 10.0, lines) == ["b", "slow"]
+    assert selection._fill(["late"], 10.0, lines) == ["late"]
