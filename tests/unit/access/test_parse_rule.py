@@ -11,6 +11,7 @@ from docgraph.access.language import RequestView
 from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import describe_flaw, describe_flaws, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.unknown_operators import find_unknown, warn_of_unknown
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
 from tests.unit.access.harness import ADA, KNOWLEDGE, RESOLVERS, make_exchange
@@ -126,6 +127,18 @@ def test_a_filter_that_is_written_as_text_is_not_longer_than_the_bound() -> None
     assert flaws(mongo={"readFilter": text}) == [
         "Wrong permission: mongo.readFilter has more than 65536 characters"
     ]
+
+
+def test_an_operator_that_is_not_known_is_named_with_its_place() -> None:
+    unknown = read(mongo={"readFilter": {"n": {"$gtt": 1}}})
+
+    (mistake,), (warning,) = find_unknown(unknown), warn_of_unknown(unknown)
+
+    assert mistake.where == warning.where == "mongo.readFilter.n.$gtt"
+    assert mistake.what == "is not known: MongoDB has no operator $gtt"
+    assert warning.what == "docgraph does not know the operator $gtt"
+    assert mistake.hint == warning.hint == "did you mean $gt?"
+    assert find_unknown(read()) == warn_of_unknown(read()) == []
 
 
 def test_a_missing_predicate_is_no_permission_for_everything() -> None:
