@@ -68,6 +68,14 @@ def test_filter_on_other_properties_passes(filter: Any) -> None:
     check_filter_paths(filter, HIDDEN)
 
 
+@pytest.mark.parametrize("path", ["password", "profile.secret"])
+def test_a_filter_on_a_hidden_property_is_refused_by_the_name_that_the_caller_wrote(
+    path: str,
+) -> None:
+    with pytest.raises(SecurityViolation, match=f"Using filters on the {path} property"):
+        check_filter_paths({path: "x"}, HIDDEN)
+
+
 @pytest.mark.parametrize(
     "projection",
     [
