@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.codec.equality import equality_key, is_equal
-from docgraph.graphql.execute.join_keys import candidate_keys, is_comparable
+from docgraph.codec.equality import candidate_keys, equality_key, is_equal
+from docgraph.graphql.execute.join_keys import is_comparable
 from tests.chance import examples
 
 NAMES = ("a", "b", "0", "1")

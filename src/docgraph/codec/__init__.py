@@ -1,7 +1,7 @@
 """BSON and extended JSON codec: output modes, lenient input, key escaping."""
 
 from docgraph.codec.decode import decode, decode_json
-from docgraph.codec.encode import EncodeError, JsonMode, encode, fragment, name_id, to_json
+from docgraph.codec.encode import EncodeError, JsonMode, encode, fragment, to_json
 from docgraph.codec.escape import (
     as_meant,
     as_written,
@@ -10,6 +10,7 @@ from docgraph.codec.escape import (
     to_stored,
     unescape_keys,
 )
+from docgraph.codec.id_text import name_id
 from docgraph.codec.parse_scalars import InvalidScalar
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec.bson_types import Code, DBRef, ObjectId
+from docgraph.codec.bson_types import Code, DBRef
 from docgraph.codec.forms import (
     FORMS,
     Form,
@@ -26,7 +26,7 @@ from docgraph.codec.forms import (
 )
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
-__all__ = ["EncodeError", "JsonMode", "encode", "fragment", "name_id", "to_json"]
+__all__ = ["EncodeError", "JsonMode", "encode", "fragment", "to_json"]
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
@@ -272,13 +272,3 @@ _PLAIN_BASES: dict[type, type] = {
     float: float,
 }
 _ENCODERS = {mode: _Encoder(mode) for mode in JsonMode}
-
-
-def name_id(id: Any) -> str:
-    """Return a text unchanged, an ObjectId by its digits, others as JSON; never "None"."""
-    if isinstance(id, str | ObjectId) and not isinstance(id, Code):
-        return str(id)
-    try:
-        return encode(id, JsonMode.STANDARD).decode()
-    except EncodeError:  # files can contain values that no document has
-        return str(id)

@@ -3,13 +3,16 @@
 Values are equal when their keys are. Numbers compare by value whatever their type (1 = 1.0 = Int64
 1 = Decimal128 1), NaN is equal to itself, a boolean is no number, binaries differ by subtype, and
 documents compare by their fields in order. Where people write documents as JSON, whose objects have
-no order (type resolvers, enums, access rules), `unordered_key` ignores the order.
+no order (type resolvers, enums, access rules), `unordered_key` ignores the order. `candidate_keys`
+returns every key that the filter `{path: value}` compares with in a document: arrays inside and at
+the end of the path count by element, an array at the end also as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Inexact
 from math import isnan
 from typing import Any
 
@@ -27,13 +30,22 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 
-__all__ = ["OWN_KEY", "Key", "equality_key", "is_equal", "is_equal_unordered", "unordered_key"]
+__all__ = [
+    "OWN_KEY",
+    "Key",
+    "candidate_keys",
+    "equality_key",
+    "is_equal",
+    "is_equal_unordered",
+    "unordered_key",
+]
 
 Key = Hashable
 
 # Values of these types are their own keys: Python compares them as MongoDB does.
 OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
 _NAN = ("nan",)
+_INT64_END = 2**63
 
 
 def is_equal(left: Any, right: Any) -> bool:
@@ -73,8 +85,21 @@ def _float_key(value: float) -> Key:
 
 
 def _decimal_key(value: Decimal128) -> Key:
-    number = value.to_decimal()
-    return _NAN if number.is_nan() else number
+    """Return the number that is equal, or its digits: hashes of texts cannot be made to collide."""
+    try:
+        number = value.to_decimal()
+    except Inexact:  # more than 34 digits, which the database reads as zero
+        return 0
+    if number.is_nan():
+        return _NAN
+    if (near := float(number)) == number:
+        return near
+    if -_INT64_END <= number < _INT64_END and number == (whole := int(number)):
+        return whole
+    sign, digits, exponent = number.as_tuple()
+    text = "".join(map(str, digits))
+    short = text.rstrip("0")
+    return ("decimal", sign, short, int(exponent) + len(text) - len(short))
 
 
 def _document_key(value: Mapping[str, Any]) -> Key:
@@ -97,7 +122,7 @@ _KEYS: dict[type, Callable[[Any], Key]] = {
     DatetimeMS: lambda value: ("date", int(value)),
     Timestamp: lambda value: ("timestamp", value.time, value.inc),
     Regex: lambda value: ("regex", value.pattern, value.flags),
-    Code: lambda value: ("code", str(value), value.scope and equality_key(value.scope)),
+    Code: lambda value: ("code", str(value), equality_key(value.scope)),
     DBRef: lambda value: _document_key(dict(value.as_doc())),
     MinKey: lambda _: ("min",),
     MaxKey: lambda _: ("max",),
@@ -115,3 +140,37 @@ def _inherited_key(value: Any) -> Key:
     if isinstance(value, str | int):
         return value
     return (type(value).__name__, repr(value))
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def candidate_keys(document: Any, path: tuple[str, ...]) -> Sequence[Key]:
+    """Return the keys of everything that `{path: …}` compares with in this document."""
+    if len(path) == 1 and type(document) is dict:
+        value = document.get(path[0])
+        if type(value) is not list:
+            return (equality_key(value),)
+    return [equality_key(value) for value in _reach(document, path)]
+
+
+def _reach(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the values that a filter path reaches; an absent field is None."""
+    if not path:
+        if type(value) is list:
+            yield from value
+        yield value
+        return
+    step, rest = path[0], path[1:]
+    if type(value) is list:
+        for item in value:
+            if type(item) is not list:
+                yield from _reach(item, path)
+        if step.isdigit() and int(step) < len(value):
+            # The server does not descend into an array that the last step named by its index.
+            element = value[int(step)]
+            yield from _reach(element, rest) if rest else (element,)
+    elif type(value) is dict:
+        yield from _reach(value.get(step), rest)
+    elif type(value) is DBRef:  # the driver's form of a document with `$ref` and `$id`
+        yield from _reach(value.as_doc().get(step), rest)

@@ -21,6 +21,17 @@ class TrustedDocument(dict[str, Any]):
     __slots__ = ()
 
 
+class SeveralKinds:
+    """A value that a filter compares with several kinds of stored values."""
+
+    __slots__ = ()
+
+    @property
+    def candidates(self) -> tuple[Any, ...]:
+        """The stored values that are meant, the preferred one first."""
+        raise NotImplementedError
+
+
 # The sort key of each document in a keyset page; the service removes it again.
 SORT_KEY = "_docgraph_sort_key"
 

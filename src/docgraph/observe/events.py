@@ -20,6 +20,8 @@ from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamClient,
     StreamCursors,
     StreamFailed,
+    StreamIndexWrong,
+    StreamSampled,
     StreamTold,
 )
 from docgraph.observe.trace_events import (  # noqa: F401 - part of the list

@@ -134,6 +134,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("reason",),
         "Clients of change streams that are gone, and why.",
     ),
+    "docgraph_stream_decisions_sampled_total": (
+        "counter",
+        ("outcome",),
+        "Decisions of the index of row filters that were compared with the database's.",
+    ),
     "docgraph_auth_failures_total": (
         "counter",
         ("mechanism", "reason"),
@@ -304,6 +309,9 @@ class Meters:
             stream_events.StreamTold: self._count_told,
             stream_events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
+            ),
+            stream_events.StreamSampled: self._counter(
+                "docgraph_stream_decisions_sampled_total", "outcome"
             ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),

@@ -6,7 +6,14 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = ["StreamClient", "StreamCursors", "StreamFailed", "StreamTold"]
+__all__ = [
+    "StreamClient",
+    "StreamCursors",
+    "StreamFailed",
+    "StreamIndexWrong",
+    "StreamSampled",
+    "StreamTold",
+]
 
 
 class StreamClient(Event, frozen=True):
@@ -40,3 +47,18 @@ class StreamFailed(Event, frozen=True):
     collection: str
     stream: str
     error: BaseException
+
+
+class StreamSampled(Event, frozen=True):
+    """A decision of the index of row filters was compared with the database's. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    outcome: str  # "same", "different", or "failed": the database did not answer
+
+
+class StreamIndexWrong(Event, frozen=True):
+    """The index of row filters decided differently from the database, which decides from now on."""
+
+    level: ClassVar[Level] = Level.ERROR
+    db: str
+    collection: str

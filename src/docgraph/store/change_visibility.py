@@ -1,33 +1,59 @@
-"""Event filter: which change events readers with a row filter can see, from pre- and post-images.
+"""Visible events: which change events readers with a row filter can see, from their images.
 
 A change may move a document into the rows of a reader, or out of them. The reader then gets an
 insertion or a deletion. A change stream alone cannot do that: a filter only removes events. So the
-stream contains both images of a document. One more command lets the database decide which of them
-the row filter admits, build the visible event, and run the stages of the stream's author on it. The
-author's stages see nothing else.
+stream contains both images of a document. `DocumentPipelines` lets the database decide which of
+them many row filters admit, many images at a time, and runs the stages of the stream's author on
+the visible events. The author's stages see nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 import bson
 from bson.raw_bson import RawBSONDocument
+from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import (
+    DocgraphError,
+    Overloaded,
+    StoreForbidden,
+    StoreUnavailable,
+)
 from docgraph.store.driver.command import Commands
-from docgraph.store.guard.below import match_below
+from docgraph.store.driver.errors import explain
+from docgraph.store.exact import to_bytes
+from docgraph.store.guard.below import match_below, move_below
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS, admit_either
 
-__all__ = ["EventFilter", "shorten_large"]
+__all__ = [
+    "DocumentPipelines",
+    "EventFilter",
+    "shorten_large",
+]
 
 Stages = Sequence[Mapping[str, Any]]
+Collation = Mapping[str, Any] | None
+R = TypeVar("R")
 
 _LONGEST_MS: Final = 30_000
 _LOCAL: Final = Consistency(concern="local")
 _LARGEST: Final = 15 << 20  # bytes of the images of an event; the database sends 16 MiB at most
+_LARGEST_COMMAND: Final = (16 << 20) + (14 << 10)  # the database accepts 2 KiB more
+_FRAME: Final = 128  # bytes around a filter or a document in a command
+_MAX_PARTS: Final = 500  # filters or documents of a command
+_SHORTEST_MS: Final = 500
+_OF_ALL: Final = (StoreUnavailable, Overloaded, StoreForbidden)
+_ID_CHANGED: Final = 280
+_UNKNOWN_STAGE: Final = 40324
+_DOCUMENTS: Final = "$documents"
+_ANY: Final = "docgraph"  # it need not exist
+_COLLECT: Final = {"$group": {"_id": None, "n": {"$push": "$n"}}}
 _UPDATE: Final = "updateDescription"
 # The images that an event of each kind contains; other kinds contain no document.
 _IMAGES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -137,3 +163,219 @@ def _build(plain: Document, kind: str, content: Document) -> Document:
 def _documents(documents: list[Document]) -> Document:
     """Return a stage that produces these documents; their strings are never expressions."""
     return {"$documents": {"$literal": documents}}
+
+
+# --- pipelines over documents ---------------------------------------------------------------------
+
+
+class _CommandPlace(NamedTuple):
+    db: str
+    collection: str  # used only by servers without `$documents`
+    collation: Collation
+
+
+class _Part(NamedTuple):
+    """A filter or a document of a command, encoded once."""
+
+    number: int
+    raw: RawBSONDocument
+
+    @property
+    def size(self) -> int:
+        return len(self.raw.raw) + _FRAME
+
+
+class DocumentPipelines:
+    """Runs filters and stages over documents that are sent to the database with the command.
+
+    Every command is bounded in size. One that fails is repeated with halves of its filters or
+    events, until those that cause the failure are alone. An error that concerns all of them is
+    raised, such as an unreachable database.
+
+    Servers before 5.1 have no `$documents`. There, the documents follow a `$facet` over nothing,
+    which returns exactly one document; the collection of the command must be one that can be read.
+    """
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self._has_documents = True
+
+    async def match_documents(
+        self,
+        db: str,
+        documents: Sequence[Mapping[str, Any]],
+        filters: Sequence[Mapping[str, Any]],
+        *,
+        collation: Collation = None,
+        collection: str = _ANY,
+    ) -> list[frozenset[int] | DocgraphError]:
+        """Return for each filter the positions of the documents that it matches, or its error.
+
+        Pass documents as the database sent them (raw): decoding may change old or invalid values.
+        Without documents the database only checks the filters.
+        """
+        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        errors: dict[int, Any] = {}
+        matched: list[set[int]] = [set() for _ in filters]
+        parts = _encode(filters, errors, partial(move_below, part="image"))
+        sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
+        for images in _portions(sent, _room_beside(parts)) or [[]]:
+            run = partial(self._match, place, images)
+            remaining = [one for one in parts if one.number not in errors]
+            for some in _portions(remaining, _LARGEST_COMMAND - sum(one.size for one in images)):
+                for number, found in (await _isolate(run, some, deadline)).items():
+                    if isinstance(found, DocgraphError):
+                        errors[number] = found
+                    else:
+                        matched[number] |= found
+        return [errors.get(n) or frozenset(one) for n, one in enumerate(matched)]
+
+    async def run_stages(
+        self,
+        db: str,
+        events: Sequence[Mapping[str, Any]],
+        stages: Stages,
+        *,
+        collation: Collation = None,
+        collection: str = _ANY,
+    ) -> list[Document | DocgraphError | None]:
+        """Return what the stages make of each event: None if they remove it, or its error.
+
+        The stages must leave the `_id` of an event, its resume token, as it is.
+        """
+        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        results: dict[int, Any] = {}
+        parts = _encode(events, results)
+        run = partial(self._run, place, stages, events)
+        for some in _portions(parts, _LARGEST_COMMAND - len(to_bytes({"": list(stages)}))):
+            results |= await _isolate(run, some, deadline)
+        return [results.get(number) for number in range(len(events))]
+
+    async def _match(
+        self,
+        place: _CommandPlace,
+        images: Sequence[_Part],
+        filters: Sequence[_Part],
+        deadline: Deadline,
+    ) -> dict[int, frozenset[int]]:
+        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in filters}
+        (found,) = await self._fetch(place, images, [{"$facet": facets}], deadline)
+        return {
+            int(name): frozenset(n for group in groups for n in group["n"])
+            for name, groups in found.items()
+        }
+
+    async def _run(
+        self,
+        place: _CommandPlace,
+        stages: Stages,
+        events: Sequence[Mapping[str, Any]],
+        parts: Sequence[_Part],
+        deadline: Deadline,
+    ) -> dict[int, Document | None]:
+        results: dict[int, Document | None] = {one.number: None for one in parts}
+        numbers = {to_bytes(events[one.number]["_id"]): one.number for one in parts}
+        for event in await self._fetch(place, parts, stages, deadline):
+            id = event.get("_id")
+            number = numbers.pop(to_bytes(id), None) if isinstance(id, Mapping) else None
+            if number is None:
+                raise explain(_ID_CHANGED)
+            results[number] = event
+        return results
+
+    async def _fetch(
+        self, place: _CommandPlace, sent: Sequence[_Part], stages: Stages, deadline: Deadline
+    ) -> list[Document]:
+        documents = {"$literal": [one.raw for one in sent]}  # their strings are no expressions
+        has_documents = self._has_documents
+        opening = [{_DOCUMENTS: documents}] if has_documents else _produce(documents)
+        command: Document = {
+            "aggregate": 1 if has_documents else place.collection,
+            "pipeline": [*opening, *stages],
+            "cursor": {"batchSize": len(sent) + 1},
+            "collation": place.collation or {"locale": "simple"},
+        }
+        try:
+            return await self._commands.fetch(place.db, command, deadline, _LOCAL)
+        except DocgraphError as error:
+            if not has_documents or not _is_documents_unknown(error):
+                raise
+        self._has_documents = False
+        return await self._fetch(place, sent, stages, deadline)
+
+
+def _produce(documents: Document) -> list[Document]:
+    """Return the stages that produce these documents on a server without `$documents`."""
+    return [
+        {"$match": {"$alwaysFalse": 1}},
+        {"$facet": {"none": [{"$limit": 1}]}},
+        {"$project": {"_id": 0, "sent": documents}},
+        {"$unwind": "$sent"},
+        {"$replaceWith": "$sent"},
+    ]
+
+
+def _is_documents_unknown(error: DocgraphError) -> bool:
+    cause = error.__cause__
+    is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
+    return is_unknown and f"'{_DOCUMENTS}'" in str(cause)
+
+
+def _encode_part(number: int, document: Mapping[str, Any]) -> _Part:
+    return _Part(number, RawBSONDocument(to_bytes(document)))
+
+
+def _encode(
+    sources: Sequence[Mapping[str, Any]],
+    errors: dict[int, Any],
+    build: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda source: source,
+) -> list[_Part]:
+    """Encode what can be built and encoded; the others have errors."""
+    parts = []
+    for number, source in enumerate(sources):
+        try:
+            parts.append(_encode_part(number, build(source)))
+        except DocgraphError as error:
+            errors[number] = error
+    return parts
+
+
+def _portions(parts: Sequence[_Part], room: int) -> list[list[_Part]]:
+    """Divide into commands of bounded count and size; a part that is too large is alone."""
+    portions: list[list[_Part]] = []
+    left = 0
+    for part in parts:
+        if not portions or part.size > left or len(portions[-1]) == _MAX_PARTS:
+            portions.append([])
+            left = room
+        portions[-1].append(part)
+        left -= part.size
+    return portions
+
+
+def _room_beside(filters: Sequence[_Part]) -> int:
+    """Return the bytes of a command for documents: half, or less if a filter needs more."""
+    longest = max((one.size for one in filters), default=0)
+    return min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
+
+
+async def _isolate(
+    run: Callable[[Sequence[_Part], Deadline], Awaitable[Mapping[int, R]]],
+    parts: Sequence[_Part],
+    deadline: Deadline,
+    limit_ms: int = _LONGEST_MS // 3,
+) -> dict[int, R | DocgraphError]:
+    """Return the result or the error of each part; half the parts have half the time."""
+    try:
+        allowed = min(limit_ms, int((deadline.remaining() or 0) * 1000) or 1)
+        return {**await run(parts, Deadline.after_ms(allowed))}
+    except _OF_ALL:
+        raise
+    except DocgraphError as error:
+        if len(parts) == 1:
+            return {parts[0].number: error}
+    middle, half = len(parts) // 2, max(limit_ms // 2, _SHORTEST_MS)
+    return {
+        **await _isolate(run, parts[:middle], deadline, half),
+        **await _isolate(run, parts[middle:], deadline, half),
+    }

@@ -76,6 +76,10 @@ _PROBES: Final[Mapping[str, tuple[Callable[[str], Document], ...]]] = {
 }
 
 
+# An index with one of these does not contain, or does not find, every document.
+SPECIAL_OPTIONS = ("hidden", "sparse", "partialFilterExpression", "collation")
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """An index: its keys in order, and which documents it contains."""
@@ -87,9 +91,8 @@ class Index:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Index:
         """Build an index from its description in the database."""
-        special = ("sparse", "partialFilterExpression", "collation", "hidden")
         keys = tuple(document["key"].items())
-        is_complete = not any(document.get(option) for option in special)
+        is_complete = not any(document.get(option) for option in SPECIAL_OPTIONS)
         return cls(keys, bool(document.get("unique")) or keys == (("_id", 1),), is_complete)
 
 

@@ -75,7 +75,7 @@ def read_execution(reply: Mapping[str, Any]) -> Execution:
     stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
     if any(one.get("collectionScans") for one in totals):
         stages["COLLSCAN"] = None
-    if any(_find_all(reply, "$sort")):
+    if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
         stages["SORT"] = None
     indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
     is_whole = any(plan.reads_whole_index for plan in plans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.store.change_stream import ChangeEvents
-from docgraph.store.change_visibility import EventFilter, shorten_large
+from docgraph.store.change_visibility import DocumentPipelines, EventFilter, shorten_large
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.timed_commands import Observed
@@ -49,6 +49,10 @@ class StoreStreams:
     policy: Policy
     guard: Guard
     commands: Commands
+    pipelines: DocumentPipelines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pipelines = DocumentPipelines(self.commands)
 
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,

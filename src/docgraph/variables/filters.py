@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from docgraph.exchange.data import SeveralKinds
 from docgraph.variables.compilation import (
     Compilation,
     ConstantTemplate,
@@ -41,12 +42,14 @@ from docgraph.variables.value_marks import (
     LEFT_OUT,
     NOTHING,
     CallerDocument,
+    KindChoices,
     TrustedDocument,
     check_caller_document,
     check_regex_length,
 )
 
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
+_LIST_OF = {"$eq": "$in", "$ne": "$nin"}
 
 
 def _read_filter(value: Any) -> Any:
@@ -66,6 +69,9 @@ def _read_filter(value: Any) -> Any:
 def _read_condition(value: Any) -> Any:
     if isinstance(value, CallerDocument | TrustedDocument):
         return read_value(value)
+    if isinstance(value, SeveralKinds):
+        choices = KindChoices(value.candidates)
+        return choices[0] if len(choices) == 1 else {"$in": choices}
     return {"$eq": value} if isinstance(value, dict | list) else value
 
 
@@ -80,7 +86,7 @@ def _read_negated(value: Any) -> Any:
 def _read_stored_negated(value: Any) -> Any:
     if isinstance(value, CallerDocument | TrustedDocument):
         return read_value(value)
-    return {"$eq": value}
+    return {"$in": list(value.candidates)} if isinstance(value, SeveralKinds) else {"$eq": value}
 
 
 def _is_pattern(value: Any) -> bool:
@@ -91,6 +97,21 @@ def _read_list(value: Any) -> Any:
     if value is None:
         raise UnusableValue("a list of values is needed, not null")
     return [read_value(item) for item in value] if isinstance(value, list) else [read_value(value)]
+
+
+def _read_choices(value: Any) -> Any:
+    return _list_kinds(_read_list(value))
+
+
+def _list_kinds(values: list[Any]) -> list[Any]:
+    """Replace each value of an `ID` or `UUID` by all stored values that it may mean."""
+    if not any(isinstance(value, SeveralKinds) for value in values):
+        return values
+    return [
+        one
+        for value in values
+        for one in (value.candidates if isinstance(value, SeveralKinds) else (value,))
+    ]
 
 
 def _read_stored_choices(value: Any) -> Any:
@@ -250,7 +271,25 @@ def _build_operators(
         if key.startswith("$"):
             compilation.see_operator(key, "condition", (*where, key))
         parts[key] = compilation.build(item, (*where, key), _operator_position(key, position))
-    return combine_document(value, parts)
+    render = combine_document(value, parts)
+    return _compare_kinds(render) if parts.keys() & _LIST_OF.keys() else render
+
+
+def _compare_kinds(render: Render) -> Render:
+    """Compare an `ID` or `UUID` under `$eq` and `$ne` with all stored values that it may mean."""
+    if isinstance(render, ConstantTemplate):
+        return render
+
+    def compare(scope: Scope) -> Any:
+        document = render(scope)
+        for single, several in _LIST_OF.items() if document is not NOTHING else ():
+            value = document.get(single)
+            if isinstance(value, SeveralKinds) and several not in document:
+                del document[single]
+                document[several] = list(value.candidates)
+        return document
+
+    return compare
 
 
 def _operator_position(key: str, around: Position) -> Position:
@@ -279,7 +318,8 @@ def _build_in(compilation: Compilation, value: Any, where: Place, position: Posi
         return ConstantTemplate(value)
 
     def render(scope: Scope) -> Any:
-        return [item for part in parts if (item := part(scope)) is not NOTHING] or NOTHING
+        items = [item for part in parts if (item := part(scope)) is not NOTHING]
+        return _list_kinds(items) or NOTHING
 
     return render
 
@@ -287,7 +327,15 @@ def _build_in(compilation: Compilation, value: Any, where: Place, position: Posi
 def _build_list(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
-    return build_parts(compilation, value, where, VALUE)
+    inner = build_parts(compilation, value, where, VALUE)
+    if isinstance(inner, ConstantTemplate):
+        return inner
+
+    def render(scope: Scope) -> Any:
+        items = inner(scope)
+        return NOTHING if items is NOTHING else _list_kinds(items)
+
+    return render
 
 
 def _build_all(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
@@ -309,17 +357,20 @@ _CHOICE = Position(
 )
 
 _CHOICES = Position(
-    _build_in, lambda value: _read_list(value) or NOTHING, _read_stored_choices, _read_key_choices
+    _build_in,
+    lambda value: _read_choices(value) or NOTHING,
+    _read_stored_choices,
+    _read_key_choices,
 )
 _ELEMENT_CHOICES = replace(_CHOICES, adapt_key=None)
-_NEITHER_CHOICES = Position(_build_in, _read_list, _read_stored_list)
-_WHOLE_LIST = Position(_build_list, _read_list, _read_stored_list)
+_NEITHER_CHOICES = Position(_build_in, _read_choices, _read_stored_list)
+_WHOLE_LIST = Position(_build_list, _read_choices, _read_stored_list)
 
 _NEITHER = replace(_ALTERNATIVES, choices=_NEITHER_CHOICES)
 _ELEMENT_MATCH = Position(_build_element_match, _read_filter)
 _OPERATORS = {
     "$nin": _WHOLE_LIST,
-    "$all": replace(_WHOLE_LIST, literal=_build_all),
+    "$all": Position(_build_all, _read_list, _read_stored_list),
     "$not": Position(_build_operators, _read_negated, _read_stored_negated, choices=_WHOLE_LIST),
     "$regex": Position(build_parts, _read_pattern),
 }

@@ -86,7 +86,9 @@ def get_value(value: Any, path: Path) -> Any:
                 return UNBOUND
             value = value[index]
         else:
-            return UNBOUND
+            value = _open_reference(value).get(step, UNBOUND)
+            if value is UNBOUND:
+                return UNBOUND
     return value
 
 
@@ -114,8 +116,14 @@ def get_field(value: Any, path: Path) -> Any:
             index = int(step)
             value = value[index] if index < len(value) else None
         else:
-            return None
+            value = _open_reference(value).get(step)
     return value
+
+
+def _open_reference(value: Any) -> Mapping[str, Any]:
+    """Return the document of a DBRef, which the driver does not return as a document."""
+    as_document = getattr(value, "as_doc", None)
+    return {} if as_document is None else as_document()
 
 
 def compile_field(path: Path) -> Callable[[Any], Any]:

@@ -24,6 +24,7 @@ __all__ = [
     "NO_DOCUMENTS",
     "UNBOUND",
     "CallerDocument",
+    "KindChoices",
     "Mark",
     "TrustedDocument",
     "check_caller_document",
@@ -63,6 +64,12 @@ def matches_nothing(filter_: Any) -> bool:
 
 class CallerDocument(dict[str, Any]):
     """A document that a caller wrote where query operators are allowed."""
+
+    __slots__ = ()
+
+
+class KindChoices(list[Any]):
+    """The values of several types that a value of a caller may mean, the preferred one first."""
 
     __slots__ = ()
 

@@ -31,6 +31,7 @@ SCALARS = (
     "Timestamp",
     "Regex",
     "BsonDocument",
+    "UUID",
 )
 VALUES: dict[str, Any] = {
     "String": "text",
@@ -45,6 +46,7 @@ VALUES: dict[str, Any] = {
     "Timestamp": Timestamp(5, 6),
     "Regex": Regex("^a.*", "i"),
     "BsonDocument": {"long": Int64(1), "double": 1.5, "date": datetime(2020, 1, 1), "x": [1, "a"]},
+    "UUID": Binary(bytes(range(16)), 4),
 }
 STANDARD: dict[str, Any] = {
     "String": "text",
@@ -64,6 +66,7 @@ STANDARD: dict[str, Any] = {
         "date": {"$date": 1577836800000},
         "x": [1, "a"],
     },
+    "UUID": "00010203-0405-0607-0809-0a0b0c0d0e0f",
 }
 SCHEMA = (
     "type Query { values: [Value] "
@@ -153,6 +156,9 @@ async def test_canonical_and_relaxed_forms_are_options(mongo_client: Mongo, mong
             assert await out(service, "aLong") == long
             assert (await out(service, "aBsonDocument"))["double"] == inner
             assert await out(service, "aDateTime") == STANDARD["DateTime"]
+            binary = {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==", "subType": "04"}}
+            expected_id = binary if mode == "canonical" else STANDARD["UUID"]
+            assert await out(service, "aUUID") == expected_id
 
 
 @pytest.mark.parametrize(
@@ -319,6 +325,18 @@ BAD: dict[str, list[Any]] = {
     "Timestamp": ["x", True, {"$timestamp": {"t": -1, "i": 1}}, {"$timestamp": {}}, {}, []],
     "Regex": [5, True, [], "a" * 600, {"$regex": 5}, {"$regex": "a", "$options": "q"}],
     "BsonDocument": [1, "x", True, [], [{}]],
+    "UUID": [
+        "x",
+        "",
+        "0" * 31,
+        "0" * 31 + "g",
+        5,
+        True,
+        {"$uuid": "x"},
+        {"$oid": "0" * 24},
+        {},
+        [],
+    ],
 }
 
 

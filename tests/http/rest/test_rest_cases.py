@@ -155,7 +155,7 @@ RESOURCES: dict[str, list[Ask]] = {
             400,
             query={"id_type": "INT"},
             message="illegal id_type parameter; must be [OID, STRING_OID, STRING, NUMBER, DATE, "
-            "MINKEY, MAXKEY, NULL, BOOLEAN]",
+            "MINKEY, MAXKEY, NULL, BOOLEAN, UUID, UUID_LEGACY]",
         )
     ],
     "a null id has a name of its own": [
@@ -179,6 +179,31 @@ RESOURCES: dict[str, list[Ask]] = {
             headers={"location": "http://test/things/1000?id_type=DATE"},
         ),
         get("/things/1000", query={"id_type": "DATE"}, has={"v": 9}),
+    ],
+    "a UUID gets its id_type in Location": [
+        post(
+            "/things",
+            '{"_id": {"$uuid": "00010203-0405-0607-0809-0a0b0c0d0e0f"}, "v": 4}',
+            headers={
+                "location": "http://test/things/00010203-0405-0607-0809-0a0b0c0d0e0f?id_type=UUID"
+            },
+        ),
+        post(
+            "/things",
+            '{"_id": {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==", "subType": "03"}}, "v": 3}',
+            headers={
+                "location": "http://test/things/00010203-0405-0607-0809-0a0b0c0d0e0f"
+                "?id_type=UUID_LEGACY"
+            },
+        ),
+        get("/things/000102030405060708090a0b0c0d0e0f", query={"id_type": "UUID"}, has={"v": 4}),
+        get(
+            "/things/00010203-0405-0607-0809-0a0b0c0d0e0f",
+            query={"id_type": "uuid_legacy"},
+            has={"v": 3},
+        ),
+        get("/things/00010203-0405-0607-0809-0a0b0c0d0e0f", 404),
+        get("/things/5", 400, query={"id_type": "UUID"}),
     ],
     "a text that looks like an ObjectId keeps its type": [
         post(

@@ -577,3 +577,56 @@ async def test_advice_is_for_the_root_role_and_writes_nothing(service: Service) 
     assert list(service.mongo[service.db]["orders"].index_information()) == before
     assert (await ask(service, app="none")).status == 404
     assert (await ask(service, sample=0)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"hidden": True}, "is hidden: unhide it with unhideIndex('sku_1')"),
+        ({"sparse": True}, "is sparse, so documents without the property are not in it"),
+        (
+            {"partialFilterExpression": {"total": {"$gt": 5}}},
+            "is partial: add its condition to the filter",
+        ),
+        ({"collation": {"locale": "de"}}, "compares texts by a collation: create one without it"),
+    ],
+    ids=["hidden", "sparse", "partial", "collated"],
+)
+async def test_an_index_that_may_not_be_used_is_reported_with_the_reason_and_the_remedy(
+    service: Service, options: dict[str, Any], remedy: str
+) -> None:
+    orders = service.mongo[service.db]["orders"]
+    orders.create_index("sku", **options)
+    # A sparse index does not serve a condition that a missing property satisfies.
+    find = (
+        {"sku": {"$in": [{"$arg": "sku"}, None]}}
+        if "sparse" in options
+        else {"sku": {"$arg": "sku"}}
+    )
+    try:
+        report = await look_at_orders(service, "(sku: String!)", find=find)
+    finally:
+        orders.drop_index("sku_1")
+
+    (found,) = pick(report, "no-index")
+    assert found["hint"].startswith(f"the index 'sku_1' has these keys, but {remedy}")
+
+
+async def test_no_index_is_recommended_for_a_property_that_no_document_has(
+    service: Service,
+) -> None:
+    report = await look_at_orders(service, sort={"nowhere": 1})
+
+    assert report["indexes"] == []
+    assert pick(report, "never-seen")
+
+
+async def test_a_list_where_one_object_is_declared_does_not_fit(service: Service) -> None:
+    schema = "type Query { orders: [Order] } type Item { qty: Int } type Order { items: Item }"
+    mapping = {**service.find("orders"), "limit": 5}
+
+    report = await advise(service, define(service, schema, {"Query": {"orders": mapping}}))
+
+    (found,) = pick(report, "wrong-type")
+    assert found["where"] == "schema: Order.items"
+    assert "list of object" in found["what"]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from bson import ObjectId
+from bson import DBRef, ObjectId
 
 from docgraph.exchange.errors import NotFound
 from docgraph.workbench.infer.infer import infer as run_infer
@@ -78,6 +78,43 @@ def fill(service: Service) -> None:
     service.insert("readings", *({"at": START, "sensor": "a", "v": float(n)} for n in range(5)))
     service.insert("users", {"_id": "ada", "password": "$2b$hashed", "roles": ["admin"]})
     service.insert("fs.files", {"_id": 1, "length": 5})
+    fill_movies(service)
+
+
+def fill_movies(service: Service) -> None:
+    """Movies by texts: their sequels, and actors in arrays of objects with arrays."""
+    titles = [f"movie-{n:03}" for n in range(40)]
+    service.insert("actors", *({"_id": f"actor-{n:03}", "name": f"A{n}"} for n in range(12)))
+    service.insert(
+        "movies",
+        *(
+            {
+                "_id": title,
+                "sequelOf": titles[n - 1] if n else None,
+                "scenes": [
+                    {
+                        "actors": [f"actor-{(n * (k + 1) + n // 5) % 12:03}" for k in range(3)],
+                        "minute": 10 * k,
+                    }
+                    for k in (n % 5, n % 5 + 6)
+                ],
+            }
+            for n, title in enumerate(titles)
+        ),
+    )
+    service.mongo[service.db]["movies"].create_index("scenes.minute")
+    service.insert(
+        "prizes",
+        *(
+            {
+                "_id": n,
+                "winner": DBRef("movies", title),
+                "jury": [DBRef("actors", f"actor-{(n + k) % 12:03}") for k in range(2)],
+                "about": DBRef(["movies", "actors"][n % 2], title),
+            }
+            for n, title in enumerate(titles)
+        ),
+    )
 
 
 @pytest.fixture
@@ -295,3 +332,52 @@ async def test_collections_that_there_is_no_time_for_are_named(service: Service)
 
     assert caught.value.hint is not None
     assert "there was no time: categories, orders;" in caught.value.hint
+
+
+async def test_a_range_below_an_array_finds_documents_with_one_element_within_it(
+    service: Service,
+) -> None:
+    definition = (await learn(service, collections=["movies", "actors"]))["definition"]
+
+    for low, high in ((0, 10), (15, 55), (30, 30), (70, 95)):
+        arguments = f"scenesMinuteMin: {low}, scenesMinuteMax: {high}, limit: 40"
+        data = await ask(service, definition, f"{{ movies({arguments}) {{ id }} }}")
+        within = {"scenes": {"$elemMatch": {"minute": {"$gte": low, "$lte": high}}}}
+        expected = service.mongo[service.db]["movies"].find(within)
+        assert {one["id"] for one in data["movies"]} == {one["_id"] for one in expected}
+
+
+async def test_a_relation_to_the_own_collection_has_the_name_of_its_property(
+    service: Service,
+) -> None:
+    definition = (await learn(service, collections=["movies", "actors"]))["definition"]
+
+    data = await ask(service, definition, '{ movie(id: "movie-003") { sequelOf { id } } }')
+    assert data == {"movie": {"sequelOf": {"id": "movie-002"}}}
+
+
+async def test_the_evidence_has_no_share_above_one_hundred_percent(service: Service) -> None:
+    notes = (await learn(service, collections=["movies", "actors"]))["notes"]
+
+    (evidence,) = [note for note in notes if note.startswith("movies.scenes.actors refers")]
+    assert "; 100% of actors used" in evidence
+
+
+async def test_references_become_relations_by_the_collection_that_they_name(
+    service: Service,
+) -> None:
+    learned = await learn(service, collections=["movies", "actors", "prizes"])
+
+    data = await ask(
+        service,
+        learned["definition"],
+        "{ prize(id: 3) { winner { id prizes { id } } jury { id } winnerRef about } }",
+    )
+    assert data["prize"] == {
+        "winner": {"id": "movie-003", "prizes": [{"id": 3}]},
+        "jury": [{"id": "actor-003"}, {"id": "actor-004"}],
+        "winnerRef": {"$ref": "movies", "$id": "movie-003"},
+        "about": {"$ref": "actors", "$id": "movie-003"},
+    }
+    several = "prizes.about.$id refers to several collections (actors, movies): no relation"
+    assert several in learned["notes"]

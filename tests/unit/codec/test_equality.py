@@ -36,6 +36,10 @@ from docgraph.codec.equality import equality_key, is_equal, is_equal_unordered, 
         (float("inf"), Decimal128("Infinity")),
         ({"a": 1, "b": [1]}, {"a": 1.0, "b": [Int64(1)]}),
         (b"x", Binary(b"x", 0)),
+        (Int64(2**53 + 1), Decimal128("9007199254740993.0")),
+        (Decimal128("1.00E+400"), Decimal128("10E+399")),
+        (0, Decimal128.from_bid(b"\xff" * 14 + b"\x47\x30")),  # more digits than there are
+        (Code("a", {}), Code("a", {})),
     ],
 )
 def test_equal_values_have_equal_keys(one: Any, other: Any) -> None:
@@ -50,6 +54,9 @@ def test_equal_values_have_equal_keys(one: Any, other: Any) -> None:
         (0, False),
         (1, "1"),
         (0.1, Decimal128("0.1")),
+        (Decimal128("1E+400"), Decimal128("1E+401")),
+        (Decimal128("1E+400"), Decimal128("-1E+400")),
+        (Code("a"), Code("a", {})),
         (2**53, 2**53 + 1),
         (float(2**53), Int64(2**53 + 1)),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
@@ -94,3 +101,12 @@ def test_without_order_the_rest_still_counts(one: Any, other: Any) -> None:
 def test_a_document_is_one_whatever_holds_it(kind: Any) -> None:
     assert is_equal(kind({"a": [1]}), {"a": (1.0,)})
     assert is_equal_unordered(kind({"a": 1, "b": 2}), {"b": 2, "a": 1})
+
+
+def test_decimals_cannot_be_chosen_so_that_their_keys_collide() -> None:
+    """Documents have lists of them, and anyone may write one: a set of keys must stay fast."""
+    modulus = 2**61 - 1  # of the hashes of Python's numbers
+    chosen = [Decimal128(str(number * modulus)) for number in range(100, 1100)]
+
+    assert len({hash(one.to_decimal()) for one in chosen}) == 1
+    assert len({hash(equality_key(one)) for one in chosen}) > 990

@@ -57,6 +57,13 @@ def test_an_index_of_a_join_and_a_sort_of_a_pipeline_are_told() -> None:
     assert took.plan.sorts
 
 
+def test_a_sort_that_an_index_serves_is_none_in_memory() -> None:
+    command = {"aggregate": "a", "pipeline": [{"$sort": {"a": 1}}, {"$limit": 5}]}
+
+    assert not read_execution({**FIND, "command": command}).plan.sorts
+    assert not read_execution({"stages": [{"$cursor": FIND}], "command": command}).plan.sorts
+
+
 def test_the_totals_of_a_cluster_are_not_counted_twice() -> None:
     shards = [{"executionStages": {}, "totalDocsExamined": 1} for _ in range(2)]
     stats = {**FIND["executionStats"], "executionStages": {"shards": shards}}

@@ -35,6 +35,8 @@ from docgraph.variables import (
     flatten_stages,
 )
 
+_REFERENCE = frozenset({"$ref", "$id", "$db"})  # the properties of a DBRef
+
 Paths = tuple[tuple[str, ...], ...]
 Hidden = Mapping[str, Paths]
 
@@ -42,8 +44,8 @@ Hidden = Mapping[str, Paths]
 def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings: Findings) -> None:
     """Warn about mappings that can only return null."""
     if isinstance(mapping, FieldMapping):
-        for step in mapping.path:
-            if step.startswith("$"):
+        for number, step in enumerate(mapping.path):
+            if step.startswith("$") and not (number and step in _REFERENCE):
                 findings.warn(where, f"no stored property is called {step!r}: always null")
             elif step != step.strip():
                 findings.warn(where, f"{step!r} begins or ends with a space: null, most likely")

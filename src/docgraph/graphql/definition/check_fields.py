@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphql import GraphQLField, GraphQLObjectType
+from graphql import GraphQLField, GraphQLObjectType, get_named_type
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
@@ -313,6 +313,16 @@ class _FieldChecker:
                     place = join_place(self.where, where)
                     what = f"the field has no argument {head}"
                     self.findings.warn_unknown(place, what, head, field.args)
+                elif field is not None and "$expr" in where:
+                    self._warn_text_only(where, head, field)
+
+    def _warn_text_only(self, where: str, name: str, field: GraphQLField) -> None:
+        if get_named_type(field.args[name].type).name == "ID":
+            self.findings.warn(
+                join_place(self.where, where),
+                "an ID in $expr is a text: it equals no ObjectId, UUID or number",
+                "compare it outside of $expr, or declare the argument with the type of the data",
+            )
 
 
 def _is_whole(value: Any) -> bool:

@@ -25,9 +25,18 @@ from graphql import (
     VariableNode,
 )
 
-from docgraph.codec.bson_types import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
+from docgraph.codec.bson_types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
 from docgraph.codec.decode import decode
 from docgraph.codec.extended import TYPE_KEYS, build_value
+from docgraph.codec.id_text import is_uuid, parse_any_uuid
 from docgraph.codec.parse_scalars import (
     build_date,
     build_integer,
@@ -46,6 +55,9 @@ from docgraph.variables.value_marks import MAX_REGEX_LENGTH
 _EXACT_INTEGERS = 2**53
 _BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
 _EPOCH_MILLIS = re.compile(r"-?\d{1,19}")
+_BASIC_DATE = re.compile(r"[12]\d{3}((0[1-9]|1[0-2])([0-2]\d|3[01])?)?")
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_LOCAL_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _TIMESTAMP = re.compile(r"(\d{1,10})[.:](\d{1,10})")
 _SLASHED_REGEX = re.compile(r"/(.*)/([ilmsux]*)", re.DOTALL)
 
@@ -155,6 +167,15 @@ def _parse_object_id(value: Any) -> ObjectId:
     raise ValueError('an ObjectId is a text of 24 hexadecimal digits or {"$oid": "…"}')
 
 
+def _parse_uuid(value: Any) -> Binary:
+    value = _open(value)
+    if isinstance(value, str):
+        return parse_any_uuid(value)
+    if isinstance(value, Binary) and is_uuid(value):
+        return value
+    raise ValueError('a UUID is a text of 32 hexadecimal digits with dashes or {"$uuid": "…"}')
+
+
 def _parse_datetime(value: Any) -> datetime | DatetimeMS:
     value = _open(value)
     if isinstance(value, datetime | DatetimeMS):
@@ -168,6 +189,12 @@ def _parse_datetime(value: Any) -> datetime | DatetimeMS:
 
 
 def _parse_date_text(text: str) -> datetime | DatetimeMS:
+    if _BASIC_DATE.fullmatch(text):
+        raise ValueError("a DateTime of a day needs dashes: 2026-11-10; milliseconds are a number")
+    if _LOCAL_DATE.fullmatch(text):
+        raise ValueError("a DateTime is written year first, with dashes: 2026-11-10")
+    if _MONTH.fullmatch(text):
+        return parse_date(f"{text}-01")
     if _EPOCH_MILLIS.fullmatch(text):
         return build_date(int(text))
     if _BELOW_MILLISECONDS.search(text):
@@ -225,5 +252,6 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "DateTime": _parse_datetime,
     "Regex": _parse_regex,
     "Long": _parse_long,
+    "UUID": _parse_uuid,
 }
 PLAIN_PARSERS = {**PARSERS, "Regex": _parse_plain_regex}

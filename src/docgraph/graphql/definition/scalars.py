@@ -12,11 +12,12 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from graphql import GraphQLFloat, GraphQLScalarType, StringValueNode, ValueNode
+from graphql import GraphQLFloat, GraphQLID, GraphQLScalarType, StringValueNode, ValueNode
 
 from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
+    DBRef,
     Decimal128,
     Int64,
     ObjectId,
@@ -25,6 +26,7 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
+from docgraph.codec.id_text import IdText, binary_text, is_uuid
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
 from docgraph.graphql.definition.inputs import (
     PARSERS,
@@ -72,10 +74,14 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
             return _shown(_expecting("Timestamp", Timestamp), form[Timestamp])
         case "DateTime":
             return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
+        case "UUID":
+            is_typed = mode is JsonMode.GRAPHQL_CANONICAL
+            return _shown(_as_uuid, form[Binary] if is_typed else binary_text)
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
-            return _shown(_expecting("BsonDocument", dict), lambda value: fragment(value, mode))
+            expect = _expecting("BsonDocument", dict, DBRef)
+            return _shown(expect, lambda value: fragment(value, mode))
         case _:
             return _PLAIN[type_name]
 
@@ -178,6 +184,12 @@ def _as_decimal(value: Any) -> Decimal128:
     return value
 
 
+def _as_uuid(value: Any) -> Any:
+    if not is_uuid(value):
+        raise _misfit("UUID", value)
+    return value
+
+
 def _date_form(mode: JsonMode) -> Form:
     near, far = FORMS[mode][datetime], FORMS[mode][DatetimeMS]
     return lambda value: near(value) if isinstance(value, datetime) else far(value)
@@ -210,16 +222,10 @@ def _show_id(value: Any) -> str:
     if isinstance(value, Timestamp):
         return f"{value.time}:{value.inc}"
     if isinstance(value, bytes):
-        return _binary_text(value)
+        return binary_text(value)
     if isinstance(value, Regex):
         return str(value.pattern)
     raise _misfit("ID", value)
-
-
-def _binary_text(value: bytes) -> str:
-    if isinstance(value, Binary) and value.subtype == 4:  # noqa: PLR2004 - the subtype of a UUID
-        return str(value.as_uuid())
-    return bytes(value).hex()
 
 
 _PLAIN: Mapping[str, Serializer] = {
@@ -276,6 +282,22 @@ def _parse_float_literal(node: ValueNode) -> float:
 GraphQLFloat.coerce_input_value = GraphQLFloat.parse_value = _parse_float  # type: ignore[method-assign]
 GraphQLFloat.coerce_input_literal = _parse_float_literal
 
+_parse_text = GraphQLID.coerce_input_value
+_parse_text_literal: Any = GraphQLID.coerce_input_literal
+
+
+def _parse_id(value: Any) -> IdText:
+    return IdText(_parse_text(value))
+
+
+def _parse_id_literal(node: ValueNode) -> Any:
+    text = _parse_text_literal(node)
+    return IdText(text) if isinstance(text, str) else text
+
+
+GraphQLID.coerce_input_value = GraphQLID.parse_value = _parse_id  # type: ignore[method-assign]
+GraphQLID.coerce_input_literal = _parse_id_literal
+
 _DESCRIPTIONS = {
     "BsonDocument": "A document of the database.",
     "ObjectId": 'An identifier of 12 bytes: `{"$oid": "…"}`.',
@@ -284,6 +306,7 @@ _DESCRIPTIONS = {
     "DateTime": 'A date: `{"$date": <milliseconds since 1970>}`.',
     "Regex": 'A regular expression: `{"$regex": "…", "$options": "…"}`.',
     "Long": 'An integer of 64 bits: `{"$numberLong": "…"}`.',
+    "UUID": "A universally unique identifier: its text with dashes.",
 }
 _BSON_SPECIFICATION = "https://bsonspec.org/spec.html"
 _MONGODB_SPECIFICATIONS = "https://github.com/mongodb/specifications/blob/master/source"
@@ -309,6 +332,10 @@ _PLAIN_DESCRIPTIONS = {
         "https://scalars.graphql.org/andimarek/date-time.html",
     ),
     "Regex": ("A regular expression: the text `/pattern/options`.", _BSON_SPECIFICATION),
+    "UUID": (
+        "A universally unique identifier: its text with dashes.",
+        "https://www.rfc-editor.org/rfc/rfc9562",
+    ),
     "Long": (
         "An integer of 64 bits: a number up to 2^53 - 1 either way, its digits as a text beyond.",
         _BSON_SPECIFICATION,

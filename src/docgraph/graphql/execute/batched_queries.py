@@ -20,6 +20,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
+from docgraph.variables.value_marks import KindChoices
 
 Answer = list[Document] | FieldFailure
 
@@ -51,7 +52,33 @@ class Find:
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
-        return await run.find(fetch, self.filter, self.window)
+        choices = find_choices(fetch, self.filter, self.window)
+        if choices is None:
+            return await run.find(fetch, self.filter, self.window)
+        found = await run.find(fetch, self.filter, self.window._replace(limit=2))
+        return found if len(found) < 2 else await self._send_preferred(fetch, run, *choices)  # noqa: PLR2004 - one and another
+
+    async def _send_preferred(
+        self, fetch: Fetch, run: Run, path: str, values: KindChoices
+    ) -> Answer:
+        """Return the document with the preferred kind of value, of several with the same text."""
+        for value in values:
+            found = await run.find(fetch, {**self.filter, path: value}, self.window)
+            if found:
+                return found
+        return []
+
+
+def find_choices(
+    fetch: Fetch, filter_: Mapping[str, Any], window: Window
+) -> tuple[str, KindChoices] | None:
+    """Return the path of a to-one field that several kinds of values fit, and these values."""
+    if fetch.is_list or window.sort or window.skip:
+        return None
+    for path, condition in filter_.items():
+        if isinstance(condition, dict) and isinstance(condition.get("$in"), KindChoices):
+            return path, condition["$in"]
+    return None
 
 
 @dataclass(frozen=True, slots=True)

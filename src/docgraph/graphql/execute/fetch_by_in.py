@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.codec.equality import OWN_KEY, Key, equality_key
+from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.join_keys import candidate_keys, match_any
+from docgraph.graphql.execute.join_keys import match_any
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window

@@ -13,6 +13,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
+from docgraph.graphql.execute.batched_queries import find_choices
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.join_keys import is_comparable
 from docgraph.graphql.execute.per_parent import fetch_per_parent
@@ -34,13 +35,17 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         return await fetch_per_parent(fetch, [None], None, run)
     assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
     shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
-    pipeline = [{"$match": filter_}, *prepared.window.stages]
+    several = find_choices(fetch, filter_, prepared.window) is not None
+    window = prepared.window._replace(limit=2) if several else prepared.window
+    pipeline = [{"$match": filter_}, *window.stages]
     pipeline += [{"$lookup": lookup} for _, lookup in folds]
     try:
-        documents = await run.aggregate(fetch, [*pipeline, {"$project": shown}], 1)
+        documents = await run.aggregate(fetch, [*pipeline, {"$project": shown}], window.limit)
     except DocgraphError as error:
         # For instance a sharded collection, which MongoDB 5.0 cannot look up.
         describe_failure(error)  # raises errors that end the request
+        return await fetch_per_parent(fetch, [None], None, run)
+    if several and len(documents) > 1:
         return await fetch_per_parent(fetch, [None], None, run)
     run.count(len(documents))
     run.folded.update(id(fold.fetch) for fold, _ in folds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
@@ -10,7 +11,17 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.codec import JsonMode, encode
-from docgraph.codec.bson_types import Code, DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
+from docgraph.codec.bson_types import (
+    Binary,
+    Code,
+    DatetimeMS,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+)
+from docgraph.codec.id_text import binary_text, is_uuid, parse_any_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
@@ -27,6 +38,8 @@ class IdType(StrEnum):
     MAXKEY = "MAXKEY"
     NULL = "NULL"
     BOOLEAN = "BOOLEAN"
+    UUID = "UUID"
+    UUID_LEGACY = "UUID_LEGACY"  # binary of subtype 3
 
 
 _NAMED: Final[dict[str, Any]] = {
@@ -45,6 +58,7 @@ _SPECIAL = frozenset({*_NAMED, "_size", "_meta", "_indexes", "_aggrs", "_streams
 _HEX = re.compile(r"[0-9a-fA-F]{24}")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
+_UUID_TYPES: Final = {4: IdType.UUID, 3: IdType.UUID_LEGACY}
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EPOCH = datetime(1970, 1, 1)  # stored dates are naive UTC
 
@@ -82,10 +96,8 @@ def render_id(id: Any) -> str | None:
     match id:
         case ObjectId():
             return str(id)
-        case bool():
-            return "_true" if id else "_false"
-        case None:
-            return "_null"
+        case None | bool():
+            return {True: "_true", False: "_false", None: "_null"}[id]
         case str() if not isinstance(id, Code):  # code is not a string to the database
             return _render_text(id)
         case float() if not isfinite(id):
@@ -94,10 +106,10 @@ def render_id(id: Any) -> str | None:
             return f"{quote(_render_number(id))}?id_type=NUMBER"
         case datetime() | DatetimeMS():
             return f"{_millis_of(id)}?id_type=DATE"
-        case MinKey():
-            return "_MinKey"
-        case MaxKey():
-            return "_MaxKey"
+        case Binary() if is_uuid(id):
+            return f"{binary_text(id)}?id_type={_UUID_TYPES[id.subtype]}"
+        case MinKey() | MaxKey():
+            return f"_{type(id).__name__}"
     return None
 
 
@@ -183,9 +195,15 @@ def _parse_boolean(segment: str) -> bool:
     raise ValueError(segment)  # `_true` and `_false` were recognized before
 
 
-_PARSERS = {
+def _parse_legacy_uuid(segment: str) -> Binary:
+    return Binary(bytes(parse_any_uuid(segment)), 3)
+
+
+_PARSERS: Final[dict[IdType, Callable[[str], Any]]] = {
     IdType.OID: _parse_oid,
     IdType.NUMBER: _parse_number,
     IdType.DATE: _parse_date,
     IdType.BOOLEAN: _parse_boolean,
+    IdType.UUID: parse_any_uuid,
+    IdType.UUID_LEGACY: _parse_legacy_uuid,
 }

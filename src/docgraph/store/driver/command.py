@@ -315,7 +315,7 @@ class Commands:
         if not one_batch and server is not None and self._fast_path is not None:
             place = (self._fast_path, server, database.name)
             return await read_on(*place, command, preference, cursor=cursor, take=take)
-        await _close(database, command, preference, cursor["id"])
+        await _close(database, preference, cursor)
         if one_batch:
             raise AnswerTooLarge("the answer exceeds 16 MiB")
         del reply, cursor  # they are large
@@ -363,11 +363,11 @@ class Commands:
 
 
 async def _close(
-    database: AsyncDatabase[Document], command: Document, preference: _ServerMode, cursor: int
+    database: AsyncDatabase[Document], preference: _ServerMode, cursor: Document
 ) -> None:
-    collection = next(iter(command.values()))
+    collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
     await database.command(
-        {"killCursors": collection, "cursors": [cursor]}, read_preference=preference
+        {"killCursors": collection, "cursors": [cursor["id"]]}, read_preference=preference
     )
 
 

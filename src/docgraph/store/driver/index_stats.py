@@ -14,7 +14,7 @@ from typing import Any, Final
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
-from docgraph.store.collection_stats import Index
+from docgraph.store.collection_stats import SPECIAL_OPTIONS, Index
 from docgraph.store.driver.command import Commands
 from docgraph.store.find import build_find
 from docgraph.store.guard.stage_checks import check_filter
@@ -36,13 +36,15 @@ class NamedIndex:
     name: str
     index: Index
     constrains: bool = False
+    special: str = ""  # the option for which the database may not use it
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> NamedIndex:
         """Parse an index as the database describes it."""
         index = Index.read(document)
         is_constraint = index.unique or "expireAfterSeconds" in document
-        return cls(str(document["name"]), index, is_constraint)
+        special = next((one for one in SPECIAL_OPTIONS if document.get(one)), "")
+        return cls(str(document["name"]), index, is_constraint, special)
 
 
 @dataclass(frozen=True, slots=True)

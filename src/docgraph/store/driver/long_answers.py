@@ -42,7 +42,7 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
     take: Take | None,
 ) -> list[Document]:
     """Return the documents of a cursor after its first batch; close it if they are not read."""
-    collection = next(iter(command.values()))
+    collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
     further = {"getMore": cursor["id"], "collection": collection}
     if "comment" in command:
         further["comment"] = command["comment"]

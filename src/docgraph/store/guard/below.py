@@ -14,7 +14,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.guard.steps import walk
 
-__all__ = ["match_below"]
+__all__ = ["match_below", "move_below"]
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _WHOLE: Final = "$$ROOT"
@@ -22,14 +22,15 @@ _WHOLE: Final = "$$ROOT"
 
 def match_below(filter: Mapping[str, Any], part: str) -> Document:
     """Return the condition that the part is a document and the filter matches it."""
-    return {"$and": [{part: {"$type": "object"}}, _move(filter, part)]}
+    return {"$and": [{part: {"$type": "object"}}, move_below(filter, part)]}
 
 
-def _move(filter: Mapping[str, Any], part: str) -> Document:
+def move_below(filter: Mapping[str, Any], part: str) -> Document:
+    """Return the condition that the filter matches the part, which is a document."""
     conditions: list[Document] = []
     for key, condition in filter.items():
         if key in _LOGICAL:
-            conditions.append({key: [_move(branch, part) for branch in condition]})
+            conditions.append({key: [move_below(branch, part) for branch in condition]})
         elif key == "$expr":
             conditions.append({"$expr": _move_expression(condition, part)})
         elif key == "$jsonSchema":

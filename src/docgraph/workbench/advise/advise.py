@@ -219,9 +219,8 @@ class _Adviser:
     def _is_plausible(self, question: PlannedQuery) -> bool:
         """Return whether all its properties occur; a missing one is reported elsewhere."""
         sampled = self._samples.get(question.place)
-        return sampled is None or not any(
-            is_unseen(one, sampled) for one in find_paths(question.filter)
-        )
+        paths = (*find_paths(question.filter), *question.sort)
+        return sampled is None or not any(is_unseen(one, sampled) for one in paths)
 
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
@@ -402,6 +401,8 @@ def _record_problem(sampled: CollectionSample, reason: str) -> Advice:
         Weight.WARNING,
         "not-looked-at",
         f"{sampled.name} could not be looked at: {reason}",
-        hint="`docgraph doctor` says which rights are missing",
+        hint="take a smaller sample, or more time"
+        if sampled.is_slow
+        else "`docgraph doctor` says which rights are missing",
         collection=sampled.name,
     )

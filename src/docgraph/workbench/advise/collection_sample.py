@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from docgraph.exchange import Deadline, DocgraphError, Document
-from docgraph.exchange.errors import StoreUnavailable
+from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.collection_stats import Index
@@ -34,6 +34,7 @@ class CollectionSample:
     indexes: tuple[NamedIndex, ...] = ()
     is_fair: bool = True
     problem: str = ""
+    is_slow: bool = False  # the problem is that the time was over
 
     @property
     def name(self) -> str:
@@ -137,4 +138,5 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
         raise
     except DocgraphError as error:
         found.problem = error.message
+        found.is_slow = isinstance(error, TimeLimitExceeded)
     return found

@@ -11,8 +11,10 @@ from graphql import (
     GraphQLObjectType,
     GraphQLOutputType,
     get_named_type,
+    get_nullable_type,
     is_composite_type,
     is_enum_type,
+    is_list_type,
     is_non_null_type,
 )
 
@@ -118,6 +120,9 @@ class Holding:
             self._record(tally, value)
 
     def _enter(self, tally: FieldTally, inner: str, value: Any, depth: int) -> None:
+        if isinstance(value, list) and not is_list_type(get_nullable_type(tally.type)):
+            self._record(tally, value)
+            return
         pending = [value]
         count = 0
         while pending and count < _MAX_ELEMENTS:

@@ -85,7 +85,7 @@ def find_secrets(
                 (type_name, name) in visible
                 and isinstance(mapping, FieldMapping)
                 and get_named_type(type_.fields[name].type).name not in _HARMLESS
-                and (reason := _find_reason(name, mapping, places, samples))
+                and (reason := _find_reason(type_name, name, mapping, places, samples))
             ):
                 yield _warn(app, f"{type_name}.{name}", reason, is_open)
 
@@ -95,12 +95,13 @@ def _is_own(access: Access) -> bool:
 
 
 def _find_reason(
+    type_name: str,
     name: str,
     mapping: FieldMapping,
     places: list[Access],
     samples: Mapping[Place, CollectionSample],
 ) -> str:
-    if is_secret(name) or is_secret(mapping.path[-1]):
+    if is_secret(name, type_name) or is_secret(mapping.path[-1], type_name):
         return "its name says that it holds a secret"
     for access in places:
         sampled = samples.get(access.place)

@@ -19,6 +19,21 @@ _HINTS: Final[Mapping[str, str]] = {
     "no-index-possible": "ask by equal values or ranges as well, or give texts a text index",
     "reads-everything": "begin with a $match that an index serves, or store what it works out",
 }
+_SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
+    "hidden": ("is hidden", ": unhide it with unhideIndex({name})"),
+    "sparse": (
+        "is sparse, so documents without the property are not in it",
+        ": create it again without sparse",
+    ),
+    "partialFilterExpression": (
+        "is partial",
+        ": add its condition to the filter, or create one without partialFilterExpression",
+    ),
+    "collation": (
+        "compares texts by a collation",
+        ": create one without it, or give the collection the same collation",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +161,8 @@ def _describe(one: Unserved, sampled: CollectionSample, planned: Sequence[Keys])
     for want in one.wants:
         keys = next((keys for keys in planned if want.is_served_by(keys)), None)
         keys = next(want.arrange()) if keys is None else keys
-        if any(keys == known.index.keys for known in sampled.indexes):
-            hint = (
-                "there is an index with these keys, but it is hidden, sparse, partial or collated"
-            )
-            return _advise(one, hint, {})
+        if (same := _find_special(keys, sampled)) is not None:
+            return _advise(one, same, {})
         commands.append(render_command(sampled.place, dict(keys)))
     if not commands:
         return _advise(one, _HINTS.get(one.kind, ""), {})
@@ -160,6 +172,16 @@ def _describe(one: Unserved, sampled: CollectionSample, planned: Sequence[Keys])
     if question.options:
         extra["arguments"] = [*question.options]
     return _advise(one, hint, extra)
+
+
+def _find_special(keys: Keys, sampled: CollectionSample) -> str | None:
+    """Return what to do about an index that has these keys, but does not serve every query."""
+    for known in sampled.indexes:
+        if known.index.keys == keys:
+            what, remedy = _SPECIAL.get(known.special, ("does not serve this query", ""))
+            name = f"{known.name!r}"
+            return f"the index {name} has these keys, but {what}{remedy.format(name=name)}"
+    return None
 
 
 def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:

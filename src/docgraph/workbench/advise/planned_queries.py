@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_type
 
-from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping
 from docgraph.graphql.plan.relation import analyse
@@ -46,6 +46,7 @@ _BY_TYPE: Final[Mapping[str, Any]] = {
     "ObjectId": ObjectId("000000000000000000000000"),
     "DateTime": datetime(2020, 1, 1),
     "Decimal128": Decimal128("1"),
+    "UUID": Binary(bytes(16), 4),
     "String": "x",
     "ID": "x",
 }

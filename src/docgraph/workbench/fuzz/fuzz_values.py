@@ -52,6 +52,7 @@ KINDS = {
     "DateTime": "date",
     "ObjectId": "objectId",
     "Decimal128": "decimal",
+    "UUID": "uuid",
     "Timestamp": "timestamp",
     "BsonDocument": "object",
 }

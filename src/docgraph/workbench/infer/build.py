@@ -76,7 +76,7 @@ class _ModelBuilder:
                 chosen[one.name] = self._types.claim(wish, f"{wish}Document")
         for one in collections:
             references = self._references(one)
-            known = (references, one.open_ended, names.nested, one.listed.required)
+            known = (references, one.open_ended, names.nested, one.listed.required, one.name)
             builder = TypeBuilder(self.model, self._types, *known)
             builder.build(chosen[one.name], one.profile.shape)
             if not self.model.types[chosen[one.name]].fields:
@@ -113,15 +113,20 @@ class _ModelBuilder:
     def _add_forward(self, relation: InferredRelation) -> None:
         source, key = relation.source, relation.key
         part, target = self._parts[source.collection.name], self._parts[key.collection.name]
-        owner = part.builder.owners.get(source.path[:-1])
-        own_name = part.builder.names.get(source.path)
+        path = source.path[:-1] if source.is_reference else source.path
+        owner = part.builder.owners.get(path[:-1])
+        own_name = part.builder.names.get(path)
         if owner is None or own_name is None or own_name not in owner.fields:
             return  # the field itself was left out
         many = source.is_many
-        value: Any = {"$fk": source.path[-1]}
+        value: Any = {"$fk": source.text.removeprefix(".".join((*path[:-1], "")))}
         find = {key.name: {"$in": value} if many else value}
         mapping = target.lists.build_mapping(find)
-        name = self._name_forward(part, owner, relation, own_name)
+        if source.is_reference:
+            name = _rename(part, owner, path, own_name, f"{own_name}Ref")
+            part.builder.names[source.path] = part.builder.names[path]
+        else:
+            name = self._name_forward(part, owner, relation, own_name)
         one = Field(name, f"[{target.type_name}!]!" if many else target.type_name, mapping)
         if many:
             one.arguments, one.mapping = page_arguments(), page_mapping(mapping)
@@ -141,17 +146,15 @@ class _ModelBuilder:
         stem = stem_of(source.path[-1:])
         words = [*stem[:-1], plural(stem[-1])] if source.is_many and stem else stem
         if words and words != last:
-            return pool.claim(camel(words), camel([*words, *target]))
-        is_identifying = source.family in _IDENTIFYING or stem == target
+            longer = [*words, *target]
+            return pool.claim(camel(words), camel(longer), camel([*longer, "document"]))
+        # `sequelOf` says more than the type of the document: `movie` of a `Movie`.
+        is_own = source.collection is relation.key.collection
+        is_identifying = is_own or source.family in _IDENTIFYING or stem == target
         if is_identifying and own_name == source.path[-1]:
-            raw = pool.claim(f"{camel(stem)}Ids" if source.is_many else f"{own_name}Id")
-            renamed = owner.fields[own_name]
-            owner.fields = {
-                raw if key == own_name else key: value for key, value in owner.fields.items()
-            }
-            renamed.name, renamed.mapping = raw, own_name
-            part.builder.names[source.path] = raw
-            return own_name
+            ends = ("Ids", "Keys") if source.is_many else ("Id", "Key")
+            base = camel(stem) if source.is_many else own_name
+            return _rename(part, owner, source.path, own_name, *(f"{base}{end}" for end in ends))
         ending = [*target[:-1], plural(target[-1])] if source.is_many else target
         wishes = (camel(ending), camel([*split_words(own_name), *ending]))
         return pool.claim(*(wishes if self._is_only(relation) else wishes[1:]))
@@ -233,11 +236,23 @@ class _ModelBuilder:
             )
 
 
+def _rename(
+    part: _CollectionPart, owner: ObjectType, path: tuple[str, ...], own_name: str, *wishes: str
+) -> str:
+    """Give the raw field of a relation another name; return its own, for the relation."""
+    raw = part.builder.pools[owner.name].claim(*wishes)
+    renamed = owner.fields[own_name]
+    owner.fields = {raw if key == own_name else key: value for key, value in owner.fields.items()}
+    renamed.name, renamed.mapping = raw, renamed.mapping or own_name
+    part.builder.names[path] = raw
+    return own_name
+
+
 def _find_id(part: _CollectionPart) -> ScalarProperty | None:
     """Return the `_id`, if callers can query by it."""
     for leaf in part.builder.leaves:
         if leaf.path == ("_id",) and not leaf.is_repeated:
-            return leaf if leaf.type not in ("ID", "BsonDocument", "Regex") else None
+            return leaf if leaf.type not in ("Binary", "BsonDocument", "Regex") else None
     return None
 
 
@@ -251,9 +266,10 @@ def _name_backward(relation: InferredRelation, *, is_only: bool) -> tuple[str, .
     several = camel([*words[:-1], plural(words[-1])])
     stem = stem_of(source.path) or ["key"]
     by = f"{several}By{pascal(stem)}"
+    full = f"{several}By{pascal([word for name in source.path for word in split_words(name)])}"
     if source.collection is relation.key.collection:
-        return ("children", by) if stem == ["parent"] else (by,)
-    return (several, by) if is_only else (by,)
+        return ("children", by, full) if stem == ["parent"] else (by, full)
+    return (several, by, full) if is_only else (by, full)
 
 
 def _create_index(collection: Surveyed, path: str) -> str:

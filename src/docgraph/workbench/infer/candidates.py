@@ -48,6 +48,7 @@ _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
     "supervisor boss mentor reports replace sibling friend follower following referrer".split()
 )
+_REFERENCE_ID: Final = "$id"
 _SAMPLE_FOR_KEYS: Final = 5
 _STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
 
@@ -62,6 +63,12 @@ class ReferenceField:
     values: tuple[Any, ...]
     is_many: bool
     stem: list[str]
+    targets: frozenset[str] = frozenset()  # the collections that DBRefs name; empty: any
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the `$id` of a DBRef."""
+        return self.path[-1] == _REFERENCE_ID
 
     @property
     def text(self) -> str:
@@ -110,6 +117,9 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
     """Yield the fields of a collection that may refer to documents."""
     own = type_words(collection.name)
     for path, seen in collection.profile.shape.walk():
+        if path[-1] == _REFERENCE_ID:
+            yield from _find_references(collection, path, seen)
+            continue
         if path == ("_id",) or not all(map(is_plain, path)):
             continue
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
@@ -122,6 +132,25 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         values = tuple(value for value in leaf.values if value != "")
         if values and leaf.dates * 2 <= leaf.filled:
             yield ReferenceField(collection, path, family, values, leaf is not seen, stem)
+
+
+def _find_references(
+    collection: Surveyed, path: tuple[str, ...], ids: Seen
+) -> Iterator[ReferenceField]:
+    """Yield a property that holds DBRefs, if all of them name a collection of this database."""
+    owner = collection.profile.shape.find(path[:-1])
+    family = _family_of(ids)
+    if owner is None or family is None or not all(map(is_plain, path[:-1])):
+        return
+    is_many = "array" in owner.kinds
+    parts = (owner.elements if is_many and owner.elements else owner).shape
+    names = parts.fields.get("$ref") if parts is not None else None
+    if parts is None or names is None or "$db" in parts.fields:
+        return
+    targets = frozenset(name for name in names.values if isinstance(name, str))
+    yield ReferenceField(
+        collection, path, family, tuple(ids.values), is_many, stem_of(path), targets
+    )
 
 
 def find_keys(collection: Surveyed) -> Iterator[CandidateKey]:

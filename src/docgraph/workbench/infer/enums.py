@@ -26,6 +26,10 @@ _TELLING: Final = frozenset(
     "status type kind level role tier priority mode plan phase severity stage visibility "
     "size unit cabin gender condition reason channel method".split()
 )
+_CODES: Final = frozenset(
+    "code coupon voucher promo promotion discount sku serial reference ref number no plate "
+    "ticker symbol iata icao gate seat room batch lot".split()
+)
 _RESERVED: Final = frozenset({"true", "false", "null"})
 
 
@@ -58,9 +62,16 @@ def _are_constants(name: str, values: Iterable[str]) -> bool:
         return False
     if _is_telling(name):
         return all(_WORDS.fullmatch(text) for text in texts)
-    if all(len(text) <= _SHORTEST_CONSTANT for text in texts):
+    if all(len(text) <= _SHORTEST_CONSTANT for text in texts) or _are_codes(name, texts):
         return False
     return any(all(pattern.fullmatch(text) for text in texts) for pattern in _CONSTANTS)
+
+
+def _are_codes(name: str, texts: list[str]) -> bool:
+    """Return whether the strings identify something, such as coupons: there will be others."""
+    with_digits = sum(1 for text in texts if any(map(str.isdigit, text)))
+    is_named = any(singular(word) in _CODES for word in split_words(name)[-1:])
+    return is_named or with_digits * 2 > len(texts)
 
 
 def _is_telling(name: str) -> bool:

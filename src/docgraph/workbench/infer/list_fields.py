@@ -32,7 +32,7 @@ _MAX_SORTS: Final = 8
 _DEEPEST: Final = 3  # levels of a property that can become a filter
 _NUMBERS: Final = frozenset({"Int", "Long", "Float", "Decimal128"})
 _COUNTS: Final = frozenset({"Int", "Long"})
-_FILTERED: Final = frozenset({"String", "Boolean", "ObjectId", "DateTime", *_NUMBERS})
+_FILTERED: Final = frozenset({"String", "Boolean", "ObjectId", "UUID", "ID", "DateTime", *_NUMBERS})
 _CALLED: Final = frozenset(
     "name title label subject headline firstname lastname fullname displayname".split()
 )
@@ -47,6 +47,8 @@ _PROSE: Final = frozenset(
 _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".split())
 _SELECTIVE: Final = 0.5  # a string that is repeated this often can become a filter
 _FOUND_BY: Final = "text"  # kind of an index
+
+_Filter = tuple[tuple[Argument, ...], dict[str, Any]]  # the condition when all arguments are given
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,10 @@ class ListBuilder:
         names = NamePool(("limit", "skip"))
         conditions: list[Any] = []
         arguments: list[Argument] = []
-        for argument, condition in self._filters(names):
-            arguments.append(argument)
-            conditions.append({"$ifarg": [argument.name, condition]})
+        for given, condition in self._filters(names):
+            arguments += [one for one in given if one not in arguments]
+            wanted = [one.name for one in given]
+            conditions.append({"$ifarg": [wanted if len(wanted) > 1 else wanted[0], condition]})
         sorts = self.build_sorts(names, _MAX_SORTS)
         mapping = self.build_mapping({"$and": conditions} if conditions else {}, sorts)
         arguments += [argument for argument, _ in sorts]
@@ -124,7 +127,7 @@ class ListBuilder:
             if not one.is_repeated
             and self._is_askable(one)
             and one.path not in self.references
-            and one.type != "ObjectId"
+            and one.type not in ("ObjectId", "UUID", "ID")
         ]
         first = [one for one in able if self.collection.has_index(one.text)]
         others = [one for one in able if one not in first and self.collection.is_scanned]
@@ -142,10 +145,10 @@ class ListBuilder:
 
     # --- filters ----------------------------------------------------------------------------------
 
-    def _filters(self, names: NamePool) -> Iterator[tuple[Argument, dict[str, Any]]]:
+    def _filters(self, names: NamePool) -> Iterator[_Filter]:
         if any(kind == _FOUND_BY for index in self.collection.indexes for _, kind in index.keys):
             name = names.claim("search")
-            yield Argument(name, "String"), {"$text": {"$search": {"$arg": name}}}
+            yield (Argument(name, "String"),), {"$text": {"$search": {"$arg": name}}}
         ranked = sorted(
             ((rank, leaf) for leaf in self.leaves if (rank := self._rank(leaf)) is not None),
             key=lambda one: one[0],
@@ -153,9 +156,7 @@ class ListBuilder:
         for _, leaf in ranked[:_MAX_FILTERS]:
             yield from self._filter(leaf, names)
 
-    def _filter(
-        self, leaf: ScalarProperty, names: NamePool
-    ) -> Iterator[tuple[Argument, dict[str, Any]]]:
+    def _filter(self, leaf: ScalarProperty, names: NamePool) -> Iterator[_Filter]:
         path = leaf.path
         words = [self.names.get(path[:end], path[end - 1]) for end in range(1, len(path) + 1)]
         words = [*words[:-1], _one_of(words[-1])] if leaf.is_list else words
@@ -163,16 +164,12 @@ class ListBuilder:
         is_key = path in self.references or _is_number_of(path)
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
             name = names.claim(base)
-            yield Argument(name, leaf.type), {leaf.text: {"$arg": name}}
+            yield (Argument(name, leaf.type),), {leaf.text: {"$arg": name}}
         if leaf.type == "String" and _is_called(leaf) and self.collection.is_scanned:
             name = names.claim(_join([base, "matches"]))
-            yield Argument(name, "Regex"), {leaf.text: {"$arg": name}}
+            yield (Argument(name, "Regex"),), {leaf.text: {"$arg": name}}
         if (leaf.type in _NUMBERS or leaf.type == "DateTime") and not is_key:
-            ends = ("from", "before") if leaf.type == "DateTime" else ("min", "max")
-            operators = ("$gte", "$lt" if leaf.type == "DateTime" else "$lte")
-            for end, operator in zip(ends, operators, strict=True):
-                name = names.claim(_join([base, end]))
-                yield Argument(name, leaf.type), {leaf.text: {operator: {"$arg": name}}}
+            yield from _filter_range(leaf, base, names)
 
     def _is_askable(self, leaf: ScalarProperty) -> bool:
         return all(map(is_plain, leaf.path)) and (
@@ -207,6 +204,28 @@ class ListBuilder:
             return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
         return 5 if leaf.type == "String" and is_selective else None
+
+
+def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_Filter]:
+    """Yield a filter for each end of a range.
+
+    Below an array one element must be within both ends: two conditions would also match a document
+    in which one element satisfies the first and another element the second.
+    """
+    is_date = leaf.type == "DateTime"
+    ends = {"from": "$gte", "before": "$lt"} if is_date else {"min": "$gte", "max": "$lte"}
+    arguments = [Argument(names.claim(_join([base, end])), leaf.type) for end in ends]
+    bounds = [
+        {operator: {"$arg": one.name}}
+        for one, operator in zip(arguments, ends.values(), strict=True)
+    ]
+    for one, bound in zip(arguments, bounds, strict=True):
+        yield (one,), {leaf.text: bound}
+    if leaf.is_repeated:
+        inner = ".".join(leaf.path[leaf.list_depth :])
+        both = bounds[0] | bounds[1]
+        within = {"$elemMatch": {inner: both} if inner else both}
+        yield tuple(arguments), {".".join(leaf.path[: leaf.list_depth]): within}
 
 
 def page_arguments() -> list[Argument]:

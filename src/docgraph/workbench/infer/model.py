@@ -61,10 +61,15 @@ class ScalarProperty:
     path: tuple[str, ...]
     type: str  # of a single value
     is_list: bool
-    is_repeated: bool  # its path contains an array
+    list_depth: int  # steps of its path to the innermost array; 0: its path contains none
     distinct: int
     filled: int
     is_varied: bool = False  # there are more values than were counted
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its path contains an array."""
+        return self.list_depth > 0
 
     @property
     def text(self) -> str:

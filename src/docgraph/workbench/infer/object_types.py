@@ -11,7 +11,12 @@ from typing import Final
 from docgraph.workbench.infer.enums import find_enum_values
 from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
 from docgraph.workbench.infer.profile import Seen, Shape
-from docgraph.workbench.infer.sensitive import is_personal, is_secret, looks_secret
+from docgraph.workbench.infer.sensitive import (
+    is_about_people,
+    is_personal,
+    is_secret,
+    looks_secret,
+)
 from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar
 from docgraph.workbench.infer.words import (
     NamePool,
@@ -26,7 +31,7 @@ __all__ = ["RESERVED_TYPES", "TypeBuilder"]
 
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
-    "Timestamp Regex BsonDocument SortOrder".split()
+    "Timestamp Regex BsonDocument UUID SortOrder".split()
 )
 _MAP_FIELDS: Final = 20
 _MAP_PRESENCE: Final = 0.3
@@ -38,7 +43,8 @@ _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
 _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}")
-_NUMBER_SECRETS: Final = frozenset("password passcode pin otp cvv cvc".split())
+_NOT_COMPARED: Final = "Binary"  # no scalar: callers cannot send such values
+_MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
 Path = tuple[str, ...]
 
@@ -68,13 +74,14 @@ class TypeBuilder:
     open_ended: Collection[Path] = ()
     nested: Mapping[tuple[str, str], str] = field(default_factory=dict)  # existing names
     required: Collection[str] = ()
+    collection: str = ""
     owners: dict[Path, ObjectType] = field(default_factory=dict)
     leaves: list[ScalarProperty] = field(default_factory=list)
     names: dict[Path, str] = field(default_factory=dict)
     shapes: dict[Path, Shape] = field(default_factory=dict)
     pools: dict[str, NamePool] = field(default_factory=dict)
 
-    def build(self, name: str, shape: Shape, path: Path = (), *, repeated: bool = False) -> None:
+    def build(self, name: str, shape: Shape, path: Path = (), *, list_depth: int = 0) -> None:
         """Add the type for objects of this shape, and those nested in it."""
         type_ = self.model.types[name] = self.owners[path] = ObjectType(name)
         self.shapes[path] = shape
@@ -85,7 +92,7 @@ class TypeBuilder:
             elif is_name(key):
                 self.names[(*path, key)] = pool.claim(key)
         for key, seen in shape.fields.items():
-            self._add_field(type_, pool, (*path, key), seen, shape, repeated)
+            self._add_field(type_, pool, (*path, key), seen, shape, list_depth)
         if shape.omitted:
             type_.remarks.append("there are more fields than these: the others were left out")
             self.model.notes.append(f"{name}: has more fields than are looked at; some are missing")
@@ -97,12 +104,12 @@ class TypeBuilder:
         path: Path,
         seen: Seen,
         shape: Shape,
-        repeated: bool,
+        list_depth: int,
     ) -> None:
         key = path[-1]
         step = _write_step(key)
-        reason = _find_reason(key, seen, step)
-        typed = None if reason else self._type(type_.name, path, seen, repeated)
+        reason = _find_reason(key, seen, step, self.collection)
+        typed = None if reason else self._type(type_.name, path, seen, list_depth)
         if typed is None or step is None:
             label = key if is_name(key) else safe_name(key)
             type_.left_out.append((label, reason or "its values have no type of GraphQL"))
@@ -116,16 +123,17 @@ class TypeBuilder:
         text = typed.text + ("!" if len(path) == 1 and is_required and is_always else "")
         one = Field(name, text, None if name == key else step, remarks=typed.remarks)
         if path not in self.references and typed.base not in self.model.enums:
-            one.description = _describe(path, seen, typed)
+            is_open = not is_about_people(self.collection)
+            one.description = _describe(path, seen, typed) if is_open else ""
         if not is_always:
             one.aside = f"in {_percent(seen.filled, shape.count)} of the documents"
         type_.add(one)
 
-    def _type(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed | None:
+    def _type(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
         """Return the type of the values, by their most frequent form; None if there is none."""
         forms = _find_forms(seen)
         form = max(forms, key=lambda one: forms[one])
-        typed = self._type_form(form, owner, path, seen, repeated)
+        typed = self._type_form(form, owner, path, seen, list_depth)
         if typed is not None and len(forms) > 1:
             others = sum(forms.values()) - forms[form]
             share = _percent(others, sum(forms.values()))
@@ -133,12 +141,12 @@ class TypeBuilder:
         return typed
 
     def _type_form(
-        self, form: str, owner: str, path: Path, seen: Seen, repeated: bool
+        self, form: str, owner: str, path: Path, seen: Seen, list_depth: int
     ) -> _Typed | None:
         if form == "array":
             if seen.elements is None or not seen.elements.kinds:
                 return None
-            inner = self._type(owner, path, seen.elements, True)
+            inner = self._type(owner, path, seen.elements, len(path))
             if inner is None:
                 return None
             if "array" in seen.elements.kinds:  # no filter reaches into it
@@ -147,10 +155,10 @@ class TypeBuilder:
                 self.leaves[-1] = replace(self.leaves[-1], is_list=True)
             return _Typed(inner.base, f"[{inner.text}]", inner.remarks, inner.is_leaf)
         if form == "object":
-            return self._type_object(owner, path, seen, repeated)
-        return self._type_scalar(owner, path, seen, repeated)
+            return self._type_object(owner, path, seen, list_depth)
+        return self._type_scalar(owner, path, seen, list_depth)
 
-    def _type_object(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed:
+    def _type_object(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed:
         shape = seen.shape
         if shape is None:
             return _document("nested too deep to be looked at")
@@ -161,10 +169,10 @@ class TypeBuilder:
         if (same := self._find_same(path, shape)) is not None:
             return _Typed(same, same, is_leaf=False)
         words = split_words(path[-1]) or ["part"]
-        if repeated:
+        if list_depth:
             words = [*words[:-1], singular(words[-1])]
         name = self._claim(owner, path, owner + pascal(words), f"{owner}{pascal(words)}Part")
-        self.build(name, shape, path, repeated=repeated)
+        self.build(name, shape, path, list_depth=list_depth)
         if not self.model.types[name].fields:
             del self.model.types[name]
             return _document("nothing in it has a type of its own")
@@ -178,7 +186,7 @@ class TypeBuilder:
                 return self.owners[path[:end]].name
         return None
 
-    def _type_scalar(self, owner: str, path: Path, seen: Seen, repeated: bool) -> _Typed | None:
+    def _type_scalar(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
         counts = {kind: seen.kinds[kind] for kind in seen.kinds if kind not in _FORMS}
         kinds = _without_exceptions(counts)
         scalar = choose_scalar(kinds)
@@ -186,12 +194,12 @@ class TypeBuilder:
             return None
         typed = _Typed(scalar, scalar)
         is_open = path in self.references or path in self.open_ended
-        values = None if is_open else find_enum_values(path[-1], seen, repeated=repeated)
+        values = None if is_open else find_enum_values(path[-1], seen, repeated=list_depth > 0)
         if values is not None and "array" not in seen.kinds and "object" not in seen.kinds:
             typed = self._type_enum(owner, path, values)
         elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
-        elif kinds <= {"binary", "uuid"}:
+        elif kinds == {"binary"}:
             typed.remarks.append("binary data, shown as text; it cannot be asked for by value")
         if len(kinds) < len(counts):
             others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
@@ -200,7 +208,9 @@ class TypeBuilder:
             typed.remarks.append("texts that look like dates")
         known = (len(seen.values), seen.filled, seen.overflowed)
         compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
-        self.leaves.append(ScalarProperty(path, compared, False, repeated, *known))
+        if "binary" in kinds:
+            compared = _NOT_COMPARED
+        self.leaves.append(ScalarProperty(path, compared, False, list_depth, *known))
         return typed
 
     def _claim(self, owner: str, path: Path, *wishes: str) -> str:
@@ -253,15 +263,15 @@ def _find_forms(seen: Seen) -> dict[str, int]:
     return forms
 
 
-def _find_reason(key: str, seen: Seen, step: str | None) -> str | None:
+def _find_reason(key: str, seen: Seen, step: str | None, collection: str) -> str | None:
     """Return why a property cannot become a field; None if it can."""
     if step is None:
         return "a mapping cannot name it"
     if seen.is_empty:
         return "it is always null or empty in the sample"
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
-    is_text = not kinds <= {*NUMBERS, "bool", "date", "array"}
-    if is_secret(key) and (is_text or not _NUMBER_SECRETS.isdisjoint(split_words(key))):
+    is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
+    if is_secret(key, collection, is_number=is_number):
         return "it looks like a secret"
     if "string" in seen.kinds and looks_secret(seen.values):
         return "its values look like secrets"
@@ -284,7 +294,7 @@ def _is_map(shape: Shape) -> bool:
     odd = sum(1 for name in names if _MAP_KEY.fullmatch(name))
     if len(names) >= _MAP_KEYS and odd * 10 >= len(names) * 8:
         return True
-    if shape.omitted:
+    if shape.omitted or len(names) >= _MAP_CERTAIN:
         return True
     presence = sum(seen.count for seen in shape.fields.values()) / (len(names) * shape.count)
     kinds = {frozenset(seen.kinds) for seen in shape.fields.values() if seen.kinds}

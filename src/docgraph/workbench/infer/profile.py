@@ -74,6 +74,12 @@ class Shape:
             if inner is not None:
                 yield from inner.walk(here)
 
+    def find(self, path: tuple[str, ...]) -> Seen | None:
+        """Return the field at a path."""
+        seen = self.fields.get(path[0])
+        inner = None if seen is None else seen.shape or (seen.elements and seen.elements.shape)
+        return seen if len(path) == 1 or not inner else inner.find(path[1:])
+
 
 class Profile:
     """The sampled documents of one collection."""
@@ -123,6 +129,8 @@ class Profile:
         seen.kinds[kind] += 1
         if kind == "object":
             self._enter(seen, value, depth)
+        elif kind == "dbRef":
+            self._enter(seen, dict(value.as_doc()), depth)
         elif kind == "array":
             self._add_elements(seen, value, depth)
         elif kind in _COMPARED:

@@ -114,6 +114,13 @@ class _Search:
         self, source: ReferenceField, keys: Sequence[CandidateKey]
     ) -> InferredRelation | None:
         """Return the best relation of a field, if any."""
+        if len(source.targets) > 1:
+            named = ", ".join(sorted(source.targets))
+            self._notes.append(
+                f"{source.collection.name}.{source.text} refers to several collections ({named}): "
+                "no relation"
+            )
+            return None
         candidates = sorted(find_candidates(source, keys), key=lambda one: -one.strength)
         found: list[InferredRelation] = []
         for candidate in candidates:
@@ -194,6 +201,8 @@ class _Search:
         collection = source.collection
         if self.is_exhausted or not (collection.is_small or relation.is_indexed):
             return relation
+        if source.is_reference:
+            return relation  # no stage can read the parts of a DBRef
         tested = list(key.values[:_TESTED])
         if not tested:
             return relation
@@ -202,7 +211,7 @@ class _Search:
         stages: list[dict[str, Any]] = [
             {"$match": {source.text: among}},
             {"$project": {"value": f"${source.text}"}},
-            {"$unwind": "$value"},
+            *([{"$unwind": "$value"}] * len(source.path)),  # each step may be an array
             {"$match": {"value": among}},
             {"$group": {"_id": "$value"}},
         ]
@@ -225,6 +234,10 @@ def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Ite
         is_same = key.collection is source.collection and source.path == (key.name,)
         is_unsure = not key.collection.is_unique(key.name) and is_copy(source, key)
         if key.family != source.family or is_same or is_unsure:
+            continue
+        if source.targets:
+            if key.collection.name in source.targets and key.name == "_id":
+                yield Candidate(source, key, 2)
             continue
         strength = score_name(source, key)
         if strength or source.family in _CHANCELESS or _is_alike(source, key):

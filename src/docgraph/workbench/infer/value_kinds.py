@@ -10,16 +10,17 @@ from typing import Any, Final
 from docgraph.codec.bson_types import (
     Binary,
     DatetimeMS,
+    DBRef,
     Decimal128,
     Int64,
     ObjectId,
     Regex,
     Timestamp,
 )
+from docgraph.codec.id_text import is_uuid
 
 __all__ = ["NUMBERS", "choose_scalar", "is_date_text", "kind_of"]
 
-_UUID: Final = 4
 _KINDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",
@@ -35,6 +36,7 @@ _KINDS: Final[dict[type, str]] = {
     Timestamp: "timestamp",
     Regex: "regex",
     bytes: "binary",
+    DBRef: "dbRef",
 }
 _SCALARS: Final = {
     "string": "String",
@@ -47,8 +49,9 @@ _SCALARS: Final = {
     "decimal": "Decimal128",
     "timestamp": "Timestamp",
     "regex": "Regex",
-    "uuid": "ID",
+    "uuid": "UUID",
     "binary": "ID",
+    "dbRef": "BsonDocument",
 }
 NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
 _COMMON: Final = (
@@ -67,7 +70,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, Binary):
-        return "uuid" if value.subtype == _UUID else "binary"
+        return "uuid" if is_uuid(value) else "binary"
     return _KINDS.get(type(value), "other")
 
 

@@ -24,54 +24,48 @@ _WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-
 _UNSAFE: Final = re.compile(r"[^_0-9A-Za-z]+")
 _LONGEST: Final = 80
 
-_IRREGULAR: Final = {
-    "people": "person",
-    "persons": "person",
-    "children": "child",
-    "men": "man",
-    "women": "woman",
-    "mice": "mouse",
-    "geese": "goose",
-    "feet": "foot",
-    "teeth": "tooth",
-    "criteria": "criterion",
-    "indices": "index",
-    "matrices": "matrix",
-    "vertices": "vertex",
-    "analyses": "analysis",
-    "theses": "thesis",
-    "crises": "crisis",
-    "leaves": "leaf",
-    "shelves": "shelf",
-    "wolves": "wolf",
-    "knives": "knife",
-    "wives": "wife",
-    "lives": "life",
-    "halves": "half",
-    "heroes": "hero",
-    "potatoes": "potato",
-    "tomatoes": "tomato",
-    "echoes": "echo",
-    "caches": "cache",
-    "aliases": "alias",
-    "gases": "gas",
-    "lenses": "lens",
-    "quizzes": "quiz",
-    "movies": "movie",
-    "cookies": "cookie",
-    "calories": "calorie",
-    "zombies": "zombie",
-    "ties": "tie",
-    "pies": "pie",
-    "dies": "die",
-    "staff": "staff",
-}
-_PLURALS: Final = {one: many for many, one in _IRREGULAR.items() if many != "persons"}
-_UNCHANGED: Final = frozenset(
-    "news series species gps sms dns aws ios analytics logistics physics media data "
-    "metadata equipment information inventory staff software hardware sheep fish feedback "
-    "traffic weather history telemetry aircraft spacecraft".split()
+# Plurals that no rule below forms, as `plural: singular`.
+_IRREGULAR: Final = dict(
+    pair.split(":")
+    for pair in (
+        "people:person persons:person children:child mice:mouse lice:louse geese:goose feet:foot "
+        "teeth:tooth oxen:ox dice:die criteria:criterion phenomena:phenomenon bacteria:bacterium "
+        "strata:stratum curricula:curriculum memoranda:memorandum addenda:addendum "
+        "errata:erratum indices:index matrices:matrix vertices:vertex appendices:appendix "
+        "alumni:alumnus cacti:cactus fungi:fungus nuclei:nucleus radii:radius stimuli:stimulus "
+        "loci:locus syllabi:syllabus formulae:formula antennae:antenna larvae:larva axes:axis "
+        "analyses:analysis theses:thesis hypotheses:hypothesis syntheses:synthesis "
+        "parentheses:parenthesis crises:crisis oases:oasis diagnoses:diagnosis "
+        "prognoses:prognosis synopses:synopsis quizzes:quiz buses:bus"
+    ).split()
 )
+# Singulars by the ending of their plurals; the rules of `singular` are wrong for these.
+_IN_S: Final = frozenset("canvas alias bias atlas gas lens iris plus chaos cosmos kudos".split())
+_IN_IE: Final = frozenset(
+    "movie cookie calorie zombie tie pie die lie brownie selfie hoodie rookie pixie prairie "
+    "smoothie veggie foodie newbie indie sortie budgie junkie genie".split()
+)
+_IN_F: Final = frozenset("leaf shelf wolf half calf loaf scarf self elf hoof thief".split())
+_IN_FE: Final = frozenset("knife wife life".split())
+_IN_O: Final = frozenset(
+    "hero potato tomato echo veto torpedo mosquito volcano cargo embargo mango domino".split()
+)
+_IN_CHE: Final = frozenset("cache niche ache headache avalanche cliche quiche creche".split())
+_IN_USE: Final = frozenset("use excuse fuse muse abuse ruse recluse reuse".split())
+_IN_I_OR_U: Final = frozenset(
+    "menu submenu guru emu haiku bureau plateau tableau cpu gpu tpu vcpu mcu sku caribou "
+    "taxi ski kiwi emoji api uri kpi poi wiki rabbi safari alibi bikini".split()
+)
+_SHORT: Final = frozenset("ad id tv pc vm ip cd cv pr".split())  # others of two letters are none
+_NOT_OF_MEN: Final = frozenset("specimen regimen abdomen omen stamen ramen acumen".split())
+_IN_MAN: Final = frozenset("human roman german shaman talisman".split())
+_UNCHANGED: Final = frozenset(
+    "news series species gps sms dns aws ios analytics logistics physics mathematics economics "
+    "electronics politics athletics media data metadata equipment information inventory staff "
+    "software hardware sheep fish feedback traffic weather history telemetry aircraft spacecraft "
+    "means headquarters corps goods jeans pants scissors".split()
+)
+_PLURALS: Final = {one: many for many, one in _IRREGULAR.items() if many != "persons"}
 
 
 def split_words(name: str) -> list[str]:
@@ -83,18 +77,35 @@ def singular(word: str) -> str:
     """Return the singular of an English plural; other words unchanged."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    if word == "ids":
-        return "id"
-    if word in _UNCHANGED or len(word) < 4 or not word.endswith("s"):  # noqa: PLR2004 - "gas"
+    if word in _UNCHANGED or word in _IN_S:
         return word
-    if word.endswith(("ss", "us", "is")):
+    if word.endswith("men") and word not in _NOT_OF_MEN:
+        return f"{word[:-2]}an"
+    if not word.endswith("s") or (len(word) <= 3 and word[:-1] not in _SHORT):  # noqa: PLR2004 - "gas"
+        return word
+    if word.endswith(("us", "is")):
+        return word[:-1] if word[:-1] in _IN_I_OR_U else word
+    return _without_ending(word)
+
+
+def _without_ending(word: str) -> str:
+    """Return the singular of a word with `s`, by its ending."""
+    if word.endswith("ss"):
         return word
     if word.endswith("ies"):
-        return f"{word[:-3]}y"
-    if word.endswith("uses") and not word.endswith(("ouses", "auses")):
+        return word[:-1] if word[:-1] in _IN_IE else f"{word[:-3]}y"
+    if word.endswith("ves"):
+        stem = word[:-3]
+        return next(
+            (f"{stem}{f}" for f in ("f", "fe") if f"{stem}{f}" in _IN_F | _IN_FE), word[:-1]
+        )
+    if word.endswith("uses"):
+        is_short = not word.endswith(("ouses", "auses")) and word[:-1] not in _IN_USE
+        return word[:-2] if is_short else word[:-1]
+    if word[:-2] in _IN_S or word[:-2] in _IN_O:
         return word[:-2]
-    if word.endswith(("sses", "ches", "shes", "xes", "zzes")):
-        return word[:-2]
+    if word.endswith(("sses", "ches", "shes", "xes", "zzes", "tzes")):
+        return word[:-1] if word[:-1] in _IN_CHE else word[:-2]
     return word[:-1]
 
 
@@ -104,9 +115,13 @@ def plural(word: str) -> str:
         return _PLURALS[word]
     if word in _UNCHANGED or singular(word) != word:
         return word
+    if word in _IN_F | _IN_FE:
+        return f"{word.removesuffix('e')[:-1]}ves"
+    if word.endswith("man") and f"{word[:-2]}en" not in _NOT_OF_MEN:
+        return f"{word}s" if word in _IN_MAN else f"{word[:-2]}en"
     if word.endswith("y") and word[-2:-1] not in ("", *"aeiou"):
         return f"{word[:-1]}ies"
-    if word.endswith(("s", "x", "ch", "sh", "z")):
+    if word.endswith(("s", "x", "ch", "sh", "z")) or word in _IN_O:
         return f"{word}es"
     return f"{word}s"
 

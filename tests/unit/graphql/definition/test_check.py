@@ -574,6 +574,22 @@ def test_what_comes_to_nothing_is_a_warning(mappings: Any, expected: str) -> Non
     assert expected in [finding.what for finding in found.warnings]
 
 
+def test_an_id_in_an_expression_is_a_warning() -> None:
+    """Decision 48."""
+    schema = "type Query { n(id: ID!, name: String!): Node } type Node { a: Int }"
+    compared = {"$expr": {"$and": [{"$eq": ["$_id", {"$arg": "id"}]}, {"$arg": "name"}]}}
+
+    found = report({"Query": {"n": query(find=compared)}}, schema)
+    plain = report(
+        {"Query": {"n": query(find={"a": {"$arg": "id"}, "b": {"$arg": "name"}})}}, schema
+    )
+
+    assert [finding.what for finding in found.warnings] == [
+        "an ID in $expr is a text: it equals no ObjectId, UUID or number"
+    ]
+    assert plain.warnings == ()
+
+
 def test_an_argument_that_an_interface_asks_for_need_not_be_used() -> None:
     schema = """
     type Query { n: Node }

@@ -87,7 +87,7 @@ def read_literal(type_name: str, text: str) -> Any:
         ("ID", DATE, "2024-05-31T12:00:00.123Z"),
         ("ID", Timestamp(1, 2), "1:2"),
         ("ID", Binary(UUID(int=1).bytes, 4), str(UUID(int=1))),
-        ("ID", b"\x01", "01"),
+        ("ID", b"\x01", "AQ=="),
     ],
 )
 def test_stored_values_are_shown(type_name: str, value: Any, expected: Any) -> None:
@@ -190,6 +190,9 @@ def test_a_value_that_does_not_fit_is_an_error_without_the_value(
         ("DateTime", "2024-05-31T12:00:00.123000Z", DATE),
         ("DateTime", MILLIS, DATE),
         ("DateTime", str(MILLIS), DATE),
+        ("DateTime", "2026-11", datetime(2026, 11, 1)),
+        ("DateTime", "2026-11-10", datetime(2026, 11, 10)),
+        ("DateTime", "2026-11-10T01:00-05:00", datetime(2026, 11, 10, 6)),
         ("DateTime", {"$date": MILLIS}, DATE),
         ("DateTime", {"$date": {"$numberLong": str(MILLIS)}}, DATE),
         ("DateTime", {"$date": "2024-05-31T12:00:00.123Z"}, DATE),
@@ -272,6 +275,12 @@ BAD: dict[str, list[Any]] = {
     "Decimal128": ["x", "1" * 35, True, [], {"$numberDecimal": 1}, {"$oid": str(ID)}, float("inf")],
     "ObjectId": ["a" * 23, "a" * 25, "z" * 24, 5, True, [], {"$oid": "x"}, {"a": 1}, "{"],
     "DateTime": [
+        "10.11.2026",
+        "11/10/2026",
+        "20261110",
+        "202611",
+        "2026",
+        "2026-13",
         "10000-01-01T00:00:00Z",
         "2024-02-30T00:00:00Z",
         "yesterday",

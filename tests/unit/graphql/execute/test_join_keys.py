@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bson import Regex
 
-from docgraph.codec.equality import equality_key
-from docgraph.graphql.execute.join_keys import candidate_keys, is_comparable
+from docgraph.codec.equality import candidate_keys, equality_key
+from docgraph.graphql.execute.join_keys import is_comparable
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,12 @@ def test_the_type_is_named_in_any_case() -> None:
 
 def test_an_unknown_type_is_told_the_known_ones() -> None:
     with pytest.raises(RequestError) as caught:
-        parse_id_type("uuid")
+        parse_id_type("guid")
 
     assert caught.value.message == (
         "illegal id_type parameter; must be "
-        "[OID, STRING_OID, STRING, NUMBER, DATE, MINKEY, MAXKEY, NULL, BOOLEAN]"
+        "[OID, STRING_OID, STRING, NUMBER, DATE, MINKEY, MAXKEY, NULL, BOOLEAN, "
+        "UUID, UUID_LEGACY]"
     )
 
 

@@ -150,12 +150,12 @@ def test_objects_whose_keys_are_data_are_shown_as_they_are() -> None:
 
 
 def test_secrets_are_left_out_with_a_comment_that_says_so() -> None:
-    document = {"_id": 1, "password": "p", "apiToken": "t", "tokens": 3, "pw": "$2b$12$x", "a": 1}
+    document = {"_id": 1, "password": "p", "apiToken": "t", "tokens": 3, "blob": "$2b$12$x", "a": 1}
     found = infer(survey("users", [document]))
 
     assert set(found.model.types["User"].fields) == {"id", "tokens", "a"}
     assert "# password: left out, it looks like a secret" in found.schema
-    assert "# pw: left out, its values look like secrets" in found.schema
+    assert "# blob: left out, its values look like secrets" in found.schema
     assert "$2b$" not in found.schema + found.render_mappings()
 
 
@@ -298,3 +298,67 @@ def test_the_bounds_hold_for_documents_of_any_size() -> None:
     elements = found.profile.shape.fields["list"].elements
     assert elements is not None
     assert elements.count == 20
+
+
+def test_a_range_below_an_array_is_about_one_element() -> None:
+    runways = [{"length_m": 1000 + 100 * n} for n in range(3)]
+    documents = [
+        {"_id": n, "runways": runways, "marks": [n, 2 * n], "opened": [datetime(2024, 1, 1)]}
+        for n in range(9)
+    ]
+    indexes = [Index(((path, 1),)) for path in ("runways.length_m", "marks", "opened")]
+    found = infer(survey("airports", documents, *indexes))
+    conditions = found.mappings["Query"]["airports"]["find"]["$and"]
+
+    both = [one["$ifarg"] for one in conditions if isinstance(one["$ifarg"][0], list)]
+    assert both == [
+        [
+            ["runways_length_m_min", "runways_length_m_max"],
+            {
+                "runways": {
+                    "$elemMatch": {
+                        "length_m": {
+                            "$gte": {"$arg": "runways_length_m_min"},
+                            "$lte": {"$arg": "runways_length_m_max"},
+                        }
+                    }
+                }
+            },
+        ],
+        [
+            ["markMin", "markMax"],
+            {"marks": {"$elemMatch": {"$gte": {"$arg": "markMin"}, "$lte": {"$arg": "markMax"}}}},
+        ],
+        [
+            ["openedFrom", "openedBefore"],
+            {
+                "opened": {
+                    "$elemMatch": {"$gte": {"$arg": "openedFrom"}, "$lt": {"$arg": "openedBefore"}}
+                }
+            },
+        ],
+    ]
+
+
+def test_codes_become_no_enum() -> None:
+    def type_of(name: str, values: list[str]) -> str:
+        documents = [{"_id": n, name: values[n % len(values)]} for n in range(90)]
+        return infer(survey("things", documents)).model.types["Thing"].fields[name].type
+
+    assert type_of("coupon", ["SUMMER", "WINTER", "SPRING"]) == "String"
+    assert type_of("offer", ["SAVE10", "SAVE20", "WELCOME5"]) == "String"
+    assert type_of("color", ["RED", "GREEN", "BLUE2"]) == "ThingColor"
+
+
+def test_an_object_of_thousands_of_keys_is_shown_as_it_is() -> None:
+    wide = {f"key{n}": n if n % 2 else "x" for n in range(2000)}
+    found = infer(survey("things", [{"_id": 1, "wide": wide}]))
+
+    assert found.model.types["Thing"].fields["wide"].type == "BsonDocument"
+
+
+def test_values_of_people_become_no_examples() -> None:
+    documents = [{"_id": n, "blood": "AB", "visits": 7} for n in range(9)]
+
+    assert "For example" in infer(survey("bags", documents)).schema
+    assert "For example" not in infer(survey("patients", documents)).schema

@@ -15,30 +15,58 @@ from docgraph.workbench.infer.words import (
     upper_snake,
 )
 
-
-@pytest.mark.parametrize(
-    ("many", "one"),
-    [
-        ("posts", "post"),
-        ("categories", "category"),
-        ("movies", "movie"),
-        ("people", "person"),
-        ("addresses", "address"),
-        ("statuses", "status"),
-        ("warehouses", "warehouse"),
-        ("boxes", "box"),
-        ("matches", "match"),
-        ("analyses", "analysis"),
-        ("purchases", "purchase"),
-        ("series", "series"),
-        ("news", "news"),
-        ("media", "media"),
-        ("aircraft", "aircraft"),
-    ],
+# Words that name collections, as `singular:plural`.
+_WORDS = (
+    "menu:menus lens:lenses canvas:canvases movie:movies person:people child:children order:orders "
+    "category:categories company:companies address:addresses status:statuses bus:buses "
+    "campus:campuses virus:viruses bonus:bonuses box:boxes tax:taxes index:indices match:matches "
+    "branch:branches batch:batches dish:dishes class:classes process:processes business:businesses "
+    "glass:glasses quiz:quizzes leaf:leaves shelf:shelves wolf:wolves knife:knives wife:wives "
+    "life:lives half:halves thief:thieves loaf:loaves scarf:scarves wave:waves curve:curves "
+    "archive:archives drive:drives olive:olives native:natives sleeve:sleeves glove:gloves "
+    "valve:valves reserve:reserves hero:heroes potato:potatoes tomato:tomatoes echo:echoes "
+    "photo:photos video:videos logo:logos piano:pianos shoe:shoes cache:caches niche:niches "
+    "church:churches house:houses warehouse:warehouses course:courses nurse:nurses horse:horses "
+    "response:responses expense:expenses license:licenses lease:leases release:releases "
+    "purchase:purchases database:databases base:bases case:cases phase:phases disease:diseases "
+    "exercise:exercises cause:causes clause:clauses spouse:spouses use:uses excuse:excuses "
+    "fuse:fuses analysis:analyses thesis:theses hypothesis:hypotheses crisis:crises "
+    "diagnosis:diagnoses axis:axes criterion:criteria phenomenon:phenomena matrix:matrices "
+    "vertex:vertices appendix:appendices radius:radii alumnus:alumni man:men woman:women "
+    "fireman:firemen salesman:salesmen human:humans specimen:specimens regimen:regimens mouse:mice "
+    "goose:geese foot:feet tooth:teeth taxi:taxis ski:skis emoji:emojis api:apis uri:uris kpi:kpis "
+    "cpu:cpus gpu:gpus sku:skus guru:gurus bureau:bureaus alias:aliases bias:biases atlas:atlases "
+    "gas:gases ad:ads id:ids tv:tvs pc:pcs vm:vms key:keys day:days toy:toys survey:surveys "
+    "journey:journeys party:parties city:cities country:countries cookie:cookies calorie:calories "
+    "zombie:zombies tie:ties pie:pies selfie:selfies brownie:brownies entry:entries "
+    "inventory:inventory history:history news:news series:series species:species data:data "
+    "metadata:metadata media:media equipment:equipment information:information software:software "
+    "aircraft:aircraft sheep:sheep fish:fish analytics:analytics logistics:logistics "
+    "physics:physics metric:metrics topic:topics clinic:clinics mechanic:mechanics "
+    "product:products "
+    "customer:customers invoice:invoices price:prices office:offices service:services "
+    "device:devices slice:slices size:sizes prize:prizes maze:mazes waltz:waltzes page:pages "
+    "image:images language:languages message:messages user:users role:roles rule:rules note:notes "
+    "vote:votes event:events ticket:tickets flight:flights airport:airports runway:runways "
+    "sensor:sensors reading:readings block:blocks author:authors editor:editors review:reviews "
+    "comment:comments reply:replies story:stories delivery:deliveries supply:supplies "
+    "currency:currencies agency:agencies policy:policies salary:salaries query:queries "
+    "library:libraries factory:factories battery:batteries gallery:galleries essay:essays "
+    "delay:delays relay:relays array:arrays holiday:holidays employee:employees "
+    "committee:committees coffee:coffees fee:fees tree:trees knee:knees degree:degrees pass:passes "
+    "boss:bosses loss:losses dress:dresses mess:messes access:accesses success:successes "
+    "witness:witnesses sheet:sheets wish:wishes crash:crashes flash:flashes patch:patches "
+    "switch:switches watch:watches stitch:stitches beach:beaches coach:coaches lunch:lunches "
+    "fox:foxes mix:mixes suffix:suffixes prefix:prefixes census:censuses corpus:corpuses "
+    "focus:focuses plus:pluses iris:irises ox:oxen die:dice "
 )
-def test_a_collection_is_called_by_the_plural_of_what_it_holds(many: str, one: str) -> None:
+
+
+@pytest.mark.parametrize(("one", "many"), [pair.split(":") for pair in _WORDS.split()])
+def test_a_collection_is_called_by_the_plural_of_its_documents(one: str, many: str) -> None:
     assert singular(many) == one
     assert plural(one) == many
+    assert singular(one) == one
 
 
 @pytest.mark.parametrize("word", ["gas", "bus", "class", "status", "id", "us"])
@@ -89,15 +117,37 @@ def test_a_name_is_given_once() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["password", "passwordHash", "api_key", "accessToken", "client-secret", "apikey", "salt"],
+    (
+        "password passwordHash api_key accessToken client-secret apikey salt pin PIN pw passwort "
+        "mot_de_passe motDePasse contraseña sessionId session_id resetCode bearer cookie cookies "
+        "signature mnemonic ssn cardNumber card_number passportNumber hash otpSecret recoveryCodes"
+    ).split(),
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["hashtags", "tokenizer", "secretary", "keyboard", "passenger"])
+@pytest.mark.parametrize(
+    "name",
+    (
+        "hashtags tokenizer secretary keyboard passenger commitHash git_hash contentHash geohash "
+        "shipping pinned spinner sessions cardType passport number"
+    ).split(),
+)
 def test_a_name_that_only_begins_like_a_secret_is_none(name: str) -> None:
     assert not is_secret(name)
+
+
+def test_the_hash_of_a_commit_is_no_secret() -> None:
+    assert not is_secret("hash", "commits")
+    assert not is_secret("parentHashes", "Commit")
+    assert is_secret("hash", "users")
+
+
+def test_a_number_is_a_secret_only_under_some_names() -> None:
+    assert is_secret("pin", is_number=True)
+    assert is_secret("cardNumber", is_number=True)
+    assert not is_secret("tokenCount", is_number=True)
 
 
 def test_hashes_are_secrets_whatever_they_are_called() -> None:

@@ -1,0 +1,108 @@
+"""Text of document ids, and the stored values that have a given text.
+
+A stored `_id` may have many types; GraphQL shows all of them as text under `ID`. The same text,
+sent back, is compared with every kind of value that is shown as that text (decision 48).
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, ObjectId
+from docgraph.codec.encode import EncodeError, encode
+from docgraph.codec.forms import JsonMode
+from docgraph.codec.parse_scalars import parse_uuid
+from docgraph.exchange.data import SeveralKinds
+
+__all__ = [
+    "IdText",
+    "SeveralKinds",
+    "UuidOfAnyKind",
+    "binary_text",
+    "is_uuid",
+    "name_id",
+    "parse_any_uuid",
+]
+
+_UUID_KINDS: Final = (4, 3)  # subtypes; both are shown in the standard order of bytes
+_UUID_LENGTH: Final = 16
+_OBJECT_ID: Final = re.compile(r"[0-9a-f]{24}")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+_INT32, _INT64 = 1 << 31, 1 << 63
+
+
+class IdText(str, SeveralKinds):
+    """The text of an `ID`: a string, or another kind of value that is shown as this text."""
+
+    __slots__ = ()
+
+    @property
+    def candidates(self) -> tuple[Any, ...]:
+        """The text, then the ObjectId, UUIDs, numbers and date that are shown as this text."""
+        return tuple(_list_candidates(str(self)))
+
+
+class UuidOfAnyKind(Binary, SeveralKinds):
+    """A UUID that was written as text: stored as binary of subtype 4 or of subtype 3."""
+
+    @property
+    def candidates(self) -> tuple[Any, ...]:
+        """The binary of both subtypes."""
+        return tuple(Binary(bytes(self), kind) for kind in _UUID_KINDS)
+
+
+def _list_candidates(text: str) -> Iterator[Any]:
+    yield text
+    if _OBJECT_ID.fullmatch(text):
+        yield ObjectId(text)
+    elif _UUID.fullmatch(text):
+        yield from (Binary(UUID(text).bytes, kind) for kind in _UUID_KINDS)
+    elif _INTEGER.fullmatch(text):
+        number = int(text)
+        if -_INT64 <= number < _INT64:
+            yield number if -_INT32 <= number < _INT32 else Int64(number)
+    elif _NUMBER.fullmatch(text):
+        if str(float(text)) == text:
+            yield float(text)
+        if str(Decimal128(text)) == text:  # equal to a double only where both are exact
+            yield Decimal128(text)
+    elif _DATE.fullmatch(text):
+        try:
+            yield datetime.fromisoformat(text[:-1])
+        except ValueError:
+            return  # no day of the calendar: only the text
+
+
+def is_uuid(value: Any) -> bool:
+    """Return whether a stored value is a UUID."""
+    return isinstance(value, Binary) and value.subtype in _UUID_KINDS and len(value) == _UUID_LENGTH
+
+
+def binary_text(value: bytes) -> str:
+    """Return the text of binary data: a UUID with dashes, base64 otherwise."""
+    return str(UUID(bytes=bytes(value))) if is_uuid(value) else b64encode(value).decode()
+
+
+def parse_any_uuid(text: str) -> UuidOfAnyKind:
+    """Parse a UUID with or without dashes."""
+    is_short = len(text) == 2 * _UUID_LENGTH and text.isalnum()
+    dashed = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return UuidOfAnyKind(bytes(parse_uuid(dashed if is_short else text)), 4)
+
+
+def name_id(id: Any) -> str:
+    """Return a text unchanged, an ObjectId by its digits, others as JSON; never "None"."""
+    if isinstance(id, str | ObjectId) and not isinstance(id, Code):
+        return str(id)
+    try:
+        return encode(id, JsonMode.STANDARD).decode()
+    except EncodeError:  # files can contain values that no document has
+        return str(id)

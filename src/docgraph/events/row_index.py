@@ -1,0 +1,233 @@
+"""Row index: which of many row filters match a document, decided in memory.
+
+It takes filters that compare properties with scalars: equality and `$in`, alone or in `$and` and
+`$or`. Every filter is registered under some of its values, so that a document without any of them
+cannot match. A lookup by the values of a document finds the few filters that could match; these are
+evaluated. So the cost of a document does not grow with the number of filters.
+
+Values are equal by the rules of MongoDB (`codec/equality.py`) under the simple collation. The
+database decides about everything else: null, arrays, documents, patterns, positions in arrays,
+other operators and collations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
+from docgraph.codec.equality import Key, candidate_keys, equality_key
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.store.exact import normalize
+
+__all__ = ["RowIndex", "is_indexable"]
+
+Path = tuple[str, ...]
+Filter = Mapping[str, Any]
+
+_SCALARS: Final = frozenset(
+    {str, int, Int64, float, bool, Decimal128, datetime, DatetimeMS, ObjectId, bytes, Binary}
+    | {Timestamp}
+)
+_MAX_VALUES: Final = 1000  # of one filter
+_MAX_DEPTH: Final = 20
+
+
+class RowIndex:
+    """Finds the filters that match a document, by the values that they compare with."""
+
+    def __init__(self) -> None:
+        self._conditions: dict[Hashable, _Condition] = {}
+        self._anchors: dict[Path, dict[Key, set[Hashable]]] = {}
+        self._chosen: dict[Hashable, Sequence[_OneOf]] = {}
+
+    def __len__(self) -> int:
+        return len(self._conditions)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._conditions
+
+    def add(self, key: Hashable, filter: Filter) -> bool:
+        """Add a filter, or replace the one of this key; return False if it cannot be indexed.
+
+        Then nothing is added.
+        """
+        condition = _parse(filter)
+        if condition is None:
+            return False
+        self.remove(key)
+        self._conditions[key] = condition
+        self._chosen[key] = chosen = condition.choose(self._count)
+        for values in chosen:
+            by_value = self._anchors.setdefault(values.path, {})
+            for value in values.keys:
+                by_value.setdefault(value, set()).add(key)
+        return True
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a filter if it is there."""
+        self._conditions.pop(key, None)
+        for values in self._chosen.pop(key, ()):
+            by_value = self._anchors.get(values.path, {})
+            for value in values.keys:
+                if owners := by_value.get(value):
+                    owners.discard(key)
+                    if not owners:
+                        del by_value[value]
+            if not by_value:
+                self._anchors.pop(values.path, None)
+
+    def match(self, document: Document) -> set[Hashable]:
+        """Return the keys of the filters that match the document, which is decoded exactly."""
+        reached = _Reached(document)
+        possible: set[Hashable] = set()
+        for path, by_value in self._anchors.items():
+            for value in by_value.keys() & reached[path]:
+                possible |= by_value[value]
+        return {key for key in possible if self._conditions[key].is_met(reached)}
+
+    def matches(self, key: Hashable, document: Document) -> bool:
+        """Return whether the filter of this key matches the document."""
+        return self._conditions[key].is_met(_Reached(document))
+
+    def _count(self, values: _OneOf) -> int:
+        """Return how many filters are registered under these values, and would be evaluated."""
+        by_value = self._anchors.get(values.path, {})
+        return sum(len(by_value.get(value, ())) for value in values.keys)
+
+
+def is_indexable(filter: Filter) -> bool:
+    """Return whether a `RowIndex` can decide about the filter."""
+    return _parse(filter) is not None
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+
+class _Reached(dict[Path, frozenset[Key]]):
+    """The keys that each path reaches in a document, computed once."""
+
+    __slots__ = ("_document",)
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def __missing__(self, path: Path) -> frozenset[Key]:
+        found = self[path] = frozenset(candidate_keys(self._document, path))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """The path reaches one of the values."""
+
+    path: Path
+    keys: frozenset[Key]
+
+    @property
+    def size(self) -> int:
+        return len(self.keys)
+
+    def is_met(self, reached: _Reached) -> bool:
+        return not self.keys.isdisjoint(reached[self.path])
+
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
+        """Return values of which every matching document has one."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    parts: Sequence[_Condition]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def is_met(self, reached: _Reached) -> bool:
+        return all(part.is_met(reached) for part in self.parts)
+
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
+        """Return the values of the part under which the fewest filters are registered."""
+        return min(
+            (part.choose(count) for part in self.parts),
+            key=lambda chosen: (sum(map(count, chosen)), sum(one.size for one in chosen)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Any:
+    parts: Sequence[_Condition]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def is_met(self, reached: _Reached) -> bool:
+        return any(part.is_met(reached) for part in self.parts)
+
+    def choose(self, count: _Count) -> Sequence[_OneOf]:
+        """Return values of each part: any of them may be the one that holds."""
+        return tuple(one for part in self.parts for one in part.choose(count))
+
+
+_Condition = _OneOf | _All | _Any
+_Count = Callable[[_OneOf], int]
+
+
+# --- parsing --------------------------------------------------------------------------------------
+
+
+class _NotIndexable(Exception):
+    """The filter has a part about which only the database can decide."""
+
+
+def _parse(filter: Filter) -> _Condition | None:
+    try:
+        condition = _parse_filter(normalize(filter), _MAX_DEPTH)
+    except (_NotIndexable, DocgraphError):  # the database reports what it cannot encode
+        return None
+    return condition if condition.size <= _MAX_VALUES else None
+
+
+def _parse_filter(filter: Any, depth: int) -> _Condition:
+    if not isinstance(filter, dict) or not filter or not depth:
+        raise _NotIndexable
+    parts = [part for entry in filter.items() for part in _parse_entry(*entry, depth - 1)]
+    return parts[0] if len(parts) == 1 else _All(tuple(parts))
+
+
+def _parse_entry(name: str, value: Any, depth: int) -> Iterator[_Condition]:
+    if name in ("$and", "$or"):
+        if not isinstance(value, list) or not value:
+            raise _NotIndexable
+        parts = tuple(_parse_filter(branch, depth) for branch in value)
+        yield _All(parts) if name == "$and" else _Any(parts)
+        return
+    path = tuple(name.split("."))
+    if not all(step and step[0] != "$" and not step.isdigit() for step in path):
+        raise _NotIndexable
+    if not isinstance(value, dict):
+        yield _OneOf(path, _read_keys([value]))
+        return
+    if not value:
+        raise _NotIndexable
+    for operator, operand in value.items():
+        yield _OneOf(path, _read_keys(_list_operands(operator, operand)))
+
+
+def _list_operands(operator: str, operand: Any) -> list[Any]:
+    if operator == "$eq":
+        return [operand]
+    if operator == "$in" and isinstance(operand, list):
+        return operand
+    raise _NotIndexable
+
+
+def _read_keys(values: list[Any]) -> frozenset[Key]:
+    if not _SCALARS.issuperset(map(type, values)):
+        raise _NotIndexable
+    return frozenset(map(equality_key, values))
