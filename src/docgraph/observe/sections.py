@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from docgraph.config.section import HeaderName, Milliseconds, Name, Section, Size
 
+__all__ = ["Logging", "Otel"]
+
 CollectorAddress = Annotated[
     str,
     Meta(

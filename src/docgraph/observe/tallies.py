@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
+__all__ = ["Labels", "RequestTally", "Tallies"]
+
 Labels = tuple[str, ...]
 
 
