@@ -15,6 +15,8 @@ from docgraph.config import show as render
 from docgraph.config import template as render_template
 from docgraph.config.locate import locating
 
+__all__ = ["config"]
+
 
 @click.group()
 def config() -> None:

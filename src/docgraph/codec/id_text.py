@@ -97,6 +97,8 @@ def parse_any_uuid(text: str) -> UuidOfAnyKind:
     dashed = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
     return UuidOfAnyKind(bytes(parse_uuid(dashed if is_short else text)), 4)
 
+__all__ = ["name_id"]
+
 
 def name_id(id: Any) -> str:
     """Return a text unchanged, an ObjectId by its digits, others as JSON; never "None"."""

@@ -8,6 +8,8 @@ from typing import Any
 
 from docgraph.exchange import Exchange
 
+__all__ = ["McpCall"]
+
 
 @dataclass(slots=True)
 class McpCall:

@@ -19,6 +19,8 @@ from docgraph.mcp.sections import Mcp
 from docgraph.plugins.kinds import Interceptor, Point, Service
 from docgraph.runtime.sections import Core
 
+__all__ = ["McpChallenge", "McpMetadata"]
+
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _QUIET: Final = ("noauthchallenge", "no-auth-challenge")
 

@@ -12,6 +12,8 @@ from docgraph.exchange.errors import Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Origin
 
+__all__ = ["Mcp"]
+
 Address = Annotated[
     str,
     Meta(

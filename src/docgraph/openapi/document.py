@@ -35,6 +35,8 @@ from docgraph.rest.bodies.stream_definitions import StreamDefinition
 from docgraph.rest.sections import Mongo
 from docgraph.variables import Template, ValueOrigin
 
+__all__ = ["DescribedServices", "build_document"]
+
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
 _SHAPED: Final = frozenset({"Page", "One"})

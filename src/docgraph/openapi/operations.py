@@ -12,6 +12,8 @@ from typing import Final
 
 from docgraph.exchange import ResourceType
 
+__all__ = ["OPERATIONS", "OperationSpec"]
+
 
 @dataclass(frozen=True, slots=True)
 class OperationSpec:

@@ -89,6 +89,8 @@ from docgraph.server.services.ping import Ping
 from docgraph.store import ClientProvider
 from docgraph.workbench.service import ToolsService
 
+__all__ = ["BUILTIN"]
+
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins
     ClientProvider,

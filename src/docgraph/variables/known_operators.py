@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from docgraph.config.nearest import find_nearest
 
+__all__ = ["OperatorKind", "UnknownOperator", "is_known"]
+
 OperatorKind = Literal["filter", "condition", "expression"]
 
 

@@ -27,6 +27,8 @@ from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.infer.survey import MAX_SECONDS
 from docgraph.workbench.requests import ToolArguments
 
+__all__ = ["Advising"]
+
 T = TypeVar("T")
 
 _SAMPLE: Final = 1_000

@@ -22,6 +22,8 @@ from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 
+__all__ = ["REMOVER", "CookieRemover"]
+
 REMOVER: Final = "authCookieRemover"
 
 

@@ -24,6 +24,8 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
+__all__ = ["BasicMechanism"]
+
 
 class BasicMechanism(AuthMechanism):
     """Verifies with the configured authenticator; malformed credentials never reach it."""

@@ -29,6 +29,8 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
+__all__ = ["TokenBasicMechanism"]
+
 BASIC = "basicAuthMechanism"
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.definitions import Checked
     from docgraph.workbench.advise.advice import AdviceReport as Advised
 
+__all__ = ["apps"]
+
 _FILES = click.Path(path_type=Path, exists=True)
 
 

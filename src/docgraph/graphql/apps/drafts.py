@@ -22,6 +22,8 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
 
+__all__ = ["Drafts", "Inspection"]
+
 
 @dataclass(frozen=True, slots=True)
 class Inspection:

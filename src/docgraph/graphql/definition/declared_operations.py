@@ -16,6 +16,8 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
+__all__ = ["DeclaredOperation", "check_operations", "digest_text", "read_operations"]
+
 MAX_OPERATIONS: Final = 200
 _PLACE: Final = "descriptor.operations"
 _KEYS: Final = ("name", "description", "query")

@@ -22,6 +22,8 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Introspection
 from docgraph.runtime import run_blocking
 
+__all__ = ["introspect"]
+
 _NULL = b"null"
 
 

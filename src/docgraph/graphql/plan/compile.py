@@ -21,6 +21,8 @@ from docgraph.graphql.plan.leaves import (
     is_nullable,
 )
 
+__all__ = ["Project", "compile_projection"]
+
 Project = Callable[..., list[Any]]
 
 

@@ -19,6 +19,8 @@ from docgraph.graphql.plan.plan_tree import (
     UnmappedField,
 )
 
+__all__ = ["describe_way", "explain"]
+
 _MAX_LENGTH = 200  # of one filter or pipeline
 
 

@@ -25,6 +25,16 @@ from docgraph.codec.id_text import binary_text, is_uuid, parse_any_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
+__all__ = [
+    "IdType",
+    "check_id",
+    "parse_id",
+    "parse_id_type",
+    "render_id",
+    "served_segment",
+    "show_id",
+]
+
 
 class IdType(StrEnum):
     """The type of the last segment of a document's path."""

@@ -10,6 +10,8 @@ from msgspec import Meta
 from docgraph.config.section import Name, Section, View
 from docgraph.exchange.errors import Problem
 
+__all__ = ["CallerLimit", "CallerLimits"]
+
 _UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _PLACES_SUFFIX: Final = "-concurrent"
 

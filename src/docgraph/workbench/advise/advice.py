@@ -10,6 +10,8 @@ from typing import Any
 from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import DocgraphError
 
+__all__ = ["Advice", "AdviceReport", "NewIndex", "Weight", "order_advice", "record_broken"]
+
 
 class Weight(StrEnum):
     """How serious a finding is; notes are optional."""

@@ -16,6 +16,8 @@ from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.workbench.infer.profile import Profile, Seen
 from docgraph.workbench.infer.survey import Offload
 
+__all__ = ["CollectionSample", "inspect_values"]
+
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 
 Place = tuple[str, str]

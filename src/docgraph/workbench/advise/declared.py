@@ -26,6 +26,8 @@ from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
 from docgraph.workbench.infer.value_kinds import kind_of
 
+__all__ = ["FieldTally", "Holding"]
+
 _MAX_STEPS: Final = 400_000  # values of one collection that are compared
 _FEWEST: Final = 50  # documents that are compared in any case
 _MAX_DEPTH: Final = 8
