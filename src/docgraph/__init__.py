@@ -1,7 +1,7 @@
 """docgraph: GraphQL APIs over MongoDB by declaration.
 
-What stands in `__all__` is what a plugin author may import; it changes only with notice. Each name
-is fetched when somebody asks for it, so that commands which need none of them begin at once.
+Plugin authors may import the names in `__all__`; they change only with notice. Each name is loaded
+at its first use, so that commands which need none of them start fast.
 """
 
 from importlib import import_module

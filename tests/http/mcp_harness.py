@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.http.access_harness import allow
 from tests.http.harness import Document, Reply, Service
 
 if TYPE_CHECKING:
@@ -151,9 +150,3 @@ async def connected(
     finally:
         service.client.headers.clear()
         service.client.headers.update(before)
-
-
-async def let_agents_in(service: Service, *roles: str, **conditions: Any) -> None:
-    """Rules for the endpoint of agents and for all apps."""
-    await allow(service, "path-prefix('/mcp')", *roles, **conditions)
-    await allow(service, "path-prefix('/graphql')", *roles)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from tools.mutations import replaced
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:randomly", "-p", "no:cacheprovider"]
 _POLL_SECONDS = 0.02
+_UNUSABLE = re.compile(r"\[.*[\[\\]")  # pytest does not find such a name of a test again
 
 
 class Known:
@@ -38,7 +40,8 @@ class Known:
         self.tests: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tests.update(item.nodeid for item in session.items)
+        ids = (item.nodeid for item in session.items)
+        self.tests.update(id for id in ids if not _UNUSABLE.search(id))
 
 
 class Witness:

@@ -113,6 +113,8 @@ class _Finder(ast.NodeVisitor):
             self._offsets.append(self._offsets[-1] + len(line))
 
     def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Expr) and ast.unparse(node) == "await asyncio.sleep(0)":
+            return  # only lets others run
         if isinstance(node, ast.expr | ast.stmt):
             for after in _change(node):
                 self._add(node, after)
@@ -169,7 +171,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg != "repr":  # how a value is shown to developers
+        if node.arg not in ("repr", "strict"):  # for developers; a check of what holds anyway
             self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
@@ -230,7 +232,7 @@ def _change_call(node: ast.Call) -> Iterator[str]:
     name = ast.unparse(node.func)
     if name in _RENAMED:
         yield _with(node, func=ast.Name(_RENAMED[name]))
-    elif name in _UNWRAPPED and len(node.args) == 1:
+    elif name in _UNWRAPPED and len(node.args) == 1 and not isinstance(node.args[0], ast.Set):
         yield ast.unparse(node.args[0])
 
 

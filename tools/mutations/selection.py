@@ -13,6 +13,7 @@ from coverage import CoverageData
 from tools.mutations.mutants import Mutant
 
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]*)?=\s")
+_SLOW_SHARE = 5  # a test that takes a fifth of the time is slow
 _OUTSIDE = ""  # the context of what runs outside of tests, when modules are imported
 
 
@@ -50,17 +51,21 @@ class Selection:
         return sorted(chosen, key=lambda test: (took[_file_of(test)], _file_of(test)))
 
     def _fill(self, tests: Iterable[str], budget: float, lines: Counter[str]) -> list[str]:
-        """One test of each function, then the second of each, until the time is used up."""
+        """One test of each function, then the second of each, until the time is used up.
+
+        Slow tests come last, so that none of them takes the time of all others.
+        """
         groups: dict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda one: (-lines[one], self.seconds[one], one)):
             groups[re.sub(r"\[.*", "", test, flags=re.DOTALL)].append(test)
+        rows = [one for row in zip_longest(*groups.values()) for one in row if one is not None]
+        rows.sort(key=lambda test: self.seconds[test] > budget / _SLOW_SHARE)
         chosen: list[str] = []
-        for row in zip_longest(*groups.values()):
-            for test in row:
-                if test is not None and budget > 0:
-                    budget -= self.seconds[test]
-                    chosen.append(test)
-        return chosen
+        for test in rows:
+            if self.seconds[test] <= budget:
+                budget -= self.seconds[test]
+                chosen.append(test)
+        return chosen or rows[:1]
 
     def runs_when_imported(self, mutant: Mutant) -> bool:
         """Whether its lines run before the first test, or only there."""

@@ -63,8 +63,10 @@ def read_rule(
     if reader.flaws or predicate is None:
         return reader.flaws
     id = document.get("_id")
-    doubts = tuple(reader.doubts)
-    return Rule(id, source, roles, predicate, priority, conditions, position, document, doubts)
+    unknown_operators = tuple(reader.unknown_operators)
+    return Rule(
+        id, source, roles, predicate, priority, conditions, position, document, unknown_operators
+    )
 
 
 def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
@@ -84,7 +86,7 @@ def describe_flaws(flaws: Sequence[Flaw]) -> str:
 class _Reader:
     def __init__(self, knowledge: Knowledge) -> None:
         self.flaws: list[Flaw] = []
-        self.doubts: list[UnknownOperator] = []
+        self.unknown_operators: list[UnknownOperator] = []
         self._knowledge = knowledge
 
     def flaw(
@@ -245,7 +247,7 @@ class _Reader:
         for name in template.names:
             self._check_variable(name, where)
         # Rules have variables in texts, and no operators for variables to suggest.
-        self.doubts += [
+        self.unknown_operators += [
             replace(one, where=f"{where}.{one.where}", ours=frozenset()) for one in template.unknown
         ]
         return template

@@ -37,8 +37,8 @@ class RuleOrigin(StrEnum):
 class Rule:
     """A compiled rule; `position` is its position in the list of a file.
 
-    `document` is its source text, for display; `doubts` are operators in its filters that only the
-    database may know.
+    `document` is its source text, for display; `unknown_operators` are those of its filters that
+    only the database may know.
     """
 
     id: Any
@@ -49,7 +49,7 @@ class Rule:
     conditions: Conditions = field(default_factory=Conditions)
     position: int = 0
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    doubts: tuple[UnknownOperator, ...] = ()
+    unknown_operators: tuple[UnknownOperator, ...] = ()
     label: str = field(init=False)  # built once: every request that it permits names it
 
     def __post_init__(self) -> None:

@@ -13,23 +13,25 @@ async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list
     """Return the operators that the database rejects, too, when tried on a collection."""
     return [
         _describe(one)
-        for one in rule.doubts
+        for one in rule.unknown_operators
         if await store.facts.refuses_operator(one.name, one.kind, place)
     ]
 
 
 def find_unknown(rule: Rule) -> list[Flaw]:
     """Return unknown operators as mistakes, for use without a database."""
-    return [_describe(one) for one in rule.doubts]
+    return [_describe(one) for one in rule.unknown_operators]
 
 
 def warn_of_unknown(rule: Rule) -> list[Flaw]:
     """Return unknown operators as warnings: a newer database may support them."""
     return [
         Flaw(one.where, f"docgraph does not know the operator {one.name}", one.hint)
-        for one in rule.doubts
+        for one in rule.unknown_operators
     ]
 
 
-def _describe(doubt: UnknownOperator) -> Flaw:
-    return Flaw(doubt.where, f"is not known: MongoDB has no operator {doubt.name}", doubt.hint)
+def _describe(operator: UnknownOperator) -> Flaw:
+    return Flaw(
+        operator.where, f"is not known: MongoDB has no operator {operator.name}", operator.hint
+    )

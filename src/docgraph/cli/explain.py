@@ -13,7 +13,7 @@ from docgraph.exchange import Account, DocgraphError, Exchange, Request, Startup
 from docgraph.exchange.errors import NotFound
 
 if TYPE_CHECKING:
-    from docgraph.cli.verdicts import Judged
+    from docgraph.cli.verdicts import CommandVerdict
     from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
     from docgraph.graphql.http.service import Ran
@@ -57,7 +57,7 @@ def explain(  # noqa: PLR0913 - the options
     account = Account("explain", tuple(roles)) if roles else None
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
-    async def run(bench: Docgraph) -> tuple[Ran, list[Judged]]:
+    async def run(bench: Docgraph) -> tuple[Ran, list[CommandVerdict]]:
         from docgraph.cli.verdicts import check_commands
         from docgraph.store.driver.explain_recorder import recording
 
@@ -65,17 +65,17 @@ def explain(  # noqa: PLR0913 - the options
         graphql = bench.plugins.find("graphql")
         if not ask_database:
             return await graphql.run_freely(found, request, exchange), []
-        outlook = await graphql.foresee_freely(found, request, exchange)
+        outlook = await graphql.estimate_any_cost(found, request, exchange)
         async with recording(bench.store) as commands:
             ran = await graphql.run_freely(found, request, exchange)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, check_commands(sent, outlook)
 
-    ran, judged = work_on(prepare_sources(sources), lambda bench: _placing_mistakes(run(bench)))
+    ran, verdicts = work_on(prepare_sources(sources), lambda bench: _placing_mistakes(run(bench)))
     if as_json:
-        _print_json(ran, judged)
+        _print_json(ran, verdicts)
     else:
-        _print(ran, judged)
+        _print(ran, verdicts)
 
 
 async def _placing_mistakes(running: Awaitable[_T]) -> _T:
@@ -116,14 +116,14 @@ def _read_variables(text: str) -> dict[str, Any]:
     return variables
 
 
-def _print(ran: Ran, judged: list[Judged]) -> None:
+def _print(ran: Ran, verdicts: list[CommandVerdict]) -> None:
     click.echo(ran.plan.explain())
     for command in ran.result.commands:
         click.echo(
             f"{command.milliseconds:8.2f} ms  {command.documents:6} documents  "
             f"{command.kind} {command.collection} for {command.field}"
         )
-    for one in judged:
+    for one in verdicts:
         click.echo(f"\n{one.describe()}\n  {one.verdict}")
         if one.advice:
             click.echo(f"  {one.advice}")
@@ -131,12 +131,12 @@ def _print(ran: Ran, judged: list[Judged]) -> None:
         click.echo(f"error: {error.message}")
 
 
-def _print_json(ran: Ran, judged: list[Judged]) -> None:
+def _print_json(ran: Ran, verdicts: list[CommandVerdict]) -> None:
     import orjson
 
     content = {
         "plan": ran.plan.explain(),
-        "commands": [one.as_dict() for one in judged],
+        "commands": [one.as_dict() for one in verdicts],
         "errors": [error.as_dict() for error in ran.result.errors],
     }
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())

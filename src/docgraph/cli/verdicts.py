@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.graphql.execute.cost_estimate import Outlook
+from docgraph.graphql.execute.cost_estimate import CostEstimate
 from docgraph.store.driver.explain_recorder import Sent
 from docgraph.store.query_plan import Execution
 
-__all__ = ["Judged", "check_commands"]
+__all__ = ["CommandVerdict", "check_commands"]
 
 _FEW: Final = 1_000  # documents that are scanned in a negligible time
 _WASTE: Final = 10  # examined documents per returned one
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CommandVerdict:
     """A command, its cost, and a verdict; `advice` is the index that would help."""
 
     sent: Sent
@@ -49,7 +49,7 @@ class Judged:
         return content | ({"createIndex": self.advice} if self.advice else {})
 
 
-def check_commands(sent: Sequence[Sent], outlook: Outlook) -> list[Judged]:
+def check_commands(sent: Sequence[Sent], outlook: CostEstimate) -> list[CommandVerdict]:
     """Return a verdict on each command, with the index that its field needs."""
     wanted = {
         one.field: one.as_dict(privileged=True).get("createIndex", "") for one in outlook.fetches
@@ -57,30 +57,32 @@ def check_commands(sent: Sequence[Sent], outlook: Outlook) -> list[Judged]:
     return [_check_plan(one, wanted.get(one.field, "")) for one in sent]
 
 
-def _check_plan(sent: Sent, wanted: str) -> Judged:
+def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
     took = sent.execution
     if took.plan.is_scan and took.documents <= took.returned:
-        return Judged(sent, True, "good: only what is returned is looked at")
+        return CommandVerdict(sent, True, "good: only what is returned is looked at")
     if took.plan.is_scan:
         few = took.documents <= _FEW
         growing = ": that is nothing yet, and grows with the collection" if few else ""
         what = f"goes through {took.documents} documents to return {took.returned}"
-        return Judged(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
+        return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
     if not took.plan.is_known:
-        return Judged(sent, True, "unknown: the database does not say how it finds them")
+        return CommandVerdict(sent, True, "unknown: the database does not say how it finds them")
     if took.plan.is_empty:
-        return Judged(sent, True, "good: there is nothing to look at: is the collection there?")
+        return CommandVerdict(
+            sent, True, "good: there is nothing to look at: is the collection there?"
+        )
     if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
         if sent.kind == "aggregate" and not wanted:  # groups are fewer than their input
             made = f"{took.returned} results are made of {took.documents} documents"
-            return Judged(sent, True, f"good: {made} that the index leads to")
+            return CommandVerdict(sent, True, f"good: {made} that the index leads to")
         what = f"leads to {took.documents} documents, of which {took.returned} are returned"
-        return Judged(sent, False, f"wasteful: the index {what}", wanted)
+        return CommandVerdict(sent, False, f"wasteful: the index {what}", wanted)
     if took.plan.sorts:
         few = took.documents <= _FEW
         text = f"{took.documents} documents are sorted in memory: no index gives the order"
-        return Judged(sent, few, f"{'fine' if few else 'slow'}: {text}", wanted)
-    return Judged(sent, True, f"good: {_praise(took)}")
+        return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {text}", wanted)
+    return CommandVerdict(sent, True, f"good: {_praise(took)}")
 
 
 def _praise(took: Execution) -> str:

@@ -46,7 +46,7 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     raw = _check_encoding(data)
     try:
         return _decode_fast(raw, max_depth, typed=True)
-    except (_Doubt, Irregular):
+    except (_NotPlainJson, Irregular):
         pass
     except BodyError:  # for a short text the other parser reports where it is nested too deep
         if len(raw) > LENIENT_LIMIT:
@@ -65,7 +65,7 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     raw = _check_encoding(data)
     try:
         return _decode_fast(raw, max_depth, typed=False)
-    except (_Doubt, Irregular):
+    except (_NotPlainJson, Irregular):
         pass
     except BodyError:
         if len(raw) > LENIENT_LIMIT:
@@ -75,7 +75,7 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
     return parse(_decode_text(raw), max_depth=max_depth, typed=False)
 
 
-class _Doubt(Exception):
+class _NotPlainJson(Exception):
     """Raised for input that the lenient parser has to decide."""
 
 
@@ -87,7 +87,7 @@ def _decode_fast(raw: bytes, max_depth: int, typed: bool) -> Any:
     # Every key of the text has its colon: if there are as many colons as keys in the result, no key
     # is a duplicate. Colons inside strings require a second, exact count.
     if walk.keys != raw.count(b":") and walk.keys != count_keys(raw):
-        raise _Doubt
+        raise _NotPlainJson
     return root[0]
 
 
@@ -109,7 +109,7 @@ class _ValueWalk:
 
     def convert_array(self, values: list[Any], depth: int) -> None:
         if depth > self._max_depth:
-            raise _Doubt
+            raise _NotPlainJson
         if _LEAVES.issuperset(map(type, values)):
             return
         for index, value in enumerate(values):
@@ -124,7 +124,7 @@ class _ValueWalk:
     # The same loop again: a shared function for one value would double the time of the walk.
     def _convert_object(self, document: dict[str, Any], depth: int) -> Any:
         if depth > self._max_depth:
-            raise _Doubt
+            raise _NotPlainJson
         self.keys += len(document)
         for key, value in document.items():
             kind = type(value)
@@ -142,21 +142,21 @@ class _ValueWalk:
 
     def _convert_keys(self, document: dict[str, Any]) -> Any:
         if self._nul and any("\0" in key for key in document):
-            raise _Doubt
+            raise _NotPlainJson
         if not self._typed or TYPE_KEYS.isdisjoint(document):
             return document
         try:
             return build_value(document)
         except InvalidScalar:
-            raise _Doubt from None
+            raise _NotPlainJson from None
 
     def _convert_large(self, number: int | float) -> int | float:
         if isinstance(number, float):
             if not -_EXACT < number < _EXACT and self._is_rounded():
-                raise _Doubt
+                raise _NotPlainJson
             return number
         if number > INT64_MAX:
-            raise _Doubt
+            raise _NotPlainJson
         return Int64(number) if self._typed else number
 
     def _is_rounded(self) -> bool:

@@ -36,12 +36,12 @@ def render_index(manifest: Manifest, base: str, settings: dict[str, Any]) -> byt
     preload = "".join(
         f'<link rel="modulepreload" href="{at}/{escape(name)}">' for name in manifest.preload
     )
-    told = escape(orjson.dumps(settings).decode())
+    embedded = escape(orjson.dumps(settings).decode())
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f'<meta name="docgraph-settings" content="{told}">'
+        f'<meta name="docgraph-settings" content="{embedded}">'
         f"<title>{escape(str(settings['title']))}</title>"
         '<link rel="icon" href="data:,">'
         f'<link rel="stylesheet" href="{at}/{escape(manifest.style)}">{preload}'

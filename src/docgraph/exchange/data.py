@@ -22,7 +22,6 @@ __all__ = [
     "Read",
     "Resource",
     "ResourceType",
-    "SeveralKinds",
     "TrustedDocument",
     "Write",
     "WriteConcern",

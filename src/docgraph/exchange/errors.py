@@ -90,7 +90,7 @@ __all__ = [
 class DocgraphError(Exception):
     """An error that a caller may see: status, stable code, message, hint, details and headers.
 
-    `fields` stand beside the message in the general shape, where the specification wants them.
+    `fields` are next to the message in the general shape, where the specification wants them.
     """
 
     status: ClassVar[int] = 500
@@ -217,7 +217,7 @@ class DefinitionError(DocgraphError):
 
 
 class QueryError(DocgraphError):
-    """A query cannot be run as asked."""
+    """A query that cannot be run."""
 
     status, code = 400, "invalid-query"
 
@@ -258,7 +258,7 @@ class NotSupported(DocgraphError):
 
 
 class StoreError(DocgraphError):
-    """The database could not do what was asked."""
+    """The database rejected or could not run a command."""
 
     status, code = 500, "database-error"
 

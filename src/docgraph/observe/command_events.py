@@ -29,12 +29,12 @@ class CommandFinished(Event, frozen=True):
 
 
 class QueryFailed(Event, frozen=True):
-    """The database's own words about a query that it did not answer; the caller was told `id`."""
+    """The database's message about a failed query; the response contains only `id`."""
 
     level: ClassVar[Level] = Level.WARNING
     id: str
     request_id: str
-    code: str  # of the error that the caller was told instead
+    code: str  # of the error in the response
     reason: str
     app: str = ""
     field: str = ""

@@ -75,7 +75,7 @@ class ServerStopped(Event, frozen=True):
 
 
 class NotifyFailed(Event, frozen=True):
-    """The service manager of the machine (systemd) could not be told a `state`."""
+    """The service manager (systemd) could not be notified of a `state`."""
 
     level: ClassVar[Level] = Level.WARNING
     state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
@@ -137,7 +137,7 @@ class RequestRefused(Event, frozen=True):
 
 
 class RequestFailed(Event, frozen=True):
-    """An unexpected exception; the caller was told nothing but `id`."""
+    """An unexpected exception; the response contains only `id`."""
 
     level: ClassVar[Level] = Level.ERROR
     id: str
@@ -160,7 +160,7 @@ class ToolCalled(Event, frozen=True):
     account: str
     ok: bool
     duration: float
-    error: str = ""  # the stable code of the error that the agent was told
+    error: str = ""  # the stable code of the error that the agent received
 
 
 class DiskFull(Event, frozen=True):
@@ -200,7 +200,7 @@ class DatabaseFound(Event, frozen=True):
 
 
 class RightsMissing(Event, frozen=True):
-    """The database user may not do all that docgraph needs; told again when it is something else.
+    """The database user lacks permissions that docgraph needs; reported again when they change.
 
     `missing` has an entry for each collection or database, `hint` the command that grants it.
     """
@@ -272,7 +272,7 @@ class PluginFailed(Event, frozen=True):
 
     level: ClassVar[Level] = Level.ERROR
     plugin: str
-    stage: str  # "load", "start", "close", or what it was asked to do
+    stage: str  # "load", "start", "close", or the name of the call
     error: BaseException
 
 
@@ -309,7 +309,7 @@ class AppLoaded(Event, frozen=True):
 
 
 class AppInvalid(Event, frozen=True):
-    """A definition cannot be served; callers are told no more than that."""
+    """A definition cannot be served; responses contain no details."""
 
     level: ClassVar[Level] = Level.WARNING
     app: str
@@ -340,7 +340,7 @@ class AuthFailed(Event, frozen=True):
 
 
 class CookieNotSet(Event, frozen=True):
-    """A caller asked for a cookie over plain http, where none is set; said once by each process."""
+    """A request for a cookie over plain http, where none is set; logged once by each process."""
 
     level: ClassVar[Level] = Level.WARNING
     option: str  # "/authCookieSetter/secure"
@@ -401,7 +401,7 @@ class BackgroundFailed(Event, frozen=True):
 
 
 class UnattendedFailed(Event, frozen=True):
-    """What goes on without its client (a write, and what has to follow it) failed; nobody waits."""
+    """A shielded task (a write, and what follows it) failed after its client had left."""
 
     level: ClassVar[Level] = Level.WARNING
     work: str
@@ -409,7 +409,7 @@ class UnattendedFailed(Event, frozen=True):
 
 
 class BackgroundLeft(Event, frozen=True):
-    """A background task was asked to stop for that long, did not, and was left behind."""
+    """A background task did not stop in time and was abandoned."""
 
     level: ClassVar[Level] = Level.ERROR
     task: str
@@ -417,7 +417,7 @@ class BackgroundLeft(Event, frozen=True):
 
 
 class LoopLagged(Event, frozen=True):
-    """Something held the event loop: for that long nobody was answered."""
+    """The event loop was blocked: no request was answered in that time."""
 
     level: ClassVar[Level] = Level.WARNING
     seconds: float

@@ -23,7 +23,7 @@ class StreamBegun(Event, frozen=True):
 
 
 class CollectorLost(Event, frozen=True):
-    """What was to be sent to the collector (`signal`) was not taken, and is dropped; told once."""
+    """The collector did not accept a `signal`, which is dropped; logged once."""
 
     level: ClassVar[Level] = Level.WARNING
     signal: str  # "traces" or "metrics"

@@ -41,13 +41,13 @@ from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
-__all__ = ["JSON", "Context", "Foresight", "Handler", "Handlers", "RestCall"]
+__all__ = ["JSON", "Context", "GetDryRun", "Handler", "Handlers", "RestCall"]
 
 JSON = "application/json"
 MAX_BYTES: Final = 32 * 1024 * 1024  # of the documents in a response
 
 
-class Foresight(Protocol):
+class GetDryRun(Protocol):
     """Predicts how another request of the same caller would be authorized."""
 
     async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
@@ -66,7 +66,7 @@ class Context:
     store: Store
     catalog: Catalog
     metadata: Metadata
-    foresight: Foresight
+    dry_run: GetDryRun
     base_url: str | None = None
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()

@@ -26,7 +26,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.call import Context, Foresight, Handler, Handlers, RestCall
+from docgraph.rest.call import Context, GetDryRun, Handler, Handlers, RestCall
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -99,7 +99,7 @@ class MongoService(Service):
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
-        imagined_requests: Foresight,
+        imagined_requests: GetDryRun,
         core: Core,
         graphql: Graphql,
         event_streams: EventStreams | None = None,
@@ -115,7 +115,7 @@ class MongoService(Service):
             store=store,
             catalog=Catalog(store, generations, ttl=ttl),
             metadata=Metadata(store, generations, ttl=ttl),
-            foresight=imagined_requests,
+            dry_run=imagined_requests,
             base_url=core.base_url,
             max_snapshot=_SNAPSHOT_PAGES * graphql.max_limit,
             streams=event_streams,

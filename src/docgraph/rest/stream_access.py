@@ -18,7 +18,7 @@ from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.kinds import Authorizer, Decision
 from docgraph.rest.bodies.stream_definitions import StreamDefinition, list_streams
-from docgraph.rest.call import Foresight
+from docgraph.rest.call import GetDryRun
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.store import Store
@@ -35,7 +35,7 @@ _APPROVED: Final = Decision(True, "the caller may open a change stream of the co
 
 
 async def find_open_streams(
-    metadata: Mapping[str, Any] | None, exchange: Exchange, foresight: Foresight
+    metadata: Mapping[str, Any] | None, exchange: Exchange, dry_run: GetDryRun
 ) -> AsyncIterator[StreamDefinition]:
     """Yield the streams in the metadata that the caller of a request for the list may open."""
     segments = exchange.request.segments
@@ -43,7 +43,7 @@ async def find_open_streams(
         if number and number % _AT_ONCE == 0:
             await asyncio.sleep(0)  # let other tasks run
         path = encode_path((*segments, stream.uri))
-        service, decision = await foresight.decide_get(exchange, path)
+        service, decision = await dry_run.decide_get(exchange, path)
         if decision is not None and service == exchange.service:
             yield stream
 
@@ -68,11 +68,11 @@ class StreamListAllower(Authorizer):
         store: Store,
         generations: Generations,
         mongo: Mongo,
-        imagined_requests: Foresight,
+        imagined_requests: GetDryRun,
     ) -> None:
         ttl = mongo.local_cache_ttl / 1000 if mongo.local_cache_enabled else 0.0
         self._metadata = Metadata(store, generations, ttl=ttl)
-        self._foresight = imagined_requests
+        self._dry_run = imagined_requests
 
     async def close(self) -> None:
         """Stop the reads that are in progress."""
@@ -94,7 +94,7 @@ class StreamListAllower(Authorizer):
             return _NOT_A_LIST
         assert resource.db is not None  # noqa: S101 - a collection has one
         metadata = await self._metadata.find(resource.db, resource.collection)
-        async for _ in find_open_streams(metadata, exchange, self._foresight):
+        async for _ in find_open_streams(metadata, exchange, self._dry_run):
             return _APPROVED
         return _NONE_OPEN
 

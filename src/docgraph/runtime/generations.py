@@ -5,7 +5,7 @@ request compares an integer, and reloads the data behind it only when the intege
 
 The parent changes three of them. `disk` is odd while the disk of the embedded MongoDB is full.
 `ready` is not 0 after the instance has reported that it is ready. `stopping` changes when the
-instance is asked to stop. `password-cost` is the highest cost of a stored password hash that any
+instance is to stop. `password-cost` is the highest cost of a stored password hash that any
 worker has seen.
 """
 

@@ -56,11 +56,11 @@ from docgraph.console.service import ConsoleService
 from docgraph.events.service import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
+    AppsIndexOnCreation,
     AppsInitializer,
     AppsProvider,
     AppsUpdater,
 )
-from docgraph.graphql.apps.creation import AppsIndexOnCreation
 from docgraph.graphql.apps.definition_writes import (
     DefinitionChecker,
     DefinitionNotifier,

@@ -2,7 +2,7 @@
 
 The existence of a collection is cached until a collection is created or dropped on this instance
 (the generation `collections`), and for `ttl` seconds at most, since other programs may drop it. A
-missing collection is never cached: the next request asks again.
+missing collection is never cached: the next request reads it again.
 
 The inventory is for tools that inspect the data as a whole: types and sizes of collections, and a
 fair sample of their documents, bounded in time, documents and bytes.

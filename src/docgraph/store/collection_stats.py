@@ -1,7 +1,6 @@
-"""What is known of collections as a whole: about how many documents, and which indexes.
+"""Collection statistics: estimated document counts and indexes, cached for some seconds.
 
-Asked only by those who can do without an answer, and at most every few seconds for each collection:
-what cannot be found out (a view, a missing right) is None.
+Callers must work without them: the result is None for views and without the database permission.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ SPECIAL_OPTIONS = ("hidden", "sparse", "partialFilterExpression", "collation")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: its keys in order, and what it says of the documents in it."""
+    """An index: its keys in order, and which documents it contains."""
 
     keys: tuple[tuple[str, Any], ...]
     unique: bool = False
@@ -96,14 +95,14 @@ class Index:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Index:
-        """An index as the database describes it."""
+        """Build an index from its description in the database."""
         keys = tuple(document["key"].items())
         is_complete = not any(document.get(option) for option in SPECIAL_OPTIONS)
         return cls(keys, bool(document.get("unique")) or keys == (("_id", 1),), is_complete)
 
 
 class CollectionStats:
-    """The facts of the collections of one client, each kept for some seconds."""
+    """The statistics of the collections of one client, each cached for some seconds."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
@@ -113,20 +112,20 @@ class CollectionStats:
         self._sorting: LoadingCache[bytes, frozenset[str] | None] = LoadingCache(_KEPT, _TTL)
 
     async def count(self, db: str, collection: str) -> int | None:
-        """About how many documents the collection has; none where it does not exist."""
+        """Return the estimated number of documents; 0 if the collection does not exist."""
         return await _load_or_none(lambda: self._counts.get((db, collection), self._load_count))
 
     async def indexes(self, db: str, collection: str) -> tuple[Index, ...] | None:
-        """The indexes of the collection."""
+        """Return the indexes of the collection."""
         known = self._indexes.peek((db, collection))
         if known is not None:  # as nearly always
             return known
         return await _load_or_none(lambda: self._indexes.get((db, collection), self._load_indexes))
 
     async def sorting_indexes(self, place: Place, command: Document) -> frozenset[str] | None:
-        """The indexes that give a `find` its order; none where the database sorts by itself.
+        """Return the indexes that provide the order of a `find`; none if it sorts in memory.
 
-        A single one gives it also where the query names it as its hint.
+        A single one also provides it when the query names it as its hint.
         """
         try:
             key = sha256(bson.encode({"db": place[0], **command})).digest()
@@ -153,11 +152,11 @@ class CollectionStats:
             raise
         except DocgraphError:
             return None
-        # A plan of another form (of a time series) is not known, and sorts for all we know.
+        # A plan of another form (of a time series) is unknown and may sort in memory.
         return frozenset() if plan.sorts else frozenset(plan.indexes)
 
     async def exists(self, db: str, collection: str) -> bool | None:
-        """Whether there is a collection, or a view, of that name; asked anew each time."""
+        """Return whether the collection or view exists; not cached."""
         check_namespace(db, collection)
         database = self._commands.client.get_database(db)
         seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
@@ -174,7 +173,7 @@ class CollectionStats:
         return bool(names)
 
     async def refuses_operator(self, name: str, kind: str, place: Place) -> bool:
-        """Whether the database says that it has no such operator; asked once for each."""
+        """Return whether the database has no such operator; checked once for each."""
 
         async def read_capped(_: tuple[str, str]) -> bool:
             probes = _PROBES[kind]
@@ -198,9 +197,9 @@ class CollectionStats:
         return False
 
     async def find_refused(self, stages: Sequence[Mapping[str, Any]], place: Place) -> list[int]:
-        """The numbers of those stages that the database rejects for every document.
+        """Return the positions of the stages that the database rejects for every document.
 
-        Nothing that is stored is read: stages are parsed, or run over synthetic documents.
+        No stored document is read: stages are parsed, or run over synthetic documents.
         """
         tried = [number for number, one in enumerate(stages) if _can_be_tried(one, place[0])]
         suspected = {number for number in tried if has_key(stages[number], _FIRST)}
@@ -222,7 +221,7 @@ class CollectionStats:
     async def _find_failing(
         self, stages: Sequence[Mapping[str, Any]], numbers: Sequence[int], place: Place
     ) -> set[int]:
-        """Those that fail with the same error for all synthetic documents."""
+        """Return the stages that fail with the same error for all synthetic documents."""
         run = [number for number in numbers if can_be_run(stages[number])]
         failing: set[int] = set()
         for start in range(0, len(run), _RUN_TOGETHER):
@@ -274,13 +273,13 @@ class CollectionStats:
             return None if _read_fault(error) else [*documents]
 
     def forget(self) -> None:
-        """Ask anew, for all collections."""
+        """Clear the cache."""
         self._counts.clear()
         self._indexes.clear()
         self._sorting.clear()
 
     async def close(self) -> None:
-        """Give up what is being asked."""
+        """Cancel the commands in progress."""
         await close_all(self._counts, self._indexes, self._operators, self._sorting)
 
     async def _load_count(self, place: Place) -> int | None:
@@ -335,7 +334,7 @@ def _is_too_large(stage: Mapping[str, Any]) -> bool:
 
 
 def _build_trial(stages: list[Mapping[str, Any]], collection: str) -> Document:
-    """A command with these stages; a condition that has to come first is tried by itself."""
+    """Build a command with these stages; a `$match` that must be first is tried alone."""
     pipeline: list[Mapping[str, Any]] = [{"$match": {"_id": {"$in": []}}}, *stages]
     if has_key(stages, _FIRST):
         if "$match" in stages[0]:
@@ -345,7 +344,7 @@ def _build_trial(stages: list[Mapping[str, Any]], collection: str) -> Document:
 
 
 async def _find_fault(running: Awaitable[object]) -> str:
-    """What the database says is wrong with a stage; empty where it says nothing, or else."""
+    """Return the error of the database about a stage; empty if there is none."""
     try:
         await running
     except DocgraphError as error:
@@ -362,7 +361,7 @@ def _read_fault(error: DocgraphError) -> str:
 
 
 async def _load_or_none(load: Callable[[], Awaitable[T | None]]) -> T | None:
-    """What passes soon is not remembered, and whoever asks has to do without."""
+    """Return None after a temporary failure, without caching it."""
     try:
         return await load()
     except _PASSING:

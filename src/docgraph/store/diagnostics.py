@@ -168,8 +168,8 @@ async def _check_connections(store: Store, workers: int) -> Diagnosis:
 
 
 def _check_clock(hello: Document, asked: float, answered: float) -> Diagnosis:
-    told = hello["localTime"].replace(tzinfo=UTC).timestamp()
-    apart = max(asked - told, told - answered, 0.0)
+    server_time = hello["localTime"].replace(tzinfo=UTC).timestamp()
+    apart = max(asked - server_time, server_time - answered, 0.0)
     if apart <= _CLOCKS_DIFFER:
         return Diagnosis("clock", CheckState.OK, "that of the database agrees with ours")
     return Diagnosis(

@@ -65,7 +65,7 @@ class Interceptors:
         """Return the read after the interceptors."""
         return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
 
-    def stand_before(
+    def before_portion(
         self, take: Take | None, exchange: Exchange | None, resource: Resource
     ) -> Take | None:
         """Return a `take` that receives portions of documents after the interceptors.
@@ -108,8 +108,8 @@ class Interceptors:
             if (uncertain and not interceptor.hears_uncertain) or not interceptor.resolve(resource):
                 continue
             try:
-                told = await interceptor.after_write(exchange, resource, write, result)
-                result = _check(told, result)
+                returned = await interceptor.after_write(exchange, resource, write, result)
+                result = _check(returned, result)
             except Exception as error:
                 if first is not None or not isinstance(error, DocgraphError):
                     _report(interceptor, DataPoint.AFTER_WRITE, exchange, error)

@@ -240,7 +240,7 @@ class StoreReads:
         """Return the documents of a resource, with the data interceptors around it; see `find`."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
-        take_portion = self.interceptors.stand_before(take, exchange, resource)
+        take_portion = self.interceptors.before_portion(take, exchange, resource)
         documents = await self.find(
             db,
             collection,

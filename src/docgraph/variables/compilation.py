@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
-MAX_UNKNOWN = 100  # operators of a template that the database is asked about
+MAX_UNKNOWN = 100  # operators of a template that only the database may know
 
 Render = Callable[[Scope], Any]
 Place = tuple[str | int, ...]

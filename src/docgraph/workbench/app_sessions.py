@@ -67,24 +67,24 @@ class AppSessions:
             return await self._enter_draft(outer, wanted, wanted.draft, account)
         if wanted.app is None:
             raise BodyError("neither 'app' nor 'definition' is given", hint="give one of them")
-        judged = await self._authorize(outer, wanted.app, wanted, account)
-        if judged is None or not (judged[1].allowed or wanted.is_for_another):
+        authorized = await self._authorize(outer, wanted.app, wanted, account)
+        if authorized is None or not (authorized[1].allowed or wanted.is_for_another):
             raise NotFound("GraphQL app not found")
-        session = await self.access.open(wanted.app, judged[0])
+        session = await self.access.open(wanted.app, authorized[0])
         outer.app = session.exchange.app
-        return _admit(session, judged[1])
+        return _admit(session, authorized[1])
 
     async def _enter_draft(
         self, outer: Exchange, wanted: ToolArguments, draft: Draft, account: Account | None
     ) -> AppSession:
         app = await self.compile(outer, draft)
-        judged = await self._authorize(outer, app.definition.uri, wanted, account)
-        if judged is None:
+        authorized = await self._authorize(outer, app.definition.uri, wanted, account)
+        if authorized is None:
             raise DefinitionError(
                 "the app has no address that a request could lead to",
                 hint="choose another `_id` or `descriptor.uri`",
             )
-        exchange, decision = judged
+        exchange, decision = authorized
         if not decision.allowed and not wanted.is_for_another:
             raise Forbidden(decision.reason)
         return _admit(AppSession(app, exchange), decision)
@@ -105,8 +105,8 @@ class AppSessions:
     ) -> Decision | None:
         """Return the decision about a query of this caller."""
         uri = app.definition.uri
-        judged = await self.access.authorize(outer, uri, account, quietly=True)
-        return None if judged is None else judged[1]
+        authorized = await self.access.authorize(outer, uri, account, quietly=True)
+        return None if authorized is None else authorized[1]
 
     async def compile(self, outer: Exchange, draft: Draft) -> App:
         """Return the app of a draft; raise its mistakes, or what its author may not read."""

@@ -122,7 +122,7 @@ class ToolResponses:
         visit = await self.visits.enter(exchange, wanted)
         graphql = self.visits.access.graphql
         privileged = graphql.may_explain(exchange.account)
-        outlook = await graphql.foresee(visit.app, request, visit.exchange)
+        outlook = await graphql.estimate_cost(visit.app, request, visit.exchange)
         content = outlook.as_dict(privileged=privileged)
         if not privileged:
             return content
@@ -180,8 +180,8 @@ class ToolResponses:
                 for role in content["roles"]
             ]
         if looked_as is not None:
-            judged = await self._describe_access(exchange, app, looked_as)
-            content["user"] = {"name": looked_as.name, **judged}
+            access = await self._describe_access(exchange, app, looked_as)
+            content["user"] = {"name": looked_as.name, **access}
         return content
 
     async def _cross_own(self, visit: AppSession) -> dict[str, Any]:

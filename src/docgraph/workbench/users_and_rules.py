@@ -119,8 +119,8 @@ def _describe_check(document: dict[str, Any], flaws: Sequence[Flaw]) -> dict[str
 
 def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
     ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules)}
-    told = (_describe_rule(rule, ties.get(id(rule), [])) for rule in rules)
-    return {"rules": [*told, *map(_describe_ignored, ignored)]}
+    described = (_describe_rule(rule, ties.get(id(rule), [])) for rule in rules)
+    return {"rules": [*described, *map(_describe_ignored, ignored)]}
 
 
 def _describe_rule(rule: Rule, warnings: Sequence[Flaw]) -> dict[str, Any]:

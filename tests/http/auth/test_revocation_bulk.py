@@ -85,6 +85,15 @@ async def test_a_write_of_many_users_ends_their_tokens_by_one_stamp(
     assert await statuses(workers, tokens) == [[200, 401, 401]] * 2
 
 
+async def test_of_two_users_both_lose_their_tokens(workers: Sequence[Worker]) -> None:
+    tokens = await take_tokens(workers[0])
+
+    pair = {"_id": {"$in": [CROWD[0], CROWD[-1]]}}
+    await workers[0].write(WriteKind.DELETE, filter=pair, many=True)
+
+    assert await statuses(workers, tokens) == [[200, 401, 401]] * 2
+
+
 async def test_who_logs_in_again_after_the_stamp_is_let_in(workers: Sequence[Worker]) -> None:
     old = await workers[0].token(CROWD[5])
     await workers[0].write(

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC
 from functools import partial
 from itertools import product
 from typing import Any
@@ -413,6 +414,21 @@ async def test_a_signed_token_has_the_claims_that_others_expect(signed: Worker) 
     assert 295 <= claims["exp"] - claims["iat"] <= 300
     assert len(claims["jti"]) >= 32
     assert "password" not in claims
+
+
+async def test_a_revocation_is_stored_for_as_long_as_the_token_would_live(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 32."""
+    day = {"jwtTokenManager": {"ttl": 1440}}
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, day) as (worker,):
+        claims = jwt.decode(await worker.token(), options={"verify_signature": False})
+        assert await worker.status("/tokens/ada", method="DELETE", login="ada:secret") == 204
+
+    stamps = mongo_client[database]["_revocations"].find({"_id": {"$regex": claims["jti"]}})
+    assert [one["until"].replace(tzinfo=UTC).timestamp() >= claims["exp"] for one in stamps] == [
+        True
+    ]
 
 
 async def test_srv_uri_moves_the_service(signed: Worker) -> None:

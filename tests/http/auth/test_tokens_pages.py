@@ -59,5 +59,5 @@ async def test_the_claims_of_the_page_are_the_claims_of_a_token() -> None:
     text = (DOCS / "reference/token-managers.md").read_text()
     section = text.split("## Claims of a JWT", 1)[1]
     account = TokenAccount("ada", ("user",), {}, "database")
-    for claim in build_claims(account, PropertyNames(), tells_session=True):
+    for claim in build_claims(account, PropertyNames(), with_session=True):
         assert f"`{claim}`" in section

@@ -116,6 +116,20 @@ async def test_more_documents_than_allowed_end_the_request(
     assert refused.value.errors[0].code == "too-many-documents"
 
 
+async def test_a_document_that_several_parents_share_counts_once(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, *({"_id": n, "tag": "x"} for n in range(4)))
+    schema = "type Query { items: [Item] } type Item { _id: Int same: [Item] }"
+    same = {"collection": "items", "find": {"tag": {"$fk": "tag"}}}
+    mappings: Any = {"Query": {"items": {"collection": "items"}}, "Item": {"same": same}}
+    app = engine.app(schema, mappings, fetched_documents=8)
+
+    data = await engine.data(app, "{ items { same { _id } } }")
+
+    assert [len(item["same"]) for item in data["items"]] == [4] * 4
+
+
 # --- relations -----------------------------------------------------------------------------------
 
 

@@ -143,6 +143,28 @@ async def test_pages_of_each_parent_are_whole(
         assert pages == sorted(own, key=lambda n: (n % 5, n), reverse=down)
 
 
+@pytest.mark.parametrize("way", ["together", "lookup"])
+async def test_conditions_of_a_relation_hold_however_its_pages_are_fetched(
+    engine: Engine, mongo_client: Client, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "lookup":
+        monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
+        monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
+    documents = [{"_id": n, "group": n % 2, "kind": n % 3} for n in range(30)]
+    mongo_client[engine.database].items.insert_many(documents)
+    mongo_client[engine.database].groups.insert_many([{"_id": 0}, {"_id": 1}])
+    find = {"group": {"$fk": "_id"}, "kind": 1}
+    items = {"collection": "items", "find": find, "sort": {"_id": 1}, **PAGE}
+    app = engine.app(SCHEMA, {**MAPPINGS, "Group": {"items": items}})
+
+    data = await engine.data(app, "{ groups { items { _id } } }")
+
+    expected = [[n for n in range(group, 30, 2) if n % 3 == 1] for group in (0, 1)]
+    assert [ids(group["items"]) for group in data["groups"]] == expected
+    lookups = [one for one in engine.commands if "$lookup" in str(one)]
+    assert bool(lookups) is (way == "lookup")
+
+
 async def test_a_relation_to_one_takes_the_first_in_order_of_each_parent(
     engine: Engine, app: VisibleApp
 ) -> None:

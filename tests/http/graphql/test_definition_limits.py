@@ -296,6 +296,16 @@ async def test_an_app_of_what_its_author_reads_is_written(service: Service, mapp
     assert reply.status == 201, reply.text
 
 
+async def test_collections_behind_one_that_is_named_twice_are_checked(service: Service) -> None:
+    stages = [{"$unionWith": "open"}, {"$unionWith": "open"}, {"$unionWith": "closed"}]
+    definition = app(service, {"collection": "open", "stages": stages})
+
+    reply = await service.request("POST", "/gql-apps", headers=MANAGER, json=definition)
+
+    assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+    assert f"'{service.db}.closed'" in reply.json["message"]
+
+
 @pytest.mark.parametrize(
     "mapping", [{"find": {"$expr": PAIRS}}, {"stages": [{"$set": {"x": PAIRS}}]}]
 )

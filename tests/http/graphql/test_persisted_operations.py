@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Request
-from docgraph.graphql.http.persisted import Asked
+from docgraph.graphql.http.persisted import RequestedOperation
 from docgraph.observe.events import RequestFinished
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded
 from tests.http.harness import Document, Mongo, Reply, Service, listening
@@ -343,7 +343,10 @@ async def test_the_text_that_was_judged_is_the_text_that_is_run(service: Service
         await service.define("changing", SCHEMA, mappings, operations=operations)
 
     await store("{ films { title } }")
-    asked, body = Asked(service.apps, "changing", Request.offload), b'{"operation": "one"}'
+    asked, body = (
+        RequestedOperation(service.apps, "changing", Request.offload),
+        b'{"operation": "one"}',
+    )
     content = await service.there(asked.read_content(body, "application/json"))
     await store("{ films { year } }")
     request = await service.there(asked.find(body, "application/json"))

@@ -75,7 +75,7 @@ async def test_a_long_list_comes_in_pages(
 async def test_what_comes_after_names_no_app_of_others(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.server.services.apps._MAX_JUDGED", 1)
+    monkeypatch.setattr("docgraph.server.services.apps._MAX_CHECKED", 1)
 
     assert names(await ask(service)) == ["open"]
     assert "next" not in (await ask(service)).json

@@ -18,6 +18,7 @@ from docgraph.observe.limit_events import CallersLimited, RequestLimited
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import Buckets
 from docgraph.server.builtin import BUILTIN
+from tests.clock import Clock
 from tests.connections import Peer, build_request
 from tests.http.harness import Document, Mongo, Reply, Service, eventually, listening, running
 from tests.http.hosts import module_application
@@ -108,13 +109,6 @@ async def _answer_for_another(scope: Any, receive: Any, send: Any) -> None:
     await _wait()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"taken over"})
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def buckets_of(service: Service) -> Buckets:

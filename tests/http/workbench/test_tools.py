@@ -521,6 +521,26 @@ async def test_a_scan_is_warned_of_with_the_index_that_would_help(service: Servi
     assert warning.startswith(f"Query.hired scans {service.db}.people")
 
 
+async def test_the_plan_of_a_relation_is_that_of_its_keys_and_conditions(
+    service: Service,
+) -> None:
+    mappings = {
+        "Query": {"people": service.find("people", {}, sort={"_id": 1})},
+        "P": {
+            "boss": service.find("people", {"_id": {"$fk": "boss"}, "team": "red"}),
+            "mates": service.find("people", {"team": {"$fk": "team"}, "name": "Bob"}),
+        },
+    }
+    schema = "type Query { people: [P] } type P { _id: String boss: P mates: [P] }"
+    definition = build_definition("a", schema, mappings)
+    query = "{ people { boss { _id } mates { _id } } }"
+    plan = await get(service, "plan", definition=definition, query=query, run=False)
+
+    access = {one["field"]: (one["access"], one.get("missingIndex")) for one in plan["fetches"]}
+    assert access["P.boss"] == ("index", None)
+    assert access["P.mates"] == ("scan", {"name": 1, "team": 1})
+
+
 async def test_an_index_that_only_orders_what_is_looked_through_is_a_scan(
     service: Service,
 ) -> None:

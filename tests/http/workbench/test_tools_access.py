@@ -302,6 +302,18 @@ async def test_rules_that_would_match_for_other_roles_are_named(service: Service
     assert (await why(service, ["editor"], path="/books"))["others"] == []
 
 
+async def test_a_rule_of_other_roles_without_the_flag_that_a_request_needs_is_not_named(
+    service: Service,
+) -> None:
+    await allow(service, "path-prefix('/books')", "editor", _id="edit")
+    flags = {"allowManagementRequests": True}
+    await allow(service, "path-prefix('/books')", "owner", _id="own", mongo=flags)
+
+    told = await why(service, ["user"], path="/books", method="DELETE")
+
+    assert [one["rule"] for one in told["others"]] == ["own (database)"]
+
+
 async def test_a_body_is_judged_as_the_request_would_be(service: Service) -> None:
     await allow(service, "path-prefix('/shelves') and bson-request-whitelist(title)", "user")
     for body, is_allowed in (('{"title": "x"}', True), ('{"title": "x", "price": 1}', False)):

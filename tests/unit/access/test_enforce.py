@@ -15,6 +15,7 @@ from docgraph.access.enforcing.enforce import (
 from docgraph.access.enforcing.merge_request import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.shown import project
 from tests.unit.access.harness import make_exchange
 
@@ -150,6 +151,20 @@ async def test_only_the_collection_of_the_request_is_concerned() -> None:
     projector = ResponseProjector(PluginConfig())
     assert await projector.after_read(exchange, other, [{"a": 1}]) == [{"a": 1}]
     assert await projector.after_read(exchange, BOOKS, [{"a": 1}]) == [{}]
+
+
+@pytest.mark.parametrize(
+    "conditions", [{"write_filter": OWNER}, {"read_filters": {"db.books": OWNER}}]
+)
+async def test_a_write_under_a_row_filter_finds_nothing_by_expressions(conditions: Any) -> None:
+    """Whether they fail would depend on documents that the caller cannot see (decision 49)."""
+    write = Write(WriteKind.DELETE, filter={"$expr": {"$eq": [{"$divide": [1, "$a"]}, 1]}})
+    enforcing = WriteFilter(PluginConfig())
+
+    with pytest.raises(SecurityViolation, match=r"under a row filter cannot hold \$expr"):
+        await enforcing.before_write(permitted(**conditions), BOOKS, write)
+    others = {"read_filters": {"db.authors": OWNER}}
+    assert await enforcing.before_write(permitted(**others), BOOKS, write) == write
 
 
 async def test_without_a_permission_nothing_is_demanded() -> None:

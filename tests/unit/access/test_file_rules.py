@@ -71,6 +71,7 @@ async def test_a_hundred_rules_cost_microseconds_each(blocking: Blocking) -> Non
     [
         ("permissions: 5\n", "/permissions: expected a list of permissions"),
         ("rules: []\n", "unknown key (the file has one key, 'permissions')"),
+        ("rules: []\n", "acl.yml: /permissions: there is no list 'permissions'"),
         ("permissions: [5]\n", "/permissions[1]: expected a permission"),
         (
             "permissions:\n  - role: a\n    predicate: pth('/a')\n",

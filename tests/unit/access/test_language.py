@@ -296,6 +296,8 @@ async def test_values_keep_their_types(stored: Any, written: str, expected: bool
         ("bson-request-whitelist()", {}, True),
         ("bson-request-whitelist()", None, True),
         ("bson-request-whitelist()", {"a": 1}, False),
+        ("not bson-request-whitelist(a, b)", {"c": 1}, True),
+        ("not bson-request-whitelist(a, b.0.c)", {"b": [{"c": 1}]}, False),
         ("bson-request-prop-equals(key=a, value='\"bar\"')", {"a": "bar"}, True),
         ("bson-request-prop-equals(key=a, value=5)", {"a": 5.0}, True),
         ("bson-request-prop-equals(key=a, value=5)", {"a": Decimal128("5.0")}, True),

@@ -11,6 +11,7 @@ from docgraph.access.language import RequestView
 from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import describe_flaw, describe_flaws, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.unknown_operators import find_unknown, warn_of_unknown
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
 from tests.unit.access.harness import ADA, KNOWLEDGE, RESOLVERS, make_exchange
@@ -128,6 +129,18 @@ def test_a_filter_that_is_written_as_text_is_not_longer_than_the_bound() -> None
     ]
 
 
+def test_an_operator_that_is_not_known_is_named_with_its_place() -> None:
+    unknown = read(mongo={"readFilter": {"n": {"$gtt": 1}}})
+
+    (mistake,), (warning,) = find_unknown(unknown), warn_of_unknown(unknown)
+
+    assert mistake.where == warning.where == "mongo.readFilter.n.$gtt"
+    assert mistake.what == "is not known: MongoDB has no operator $gtt"
+    assert warning.what == "docgraph does not know the operator $gtt"
+    assert mistake.hint == warning.hint == "did you mean $gt?"
+    assert find_unknown(read()) == warn_of_unknown(read()) == []
+
+
 def test_a_missing_predicate_is_no_permission_for_everything() -> None:
     for predicate in (None, "", "  ", 5, True):
         assert "predicate must be a text" in flaws(predicate=predicate)[0]
@@ -222,9 +235,10 @@ async def test_what_has_no_value_denies(filter: Any) -> None:
     for mongo in ({"readFilter": filter}, {"readFilters": {"db.x": filter}}):
         with pytest.raises(Unresolved, match=r"which has no value"):
             await resolve(mongo)
-    with pytest.raises(Unresolved):
-        await resolve({"writeFilter": filter}, "PATCH")
-    await resolve({"writeFilter": filter}, "GET")
+    for key in ("writeFilter", "mergeRequest"):
+        with pytest.raises(Unresolved, match=rf"\b{key}\b"):
+            await resolve({key: filter}, "PATCH")
+        await resolve({key: filter}, "GET")
 
 
 async def test_who_writes_reads_nothing_back_where_the_read_filter_has_no_value() -> None:
@@ -291,6 +305,9 @@ async def test_the_resource_is_there_for_filters() -> None:
         (ResourceType.BULK, "DELETE", "", "allowBulkDelete"),
         (ResourceType.AGGREGATION, "GET", "", None),
         (ResourceType.SIZE, "GET", "", None),
+        (ResourceType.DATABASE, "OPTIONS", "", None),
+        (ResourceType.INDEXES, "OPTIONS", "", None),
+        (ResourceType.DOCUMENT, "OPTIONS", "wm=insert", None),
     ],
 )
 def test_which_flag_a_request_needs(

@@ -294,3 +294,11 @@ def test_several_replacements_with_the_caller_among_them_are_refused() -> None:
 )
 def test_what_leaves_own_roles_alone_is_left_alone(write: Write) -> None:
     assert keep(write) is write
+
+
+def test_replacements_without_an_id_are_of_other_users() -> None:
+    write = Write(WriteKind.REPLACE, ({"roles": ["x"]}, {"_id": "eve", "roles": ["x"]}))
+
+    assert keep(write) == write
+    with pytest.raises(OwnRoles):
+        keep(Write(WriteKind.REPLACE, ({"roles": ["x"]}, {"_id": "ada", "roles": ["x"]})))

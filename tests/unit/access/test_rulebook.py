@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from docgraph.access.order_check import find_passed_filters
 from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
@@ -197,6 +198,29 @@ async def test_a_matching_rule_whose_filter_has_no_value_does_not_fall_through()
 
     assert (decision.allowed, decision.permission) == (False, None)
     assert "b (database)" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("mongo", "is_reported"),
+    [
+        ({"readFilter": {"a": 1}}, True),
+        ({"readFilters": {"db.books": {"a": 1}}}, True),
+        ({"writeFilter": {"a": 1}}, True),
+        ({"projectResponse": {"a": 0}}, True),
+        ({"allowWriteMode": True}, False),
+        (None, False),
+    ],
+)
+def test_a_rule_for_everybody_that_narrows_is_reported_beside_one_that_comes_first(
+    mongo: Any, is_reported: bool
+) -> None:
+    """The rule of a role is evaluated first, without these conditions."""
+    general = rule("g", "$authenticated", mongo=mongo)
+
+    found = list(find_passed_filters([general, rule("e", "editor")]))
+
+    assert [one.rule for one in found] == (["g (database)"] if is_reported else [])
+    assert not list(find_passed_filters([general]))
 
 
 class Broken(VariableResolver):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from docgraph.cli.verdicts import check_commands
-from docgraph.graphql.execute.cost_estimate import FetchOutlook, Outlook
+from docgraph.graphql.execute.cost_estimate import CostEstimate, FetchEstimate
 from docgraph.store.driver.explain_recorder import Sent
 from docgraph.store.query_plan import Execution, QueryPlan
 
 SCAN, INDEX = QueryPlan(("COLLSCAN",), ()), QueryPlan(("FETCH", "IXSCAN"), ("a_1",))
 SORT = QueryPlan(("SORT", "FETCH", "IXSCAN"), ("a_1",))
-OUTLOOK = Outlook(
-    (FetchOutlook("Query.a", "find", "", 5, "d.a", SCAN, True, 9, 9, {"b": 1}),), 0, 0, 1
+ESTIMATE = CostEstimate(
+    (FetchEstimate("Query.a", "find", "", 5, "d.a", SCAN, True, 9, 9, {"b": 1}),), 0, 0, 1
 )
 CREATE = 'db.getSiblingDB("d").getCollection("a").createIndex({"b": 1})'
 
@@ -36,7 +36,7 @@ def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
 ) -> None:
     sent = Sent("Query.a", "find", "d.a", Execution(plan, documents, documents, returned, 3))
 
-    (judged,) = check_commands([sent], OUTLOOK)
+    (judged,) = check_commands([sent], ESTIMATE)
 
     assert judged.is_good is good
     assert judged.verdict.startswith(verdict)
@@ -47,7 +47,7 @@ def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
 def test_what_an_aggregation_makes_of_many_documents_is_no_waste() -> None:
     sent = Sent("Query.b", "aggregate", "d.a", Execution(INDEX, 5_000, 5_000, 2, 3))
 
-    (judged,) = check_commands([sent], OUTLOOK)
+    (judged,) = check_commands([sent], ESTIMATE)
 
     assert judged.is_good
     made = "good: 2 results are made of 5000 documents that the index leads to"

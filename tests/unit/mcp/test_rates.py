@@ -12,13 +12,7 @@ from docgraph.exchange.errors import TooManyRequests
 from docgraph.mcp.rates import Rates
 from docgraph.mcp.sections import Mcp
 from docgraph.runtime.counters import WindowCounters, create_counters
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from docgraph.observe.events import (
 from docgraph.observe.log import EventLogger, Exclusion, open_log
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import RequestTrace, TraceContext
+from tests.clock import Clock
 from tests.programs import open_terminal
 
 
@@ -411,14 +412,6 @@ def _example(kind: type[Event]) -> Event:
 
 
 # --- requests that go without a line --------------------------------------------------------------
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_the_first_request_of_each_interval_has_a_line() -> None:

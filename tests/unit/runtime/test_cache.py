@@ -9,6 +9,7 @@ import pytest
 
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import AFTER_READ, LoadingCache
+from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio
 
@@ -32,14 +33,6 @@ class Source:
         if self.error is not None:
             raise self.error
         return value
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_a_value_is_loaded_once_and_kept() -> None:

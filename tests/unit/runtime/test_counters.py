@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from docgraph.runtime.counters import ROW_SLOTS, ROWS, WindowCounters, create_counters
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture

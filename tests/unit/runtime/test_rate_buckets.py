@@ -9,19 +9,12 @@ import pytest
 
 from docgraph.runtime import Buckets, Quota, RateRequest
 from docgraph.runtime.rate_buckets import ROW_SLOTS
+from tests.clock import Clock
 
 ROWS = 64  # a small table is full soon
 RATE = Quota(rate=2.0, burst=3, places=None)
 PLACES = Quota(rate=None, burst=1, places=2)
 Open = Callable[..., Buckets]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

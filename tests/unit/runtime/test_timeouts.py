@@ -9,16 +9,9 @@ from math import inf
 import pytest
 
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def work(watched: Timeout) -> str:
@@ -31,7 +24,7 @@ async def work(watched: Timeout) -> str:
 
 
 async def test_who_is_late_is_ended_and_nobody_else() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     patrol = TimeoutWheel(clock)
     late, early = (asyncio.create_task(work(patrol.until(moment))) for moment in (1.0, 2.0))
     await asyncio.sleep(0)
@@ -49,7 +42,7 @@ async def test_who_is_late_is_ended_and_nobody_else() -> None:
 
 
 async def test_a_client_that_leaves_in_the_same_moment_is_not_taken_for_late() -> None:
-    patrol = TimeoutWheel(Clock())
+    patrol = TimeoutWheel(Clock(0.0))
     task = asyncio.create_task(work(patrol.until(0.0)))
     await asyncio.sleep(0)
 
@@ -62,7 +55,7 @@ async def test_a_client_that_leaves_in_the_same_moment_is_not_taken_for_late() -
 
 
 async def test_errors_and_results_of_the_work_are_its_own() -> None:
-    patrol = TimeoutWheel(Clock())
+    patrol = TimeoutWheel(Clock(0.0))
 
     with pytest.raises(ValueError, match="mine"), patrol.until(1.0):
         raise ValueError("mine")
@@ -75,7 +68,7 @@ async def test_errors_and_results_of_the_work_are_its_own() -> None:
 
 
 async def test_one_timer_is_set_for_the_first_end_and_stays_for_the_later_ones() -> None:
-    patrol = TimeoutWheel(Clock())
+    patrol = TimeoutWheel(Clock(0.0))
 
     with patrol.until(inf):
         none = patrol._timer

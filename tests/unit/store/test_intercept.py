@@ -184,7 +184,7 @@ async def test_portions_pass_interceptors_that_treat_each_document_alone() -> No
     async def take(documents: list[Document]) -> None:
         taken.append(documents)
 
-    passed = Interceptors([reads]).stand_before(take, None, PLACE)
+    passed = Interceptors([reads]).before_portion(take, None, PLACE)
     assert passed is not None
     await passed([{"_id": 1}])
 
@@ -200,5 +200,5 @@ async def test_an_interceptor_that_wants_all_documents_gets_no_portions(
 
     interceptors = Interceptors([NotingReads("a", 1, concerned=concerned)])
 
-    assert (interceptors.stand_before(take, None, PLACE) is not None) is is_passed
-    assert interceptors.stand_before(None, None, PLACE) is None
+    assert (interceptors.before_portion(take, None, PLACE) is not None) is is_passed
+    assert interceptors.before_portion(None, None, PLACE) is None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tools.mutations.lane import replace_code
 from tools.mutations.mutants import Mutant, find_mutants, is_valid
+from tools.mutations.selection import Selection
 
 SOURCE = '''"""A docstring is no code."""
 
@@ -80,6 +82,18 @@ def test_only_what_runs_in_a_function_can_be_replaced_in_place(file: Path) -> No
     ]
 
 
+def test_changes_that_no_test_could_notice_are_left_out(file: Path) -> None:
+    file.write_text(
+        "KINDS = frozenset({list, dict})\n\n\n"
+        "async def run(left, right):\n"
+        "    await asyncio.sleep(0)\n"
+        "    pairs = zip(left, right, strict=True)\n",
+        encoding="utf-8",
+    )
+
+    assert find_mutants(file.parent, file) == []
+
+
 def test_a_sample_does_not_move_with_the_lines_above(file: Path) -> None:
     before = find(file, "`sorted(values)` → `(values)`")
     file.write_text(SOURCE.replace("LIMIT: int", "OTHER = 1\nLIMIT: int"), encoding="utf-8")
@@ -97,3 +111,13 @@ def test_a_function_that_is_imported_already_gets_the_changed_code(file: Path) -
 
     assert replace_code(file, source)
     assert choose([2, 1]) == 2
+
+
+def test_a_slow_test_does_not_take_the_time_of_others() -> None:
+    selection = Selection.__new__(Selection)
+    selection.seconds = {"slow": 9.0, "a[1]": 1.0, "a[2]": 1.0, "b": 1.0, "late": 40.0}
+    lines = Counter({"slow": 100, "late": 90, "a[1]": 3, "a[2]": 2, "b": 1})
+
+    assert selection._fill(selection.seconds, 10.0, lines) == ["a[1]", "b", "a[2]"]
+    assert selection._fill(["slow", "b"], 10.0, lines) == ["b", "slow"]
+    assert selection._fill(["late"], 10.0, lines) == ["late"]

@@ -240,12 +240,12 @@ class DefinitionLimits(DataInterceptor):
         stored = await self._find(own, document.get("_id"), exchange)
         if _shows_no_more(document, stored):
             return
-        judged: set[tuple[str, Namespace]] = set()
+        checked: set[tuple[str, Namespace]] = set()
         readable: set[Namespace] = set()
         for place, namespace, mapping in _find_mapped(document.get("mappings")):
-            if (place, namespace) in judged:
+            if (place, namespace) in checked:
                 continue  # stages may name a collection a thousand times
-            judged.add((place, namespace))
+            checked.add((place, namespace))
             _check_cost(mapping, place)
             if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(

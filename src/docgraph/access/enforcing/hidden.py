@@ -53,8 +53,8 @@ def check_copies(write: Write, shown: Shown) -> None:
     """Reject a write that could reveal something hidden: by a copy, or by its effect."""
     if write.pipeline is not None:
         raise _reject()
-    for update, tells in ((write.update, _tells), (write.applied, _tells_by_check)):
-        if update is not None and any(tells(*one, shown) for one in list_operations(update)):
+    for update, reveals in ((write.update, _reveals), (write.applied, _reveals_by_check)):
+        if update is not None and any(reveals(*one, shown) for one in list_operations(update)):
             raise _reject()
 
 
@@ -62,7 +62,7 @@ def _reject() -> SecurityViolation:
     return SecurityViolation("the update uses properties that are not available here")
 
 
-def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
+def _reveals(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     """Return whether the visible result of the operator depends on hidden values.
 
     `$rename` moves them, and `$inc` overflows or does not. `$pull`, `$push` with `$sort`, `$max`
@@ -74,7 +74,7 @@ def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     return operator not in _BLIND and is_partly_shown(path, shown)
 
 
-def _tells_by_check(operator: str, path: str, operand: Any, shown: Shown) -> bool:
+def _reveals_by_check(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     """Return whether the operator reveals hidden values by validation of the whole document.
 
     Whether a number is within its bounds, or an element exists twice, reveals the stored value. An
@@ -92,13 +92,13 @@ def _counts(operator: str, operand: Any) -> bool:
 
 
 def _orders_by_hidden(read: Read, shown: Shown) -> bool:
-    tells_keys = read.keyset is not None or any(
+    reveals_keys = read.keyset is not None or any(
         isinstance(value, Mapping) and "$meta" in value
         for value in (read.projection or {}).values()
     )
     return any(
         isinstance(direction, Mapping)  # by a score: of an index that may contain everything
-        or not (is_shown(path, shown) or (path in _UNORDERED and not tells_keys))
+        or not (is_shown(path, shown) or (path in _UNORDERED and not reveals_keys))
         for path, direction in read.sort
     )
 

@@ -14,11 +14,13 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
+from docgraph.access.language.body_functions import BODY_WORDS
 from docgraph.access.language.function import FunctionArguments, FunctionScope, Test
 from docgraph.access.language.missing import NoValue
+from docgraph.access.language.path_functions import PATH_WORDS
 from docgraph.access.language.prefilter import EVERYWHERE, NOWHERE, Reach
+from docgraph.access.language.request_functions import REQUEST_WORDS
 from docgraph.access.language.view import NeedsValue, RequestView
-from docgraph.access.language.vocabulary import VOCABULARY
 from docgraph.exchange.errors import RequestError
 from docgraph.predicates import (
     PredicateError,
@@ -34,6 +36,7 @@ from docgraph.predicates.tokens import REFERENCES
 __all__ = ["Outcome", "Predicate", "compile_call", "compile_predicate", "holds"]
 
 MAX_TEXT: Final = 64 * 1024
+VOCABULARY: Final = {**PATH_WORDS, **REQUEST_WORDS, **BODY_WORDS}
 
 Outcome = Callable[[RequestView], Truth]
 

@@ -39,7 +39,7 @@ _REJECTED: Final = "authCookieHandler.rejected"
 
 
 class CookieHandler(AuthMechanism):
-    """A mechanism without a challenge: browsers send a cookie without being asked."""
+    """A mechanism without a challenge: browsers send cookies by themselves."""
 
     name: ClassVar[str] = "authCookieHandler"
     description: ClassVar[str] = "takes the authentication cookie as credentials"

@@ -53,7 +53,7 @@ class CookieSetter(Interceptor):
         self._registry = registry
         self._cookie = Cookie(config)
         self._bearer = False
-        self._is_told = False
+        self._is_reported = False
 
     async def provision(self) -> None:
         """Choose the scheme: Bearer if the JWT mechanism reads the token, else Basic."""
@@ -98,6 +98,6 @@ class CookieSetter(Interceptor):
 
     def _warn(self, exchange: Exchange) -> None:
         exchange.headers.append(_NOT_SET)
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             emit(CookieNotSet(f"/{self.name}/secure", _WAY_OUT, exchange.id))

@@ -68,7 +68,7 @@ class LoginGuard(Interceptor):
         self._attempts: Attempts
         self._pending: WeakValueDictionary[bytes, Attempt] = WeakValueDictionary()
         self._known: LoadingCache[bytes, bool] = LoadingCache(_KNOWN, _KNOWN_SECONDS)
-        self._told: LoadingCache[str, bool] = LoadingCache(_KNOWN, self._seconds)
+        self._reported: LoadingCache[str, bool] = LoadingCache(_KNOWN, self._seconds)
         self._is_open = False
 
     async def provision(self) -> None:
@@ -197,8 +197,8 @@ class LoginGuard(Interceptor):
     def _reject(self, attempt: Attempt, scope: str, window: float) -> TooManyRequests:
         user = attempt.user if scope == "address-and-user" else ""
         subject = f"{window} {attempt.address} {user}"
-        if self._told.peek(subject) is None:  # once per window, not once per attempt
-            self._told.put(subject, True)
+        if self._reported.peek(subject) is None:  # once per window, not once per attempt
+            self._reported.put(subject, True)
             emit(LoginsBlocked(scope, attempt.address, user, window))
         seconds = math.ceil(window)
         return TooManyRequests(

@@ -57,7 +57,7 @@ class PropertyNames:
 
 
 def build_claims(
-    account: TokenAccount, names: PropertyNames, *, tells_session: bool = False
+    account: TokenAccount, names: PropertyNames, *, with_session: bool = False
 ) -> dict[str, Any]:
     """Build `sub`, `roles`, the listed properties, and what is needed to read them back."""
     properties = _fit(names.select(account.properties)) | dict(_find_ids(account))
@@ -68,7 +68,7 @@ def build_claims(
     own: dict[str, Any] = {"kind": account.kind, "at": account.token_made_at}
     if hidden:
         own["properties"] = hidden
-    if tells_session:
+    if with_session:
         plain[_SESSION] = account.session_since
     return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: own}
 

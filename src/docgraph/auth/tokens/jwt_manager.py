@@ -119,7 +119,7 @@ class JwtTokens(TokenManager):
         assert isinstance(account, TokenAccount)  # noqa: S101 - made by `IssuedTokens`
         audience = self.config.audience
         claims: dict[str, Any] = {
-            **build_claims(account, self._names, tells_session=self.config.max_session_age > 0),
+            **build_claims(account, self._names, with_session=self.config.max_session_age > 0),
             "iss": self.config.issuer,
             "exp": int(account.token_expires_at),
             "iat": account.token_issued_at,  # with fractions, for revocation marks

@@ -82,8 +82,8 @@ def _examine_database(prepared: LoadedConfiguration) -> list[Diagnosis]:
         directory = prepared.config.get(Core).data_directory
         address = EmbeddedMongo.find_running(directory)
         if address is None:
-            told = f"the embedded MongoDB of {directory} does not run"
-            return [Diagnosis("address", CheckState.OK, told, "`docgraph serve` starts it")]
+            message = f"the embedded MongoDB of {directory} does not run"
+            return [Diagnosis("address", CheckState.OK, message, "`docgraph serve` starts it")]
     findings: list[Diagnosis] = []
     try:
         asyncio.run(_examine(prepared, address, findings))

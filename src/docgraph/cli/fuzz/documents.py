@@ -183,7 +183,7 @@ class _World:
         self.made.excluded.append(document)
 
     def _make_id(self, number: int) -> Any:
-        """Return an id, first those that filters ask for."""
+        """Return an id, first those that filters contain."""
         node = self._shape.at(("_id",))
         if number < len(node.values):
             return node.values[number]

@@ -31,14 +31,14 @@ _WORLDS = "ab"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task: an app of a configuration and a caller; `tell` receives the progress."""
+    """The task: an app of a configuration and a caller; `on_progress` receives the progress."""
 
     sources: ConfigSources
     prepared: LoadedConfiguration
     app: str
     question: ExplainedRequest
     bounds: SearchBudget
-    tell: Callable[[int, int], None]
+    on_progress: Callable[[int, int], None]
 
 
 async def check_leaks(task: Task, address: str) -> LeakReport:
@@ -65,7 +65,7 @@ async def check_leaks(task: Task, address: str) -> LeakReport:
             planting.record_hidden(barriers)
             findings.notes += barriers.notes
             if findings.hidden:
-                await Search(planting, barriers, task.bounds, task.tell, findings).run()
+                await Search(planting, barriers, task.bounds, task.on_progress, findings).run()
             else:
                 findings.notes.append("nothing is hidden from this caller, so nothing was tried")
     return findings

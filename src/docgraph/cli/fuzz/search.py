@@ -51,14 +51,14 @@ class Search:
     planting: Planting
     barriers: Barriers
     bounds: SearchBudget
-    tell: Callable[[int, int], None]
+    on_progress: Callable[[int, int], None]
     findings: LeakReport
-    judge: LeakOracle = field(init=False)
+    oracle: LeakOracle = field(init=False)
 
     def __post_init__(self) -> None:
         planting = self.planting
         names = planting.material.surface.secret_names
-        self.judge = LeakOracle(planting.worlds, planting.finder, names, planting.restore)
+        self.oracle = LeakOracle(planting.worlds, planting.finder, names, planting.restore)
 
     async def run(self) -> None:
         """Run until the budget is used."""
@@ -69,7 +69,7 @@ class Search:
                 count += 1
                 for showing in shown:
                     await self._add(operation, showing)
-                self.tell(count, len(self.findings.leaks))
+                self.on_progress(count, len(self.findings.leaks))
                 if self._is_enough(count, time.monotonic() - started):
                     break
         await self._drop_symptoms()
@@ -87,7 +87,7 @@ class Search:
         """Yield streams, the obvious requests, and then random ones, without end."""
         makers = await self._build_makers(random)
         listener = StreamListener(
-            self.planting.worlds[0], self.planting.scratch, self.judge, random
+            self.planting.worlds[0], self.planting.scratch, self.oracle, random
         )
         for collection in self.barriers.collections:
             made = self.planting.made.get(collection.namespace)
@@ -193,9 +193,9 @@ class Search:
         )
 
     async def _try(self, operation: FuzzRequest) -> list[Showing]:
-        before = self.judge.answered
-        shown = await self.judge.try_out(operation)
-        self._count(operation, self.judge.answered > before)
+        before = self.oracle.answered
+        shown = await self.oracle.try_out(operation)
+        self._count(operation, self.oracle.answered > before)
         return shown
 
     def _count(self, operation: FuzzRequest, is_answered: bool) -> None:
@@ -215,16 +215,16 @@ class Search:
 
     async def _keep(self, operation: FuzzRequest, showing: Showing) -> None:
         if operation.door != STREAMS:  # one that is opened again reports other changes
-            operation, showing = await self.judge.shrink(operation, showing)
+            operation, showing = await self.oracle.shrink(operation, showing)
         self.findings.leaks.append(Leak(operation, showing, advise(operation, showing)))
 
     async def _add_difference(self, operation: FuzzRequest) -> None:
         """Add a difference only if it remains when the worlds agree on what already leaks."""
         async with self._agreeing(self._list_known(operation)):
-            found = await self.judge.find_difference(operation)
+            found = await self.oracle.find_difference(operation)
             if found is None:
                 return
-            smallest, showing = await self.judge.shrink(operation, found)
+            smallest, showing = await self.oracle.shrink(operation, found)
         showing = replace(showing, cause=await self._find_cause(smallest))
         if not self._is_known(smallest, showing):
             self.findings.leaks.append(Leak(smallest, showing, advise(smallest, showing)))
@@ -238,7 +238,7 @@ class Search:
                 places.setdefault((one.namespace, one.is_row or one.path), one)
         for canary in list(places.values())[:_MAX_CAUSES]:
             async with self._agreeing([*known, canary]):
-                if await self.judge.find_difference(operation) is None:
+                if await self.oracle.find_difference(operation) is None:
                     return canary
         return None
 
@@ -273,7 +273,7 @@ class Search:
                 one.showing.canary for one in self.findings.leaks if one.operation.door == door
             ]
             async with self._agreeing([one for one in shown if one is not None]):
-                if await self.judge.find_difference(leak.operation) is None:
+                if await self.oracle.find_difference(leak.operation) is None:
                     self.findings.leaks.remove(leak)
 
 

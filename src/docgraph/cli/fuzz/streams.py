@@ -32,7 +32,7 @@ class StreamListener:
 
     world: World
     scratch: Scratch
-    judge: LeakOracle
+    oracle: LeakOracle
     random: Random
 
     async def follow(
@@ -40,7 +40,7 @@ class StreamListener:
     ) -> tuple[list[Showing], bool]:
         """Return what a stream has shown, and whether it was open to the caller."""
         reply = await self._follow(operation, collection, made)
-        return self.judge.find_canaries(operation, [reply]), reply.status == _OK
+        return self.oracle.find_canaries(operation, [reply]), reply.status == _OK
 
     async def _follow(
         self, operation: FuzzRequest, collection: ServedCollection, made: Made
@@ -102,7 +102,7 @@ class StreamListener:
         is_row: bool = False,
     ) -> Any:
         value = make_canary(kind, self.random, 0)
-        self.judge.finder.add(Canary(value, collection.namespace, path, reason, is_row))
+        self.oracle.finder.add(Canary(value, collection.namespace, path, reason, is_row))
         return value
 
 

@@ -91,12 +91,12 @@ class World:
 
     def normalise(self, reply: Reply) -> tuple[int, str]:
         """Return what must be equal in both worlds."""
-        told = sorted(
+        headers = sorted(
             f"{name.lower()}: {value}"
             for name, value in reply.headers
             if name.lower() not in _CHANGING
         )
-        text = "\n".join([*told, reply.body.decode("utf-8", "replace")])
+        text = "\n".join([*headers, reply.body.decode("utf-8", "replace")])
         text = text.replace(self.renaming.prefix, "").lower()
         return reply.status, _TIMES.sub("time", _IDS.sub("id", text))
 

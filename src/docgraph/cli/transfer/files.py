@@ -43,14 +43,14 @@ class Directory:
     @property
     def is_export(self) -> bool:
         """Whether it has an export."""
-        with _telling(self.path):
+        with _explaining_errors(self.path):
             self._reject_interrupted()
             return (self.path / MANIFEST).is_file()
 
     @property
     def is_free(self) -> bool:
         """Whether nothing in it would be lost or mixed up."""
-        with _telling(self.path):
+        with _explaining_errors(self.path):
             if not self.path.exists():
                 return True
             return self.path.is_dir() and all(one.name == NEW for one in self.path.iterdir())
@@ -58,7 +58,7 @@ class Directory:
     @contextmanager
     def rewrite(self) -> Iterator[ExportWriter]:
         """Write an export that replaces the previous one when it is complete."""
-        with _telling(self.path), replacing(self.path, _OWN) as place:
+        with _explaining_errors(self.path), replacing(self.path, _OWN) as place:
             writer = ExportWriter(place)
             yield writer
             writer.finish()
@@ -70,10 +70,10 @@ class Directory:
                 f"{self.path} is no export: there is no {MANIFEST} in it",
                 hint="`docgraph export DIR` makes one",
             )
-        said = self._read_manifest()
-        found = said.get("format")
+        manifest = self._read_manifest()
+        found = manifest.get("format")
         if not _is_number(found) or found != FORMAT:
-            writer = _name_writer(said)
+            writer = _name_writer(manifest)
             raise StartupError(
                 f"{self.path} was written by {writer}, in a format that is not known here",
                 hint=f"format {FORMAT} is: import it with {writer} or a later version, or export "
@@ -82,12 +82,12 @@ class Directory:
 
     def find_unknown(self) -> Iterator[str]:
         """Yield what an import ignores: a newer docgraph wrote it, or it is something else."""
-        said = self._read_manifest()
-        if _is_number(said.get("revision")) and said["revision"] > REVISION:
-            yield f"{self.path} was written by {_name_writer(said)}, which knows more"
-        for name in sorted(said.keys() - _KNOWN):
+        manifest = self._read_manifest()
+        if _is_number(manifest.get("revision")) and manifest["revision"] > REVISION:
+            yield f"{self.path} was written by {_name_writer(manifest)}, which knows more"
+        for name in sorted(manifest.keys() - _KNOWN):
             yield f"{self.path / MANIFEST}: {name} is not known here"
-        with _telling(self.path):
+        with _explaining_errors(self.path):
             found = [one for one in self.path.iterdir() if one.name not in _OWN]
             for kind in filter(lambda kind: (self.path / kind).is_dir(), _BY_DATABASE):
                 found += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
@@ -97,7 +97,7 @@ class Directory:
 
     def read_documents(self, name: str) -> list[Document]:
         """Return documents as they were stored; none if there is no such file."""
-        with _telling(self.path / name):
+        with _explaining_errors(self.path / name):
             if not (self.path / name).is_file():
                 return []
         found = self._read(name)
@@ -111,7 +111,7 @@ class Directory:
     def read_apps(self) -> list[FoundDefinition]:
         """Return every definition, or why it cannot be read."""
         apps, odd = self.path / APPS, self.path / ODD_APPS
-        with _telling(apps):
+        with _explaining_errors(apps):
             has_files = apps.is_dir() and any(apps.iterdir())
         found = read_paths([apps]) if has_files else []
         for one in self.read_documents(ODD_APPS):
@@ -120,14 +120,14 @@ class Directory:
 
     def list_databases(self, kind: str) -> Iterator[str]:
         """Yield the databases that have a file of this kind."""
-        with _telling(self.path / kind):
+        with _explaining_errors(self.path / kind):
             files = sorted((self.path / kind).glob("*.json"))
         for file in files:
             yield unquote(file.stem)
 
     def _read_manifest(self) -> Document:
-        said = self._read(MANIFEST)
-        return said if isinstance(said, dict) else {}
+        manifest = self._read(MANIFEST)
+        return manifest if isinstance(manifest, dict) else {}
 
     def _reject_interrupted(self) -> None:
         former = self.path / FORMER
@@ -140,14 +140,14 @@ class Directory:
     def _read(self, name: str) -> Any:
         path = self.path / name
         try:
-            with _telling(path):
+            with _explaining_errors(path):
                 return decode(path.read_bytes())
         except DocgraphError as error:
             raise StartupError(f"{path}: {error.message}") from error
 
 
-def _name_writer(said: Document) -> str:
-    version = said.get("docgraph")
+def _name_writer(manifest: Document) -> str:
+    version = manifest.get("docgraph")
     return f"docgraph {make_printable(version)}" if isinstance(version, str) else "something else"
 
 
@@ -156,7 +156,7 @@ def _is_number(value: Any) -> bool:
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
+def _explaining_errors(path: Path) -> Iterator[None]:
     """Report file system errors as one clear message."""
     try:
         yield

@@ -61,8 +61,8 @@ class ExportWriter:
         """Mark the export as complete, with the version that wrote it."""
         if self._odd:
             self.write_documents(ODD_APPS, self._odd)
-        said = {"format": FORMAT, "revision": REVISION, "docgraph": __version__}
-        self._write(MANIFEST, said)
+        manifest = {"format": FORMAT, "revision": REVISION, "docgraph": __version__}
+        self._write(MANIFEST, manifest)
 
     def _name_app(self, id: str) -> str:
         """Return a unique name that every file system accepts and an import reads."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Deadline, Document
+from docgraph.exchange import Deadline, Document, Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.apps.definition_writes import URIS
+from docgraph.graphql.apps.definition_writes import URIS, OnDefinitions
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
@@ -170,3 +170,22 @@ async def ensure_index(store: Store, settings: Graphql, *, create: bool = True) 
         create=create,
         deadline=Deadline.after_ms(_INDEX_MS),
     )
+
+
+class AppsIndexOnCreation(OnDefinitions):
+    """Create the unique index when the collection is created; `AppsIndex` does it at start."""
+
+    name: ClassVar[str] = "createIndexesOnNewGqlApps"
+    description: ClassVar[str] = "creates the unique index with the collection of app definitions"
+
+    def __init__(self, config: Any, graphql: Graphql, store: Store) -> None:
+        super().__init__(config, graphql)
+        self._store = store
+
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
+    ) -> WriteResult:
+        """Create the index and return the result unchanged."""
+        if write.kind is WriteKind.CREATE:
+            await ensure_index(self._store, self.settings)
+        return result

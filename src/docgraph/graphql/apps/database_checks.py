@@ -1,4 +1,4 @@
-"""What only the database knows of a definition: operators, collections, indexes (decision 7)."""
+"""Checks of a definition by the database: operators, collections, indexes (decision 7)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_ASKED: Final = 1_000
 
 
 async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
-    """The report with its questions answered; what the database does not say counts as fine.
+    """Return the report with the answers of the database; no answer counts as valid.
 
-    The same at another place is not asked again, and no more than `MAX_ASKED` things are.
+    Equal questions are sent once, and at most `MAX_ASKED` questions in all.
     """
     refused: list[Question] = []
     asked: dict[Question, Question | None] = {}
@@ -44,7 +44,7 @@ async def resolve_report(report: Report, store: Store, settings: Graphql) -> Rep
 
 
 async def _check_question(question: Question, store: Store, settings: Graphql) -> Question | None:
-    """The question, with what there is to say, when the database does not agree."""
+    """Return the question with the finding of the database; None if it has none."""
     match question:
         case Namespace(db=db, collection=collection):
             return question if await store.facts.exists(db, collection) is False else None

@@ -100,9 +100,9 @@ class DefinitionChecker(OnDefinitions):
         transaction = transaction_of(exchange)
         for index, document in enumerate(write.documents):
             place = f" in document at index position {index}" if len(write.documents) > 1 else ""
-            prepared, doubts = await self._check({"_id": ObjectId(), **document}, place)
+            prepared, findings = await self._check({"_id": ObjectId(), **document}, place)
             await self._reject_collision(prepared, taken, place, transaction)
-            warnings += map(_show, doubts)
+            warnings += map(_show, findings)
             taken.update(prepared[URIS])
             checked.append(prepared)
         if write.kind is WriteKind.INSERT:

@@ -163,8 +163,8 @@ class HistoryKeeper(Initializer):
             self._news.clear()
             is_done = await self._quiet.attempt(self.record_changes())
             # Without a cache, no listener reports changes; what has failed is tried again.
-            is_told = is_done and self._settings.app_cache_enabled
-            pause = None if is_told else self._settings.app_cache_ttr / 1000
+            is_notified = is_done and self._settings.app_cache_enabled
+            pause = None if is_notified else self._settings.app_cache_ttr / 1000
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._news.wait()

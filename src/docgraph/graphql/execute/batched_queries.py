@@ -22,7 +22,7 @@ from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
 from docgraph.variables.value_marks import KindChoices
 
-__all__ = ["AggregateQuery", "Answer", "Find", "Query", "find_choices", "send_all", "send_alone"]
+__all__ = ["AggregateQuery", "Answer", "Find", "Query", "send_all", "send_alone"]
 
 Answer = list[Document] | FieldFailure
 

@@ -24,14 +24,14 @@ from docgraph.store.order import pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Resolvers, Template, matches_nothing
 
-__all__ = ["FetchOutlook", "Outlook", "foresee", "render_command"]
+__all__ = ["CostEstimate", "FetchEstimate", "estimate_cost", "render_command"]
 
 _SAMPLE_ID: Final = ObjectId("000000000000000000000000")
 _NO_PLAN: Final = QueryPlan((), ())
 
 
 @dataclass(frozen=True, slots=True)
-class FetchOutlook:
+class FetchEstimate:
     """The expected command of one field.
 
     `limit` is the maximum number of documents per parent, `stored` the number in the collection.
@@ -100,10 +100,10 @@ def render_command(place: tuple[str, str], keys: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class CostEstimate:
     """The expected cost of a query; the estimates are in documents."""
 
-    fetches: tuple[FetchOutlook, ...]
+    fetches: tuple[FetchEstimate, ...]
     by_limits: int
     by_counts: int
     limit: int  # the query is rejected above this number of documents by counts
@@ -120,16 +120,16 @@ class Outlook:
         }
 
 
-async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
+async def estimate_cost(run: Run, variables_resolver: Resolvers) -> CostEstimate:
     """Preview every command of the execution without sending it."""
     tree = await prepare(run, variables_resolver)
     by_limits, by_counts = await estimate_documents(tree, run)
-    fetches = await concurrently([_foresee(fetch, run) for fetch in tree.fetches])
+    fetches = await concurrently([_estimate_fetch(fetch, run) for fetch in tree.fetches])
     limit = run.limits.estimated_documents
-    return Outlook(tuple(fetches), by_limits, by_counts, limit)
+    return CostEstimate(tuple(fetches), by_limits, by_counts, limit)
 
 
-async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
+async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     mapping = fetch.mapping
     prepared = run.prepared[id(fetch)]
     window = prepared.window
@@ -143,7 +143,7 @@ async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
     if is_scan and stored is not None:
         examined = min(window.end, stored) if is_bounded and window is not None else stored
     needs_index = (is_scan and not is_bounded) or plan.sorts
-    return FetchOutlook(
+    return FetchEstimate(
         field=fetch.position.coordinates,
         kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
         way=describe_way(fetch),

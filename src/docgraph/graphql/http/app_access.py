@@ -96,10 +96,10 @@ class AppAccess:
 
         Listing apps is no attempt to use them: `quietly` leaves denials out of the log.
         """
-        judged = await self.authorize(outer, uri, outer.account, request, quietly=quietly)
-        if judged is None or not judged[1].allowed:
+        authorized = await self.authorize(outer, uri, outer.account, request, quietly=quietly)
+        if authorized is None or not authorized[1].allowed:
             raise NotFound("GraphQL app not found")
-        session = await self.open(uri, judged[0])
+        session = await self.open(uri, authorized[0])
         if not quietly:
             outer.app = session.exchange.app
         return session
@@ -126,8 +126,8 @@ class AppAccess:
                 continue
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # let other tasks run
-            judged = await self.authorize(outer, entry.uri, outer.account, quietly=True)
-            if judged is not None and judged[1].allowed:
+            authorized = await self.authorize(outer, entry.uri, outer.account, quietly=True)
+            if authorized is not None and authorized[1].allowed:
                 yield entry
 
     async def try_admit(self, outer: Exchange, entry: StoredDefinition) -> AppSession | None:

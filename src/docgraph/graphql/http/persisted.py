@@ -19,11 +19,11 @@ from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest, OperationReference, parse_body
 
-__all__ = ["Asked", "find_operation", "is_stored", "reject_unknown"]
+__all__ = ["RequestedOperation", "find_operation", "is_stored", "reject_unknown"]
 
 
-class Asked:
-    """The operation that a request asks for, resolved at first use and cached.
+class RequestedOperation:
+    """The operation of a request, resolved at first use and cached.
 
     It has no reference to the request, which refers to it.
     """

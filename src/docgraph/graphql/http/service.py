@@ -22,14 +22,14 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
-from docgraph.graphql.execute.cost_estimate import Outlook, foresee
+from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.persisted import Asked, is_stored, reject_unknown
+from docgraph.graphql.http.persisted import RequestedOperation, is_stored, reject_unknown
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
 from docgraph.graphql.http.response_shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
@@ -80,7 +80,7 @@ class AppRequest(Parsed):
     """A request to the app with this URI; `asked` is the operation of its body."""
 
     uri: str = field(kw_only=True)
-    asked: Asked = field(kw_only=True)
+    asked: RequestedOperation = field(kw_only=True)
 
 
 @lru_cache(maxsize=1024)  # most requests are for a few apps
@@ -136,7 +136,7 @@ class GraphqlService(Service):
     def parse(self, exchange: Exchange) -> AppRequest:
         """Find the app of the path; the body is parsed on first use, the same way for all."""
         uri = _find_uri(exchange.request.segments[len(self._base) :])
-        asked = Asked(self._apps, uri, exchange.request.offload)
+        asked = RequestedOperation(self._apps, uri, exchange.request.offload)
         exchange.request.parser = asked.read_content
         if not uri:
             raise NotFound("GraphQL app not found")
@@ -203,16 +203,18 @@ class GraphqlService(Service):
         self._check_freedom(app, request, exchange)
         return (await self._find(app, request, exchange))[0]
 
-    async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
+    async def estimate_cost(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> CostEstimate:
         """Return the commands an operation would send, and their cost; nothing is run."""
         self._check_freedom(app, request, exchange)
-        return await self.foresee_freely(app, request, exchange)
+        return await self.estimate_any_cost(app, request, exchange)
 
-    async def foresee_freely(
+    async def estimate_any_cost(
         self, app: App, request: GraphqlRequest, exchange: Exchange
-    ) -> Outlook:
+    ) -> CostEstimate:
         """Preview an operation from the command line, where `operations-only` does not apply."""
-        return await self._in_time(exchange, self._foresee(app, request, exchange))
+        return await self._in_time(exchange, self._estimate_cost(app, request, exchange))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run work on a schema that would block the event loop, and return its result."""
@@ -275,11 +277,13 @@ class GraphqlService(Service):
         )
         return Ran(plan, result, kept)
 
-    async def _foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
+    async def _estimate_cost(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> CostEstimate:
         plan, _ = await self._find(app, request, exchange)
         limits, variables = plan.app.limits, request.variables
         run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
-        return await foresee(run, self._resolvers)
+        return await estimate_cost(run, self._resolvers)
 
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange

@@ -108,7 +108,7 @@ class QueryTools:
         wanted = QueryArguments.read(arguments)
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         graphql = self._access.graphql
-        outlook = await graphql.foresee(session.app, wanted.request, session.exchange)
+        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange)
         privileged = graphql.may_explain(session.exchange.account)
         described = outlook.as_dict(privileged=privileged)
         budget = {

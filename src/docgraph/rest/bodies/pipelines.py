@@ -34,10 +34,10 @@ from docgraph.variables import (
 
 __all__ = [
     "Aggregation",
-    "Doubt",
     "InvalidAggregation",
+    "UncheckedPart",
     "find_aggregation",
-    "find_doubts",
+    "find_unchecked",
     "in_stages",
     "inspect_aggregations",
     "inspect_entries",
@@ -76,7 +76,7 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UncheckedPart:
     """A part of a stored aggregation or stream that only the database can check."""
 
     where: str
@@ -191,19 +191,19 @@ def inspect_stages(
         yield Flaw(f"{place}.stages", error.message, error.hint)
 
 
-def find_doubts(entries: Any, name: str, *, db: str) -> Iterator[Doubt]:
+def find_unchecked(entries: Any, name: str, *, db: str) -> Iterator[UncheckedPart]:
     """Return the questions for the database about the entries of a list that have no flaw."""
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         stages, place = entry.get("stages"), f"{name}[{index}]"
         template, _ = inspect_template(stages, vocabulary=REST, context="stages")
         for operator in template.unknown:
-            yield Doubt(f"{place}.{in_stages(operator.where)}", operator)
+            yield UncheckedPart(f"{place}.{in_stages(operator.where)}", operator)
         for part in template.parts:
             if part.is_alone:
-                yield Doubt(f"{place}.{in_stages(part.where)}", part)
+                yield UncheckedPart(f"{place}.{in_stages(part.where)}", part)
         possible = flatten_stages(stages, REST.optional)
         for reference in dict.fromkeys(find_references(possible, db)):
-            yield Doubt(f"{place}.stages", reference)
+            yield UncheckedPart(f"{place}.stages", reference)
 
 
 def _is_known_type(type: Any) -> bool:

@@ -238,8 +238,8 @@ def _render_counts(result: WriteResult, links: Sequence[str] = ()) -> Document:
 
 def _render_failure(failure: WriteFailure) -> Document:
     rejection = reject(failure.code) if failure.status == _UNKNOWN else None
-    told = rejection or failure
-    element: Document = {"httpStatus": told.status, "message": told.message}
+    error = rejection or failure
+    element: Document = {"httpStatus": error.status, "message": error.message}
     if failure.code is not None and failure.status != _CONFLICT:
         element["mongodbErrorCode"] = failure.code
     return element

@@ -44,7 +44,7 @@ class _Page:
 
 
 async def list_documents(call: RestCall) -> Answer:
-    """A page, newest first unless asked otherwise."""
+    """A page, newest first by default."""
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
     headers = etag_headers(metadata)

@@ -40,7 +40,7 @@ async def build_snapshot(call: RestCall, definition: StreamDefinition) -> Stream
         )
     segments = call.request.segments[:-2]  # without `_streams` and the name
     path = encode_path(segments) or "/"
-    service, decision = await call.context.foresight.decide_get(call.exchange, path)
+    service, decision = await call.context.dry_run.decide_get(call.exchange, path)
     if decision is None or service != call.exchange.service:
         raise Forbidden("a snapshot needs the permission to GET the collection")
     permitted = replace(

@@ -150,7 +150,7 @@ async def _list(call: RestCall) -> Answer:
     """Return the streams that the caller may open."""
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
-    found = find_open_streams(metadata, call.exchange, call.context.foresight)
+    found = find_open_streams(metadata, call.exchange, call.context.dry_run)
     return call.answer([stream.describe() async for stream in found])
 
 

@@ -1,20 +1,20 @@
-"""Keyset paging: the next page begins behind the last document, wherever that stands by now.
+"""Keyset pagination: the next page begins after the sort key of the last document.
 
-A token holds the sort key of the last document as the database computed it (`$meta: "sortKey"`: the
-least element of an array, the greatest when descending, null where there is nothing). From it come
-filters for what lies behind it in BSON's own order, in which values of different types have their
-place, too. `$gt` and `$lt` compare within one type only, so that the types behind it are named; and
-they look at any element of an array, so that what has an element before it is left out again.
+A token contains that sort key as the database computed it (`$meta: "sortKey"`: the least element of
+an array, the greatest when descending, null for a missing value). It becomes filters for the
+documents after it in BSON order, which also orders values of different types. `$gt` and `$lt`
+compare within one type, so the filters name the types that follow. They match any element of an
+array, so arrays with an element before the key are excluded again.
 
-What is behind is asked for in two parts, one after the other: `near` are values of the same type as
-the last one (an index on the sort with `_id` at its end leads straight to them), `far` those of the
-types behind it. Nearly always the first part fills the page.
+The filters are two parts, run one after the other: `near` has values of the same type as the last
+one (an index on the sort with `_id` at its end serves it), `far` those of the types that follow.
+Nearly always the first part fills the page.
 
-A key that nobody can read (another driver wrote it) cannot be given back to the database. The token
-then holds the last key that can be, and how many documents come after it that are done.
+A key that the driver cannot decode (another driver wrote it) cannot be sent back to the database.
+The token then contains the last key that can, and the number of documents to skip after it.
 
-The token is opaque to clients and checked when it comes back: it has to fit the sort. It need not
-be signed, as it can say nothing that a `filter` could not.
+The token is opaque to clients and checked when it returns: it must match the sort. It needs no
+signature, as it can express nothing that a `filter` could not.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Key = Sequence[Any]
 
 
 class PageStart(NamedTuple):
-    """Where a page begins: behind this key, or at the beginning, and so many documents further."""
+    """The start of a page: after this key or at the beginning, plus documents to skip."""
 
     key: Key | None = None
     skip: int = 0
@@ -117,7 +117,7 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((MinKey,), "minKey"),
     ((MaxKey,), "maxKey"),
 )
-# Names of the types of numbers, which an expression tells apart.
+# Names of the number types, which expressions distinguish.
 _NUMBERS: Final = ["int", "long", "double", "decimal"]
 # Values of which a condition leads an index to all that are behind them.
 _INDEXED: Final = (bool, int, float, Decimal128, str, ObjectId, datetime, DatetimeMS)
@@ -134,7 +134,7 @@ _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
 
 def with_tiebreak(order: Order) -> Order:
-    """The order with `_id` at its end, in the direction of what is before it."""
+    """Return the order with `_id` at its end, in the direction of the last key."""
     if any(isinstance(direction, dict) for _, direction in order):
         raise RequestError("after cannot be used with a sort by $meta")
     steps = [path.count(".") + 1 for path, _ in order]
@@ -153,7 +153,7 @@ def with_tiebreak(order: Order) -> Order:
 
 
 def render_token(order: Order, place: PageStart) -> str:
-    """The text that stands for a place in that order."""
+    """Render the token of a position in that order."""
     key = place.key
     if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
         # The default order, at every full page.
@@ -169,7 +169,7 @@ def _encode(content: bytes) -> str:
 
 
 def parse_token(order: Order, token: str) -> PageStart:
-    """The place that the token stands for; it must have been made for the same order."""
+    """Parse a token; raise if it was made for another order."""
     try:
         content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (BodyError, Base64Error, ValueError):
@@ -212,7 +212,7 @@ def _illegal(reason: str) -> RequestError:
 
 
 def behind(order: Order, key: Key) -> list[Filter]:
-    """Filters for what comes after the place, in parts that follow each other in the order."""
+    """Return filters for the documents after a position, in parts that follow each other."""
     if needs_expression(order, key):
         return _compute_behind(order, key)
     (path, direction), value = order[0], key[0]
@@ -229,9 +229,9 @@ def behind(order: Order, key: Key) -> list[Filter]:
 
 
 def _compute_behind(order: Order, key: Key) -> list[Filter]:
-    """The same parts for a sort that conditions cannot follow, as expressions.
+    """Return the same parts as expressions, for a sort that conditions cannot follow.
 
-    The condition next to one is for the index: it matches more than the expression, never less.
+    The condition next to an expression is for the index: it never matches less.
     """
     (path, direction), value = order[0], key[0]
     others = {place: {"$literal": _encode_key(one)} for place, one in enumerate(key)}
@@ -251,7 +251,7 @@ def _compute_behind(order: Order, key: Key) -> list[Filter]:
 
 
 def find_empty(order: Order) -> Any:
-    """An expression for the places of a key with an empty array, which the driver reads as None."""
+    """Return an expression that finds empty arrays in a key: the driver decodes them as None."""
     keys = [f"$$key.{name_key(place)}" for place in range(len(order))]
     places = {"$range": [0, len(order)]}
     is_empty = {"$eq": [{"$arrayElemAt": ["$$keys", "$$this"]}, {"$literal": EMPTY_KEY}]}
@@ -266,9 +266,9 @@ def _encode_key(value: Any) -> list[Any]:
 
 
 def _behind_level(order: Order, key: Key) -> list[Filter]:
-    """What is level in the first property and behind in one of the others.
+    """Return filters: equal in the first property, after the key in one of the others.
 
-    `_id` is unique, so that whatever follows it in the order decides nothing.
+    `_id` is unique, so the keys after it are ignored.
     """
     branches: list[Filter] = []
     level: list[Filter] = []
@@ -295,12 +295,12 @@ def _none_of(filters: list[Filter]) -> list[Filter]:
 
 
 def _side(path: str, value: Any, direction: int) -> list[Filter]:
-    """Filters for values (of arrays: some element) greater, or less, than this one."""
+    """Return filters for values (of arrays: an element) greater or less than this one."""
     return [*_within(path, value, direction), *_others(path, value, direction)]
 
 
 def _others(path: str, value: Any, direction: int) -> list[Filter]:
-    """Those of other types, and NaN, which the operators do not know."""
+    """Return the conditions for other types, and for NaN, which the operators ignore."""
     name = _name_class(value)
     place = _PLACE[name]
     filters: list[Filter] = []
@@ -322,7 +322,7 @@ def _others(path: str, value: Any, direction: int) -> list[Filter]:
 
 
 def _within(path: str, value: Any, direction: int) -> list[Filter]:
-    """Those of its own type."""
+    """Return the condition for values of the same type."""
     name = _name_class(value)
     operator = "$gt" if direction > 0 else "$lt"
     if name in _ALONE:
@@ -333,7 +333,7 @@ def _within(path: str, value: Any, direction: int) -> list[Filter]:
 
 
 def _differs(path: str, value: Any) -> Filter:
-    """Not level: of an array that holds the value itself, that is the sort key."""
+    """Return the condition that excludes the value, also as an element of an array."""
     return {"$nor": [_equal(path, value)]}
 
 
@@ -344,14 +344,14 @@ def _equal(path: str, value: Any) -> Filter:
 
 
 def _compare(path: str, operator: str, value: Any) -> Filter:
-    """The comparison; with an array it would otherwise be one of the whole array, too."""
+    """Return the comparison; an array operand would also compare whole arrays."""
     if isinstance(value, list):
         return {path: {"$elemMatch": {operator: value}}}
     return {path: {operator: value}}
 
 
 def _empty(path: str) -> Filter:
-    """An empty array; the first condition is for the index, the second excludes `[[]]`."""
+    """Return conditions for an empty array: one for the index, one that excludes `[[]]`."""
     return {path: {"$eq": [], "$size": 0}}
 
 

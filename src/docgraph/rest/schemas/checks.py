@@ -1,8 +1,8 @@
-"""Writes and reads around JSON schemas, by whatever way (rest-behaviour 5.6).
+"""Validation of documents and schemas by JSON Schema, on every path (rest-behaviour 5.6).
 
-What goes into the schema store is a schema, and comes out as it was written. A collection whose
-metadata names a schema takes only documents that follow it: an update of one document reaches this
-place as the whole document (see `checked_patch.py`), an update that does not is refused.
+The schema store accepts only schemas and returns them as they were written. A collection whose
+metadata names a schema accepts only valid documents. An update of one document arrives here as the
+whole document (see `checked_patch.py`); other updates are rejected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_CHECKED: Final = 200_000  # values of a document: the check needs a copy of 
 
 
 def open_lane(blocking: Blocking) -> Lane:
-    """Where schemas are compiled: one at a time, as each call lets no other thread run."""
+    """Open the lane that compiles schemas: one at a time, as each call blocks all threads."""
     return blocking.lane("schemas", concurrency=1)
 
 
@@ -57,12 +57,12 @@ class _OnSchemas(DataInterceptor):
     """An interceptor of the schema stores of all databases."""
 
     def resolve(self, resource: Resource) -> bool:
-        """The store and the schemas in it."""
+        """Return whether the resource is the schema store or a schema."""
         return resource.collection == SCHEMA_STORE
 
 
 class SchemaStoreChecker(_OnSchemas):
-    """Takes only what is a schema; gives it its address and escapes its keys."""
+    """Accepts only schemas; adds their address and escapes their keys."""
 
     name: ClassVar[str] = "jsonSchemaStoreChecker"
     description: ClassVar[str] = "checks JSON schemas before they are stored"
@@ -76,13 +76,13 @@ class SchemaStoreChecker(_OnSchemas):
         self._schemas = Schemas(store, generations, self._lane, ttl=0)
 
     async def close(self) -> None:
-        """Give up what is being read."""
+        """Cancel the reads in progress."""
         await self._schemas.close()
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """All schemas or none."""
+        """Check and prepare all schemas of the write."""
         reject_marker_in_filter(write.filter)
         if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
@@ -97,7 +97,7 @@ class SchemaStoreChecker(_OnSchemas):
 
 
 def _prepare(document: Document, db: str) -> tuple[Document, Document]:
-    """A schema as it is meant, and as it is stored."""
+    """Return the schema as it is used and as it is stored."""
     written = {"_id": ObjectId(), **as_written(document)}
     plain = as_meant(to_stored(written))
     schema = identify(plain, db)
@@ -108,7 +108,7 @@ def _prepare(document: Document, db: str) -> tuple[Document, Document]:
 
 
 class SchemaStoreNotifier(_OnSchemas):
-    """Makes a written schema known to every worker and instance."""
+    """Announces a written schema to every worker and instance."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
@@ -123,34 +123,34 @@ class SchemaStoreNotifier(_OnSchemas):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result as it is."""
+        """Announce the write; the result stays the same."""
         await self._news.announce()
         return result
 
 
 class SchemaStoreReader(_OnSchemas):
-    """Gives schemas back as they were written."""
+    """Returns schemas as they were written."""
 
     name: ClassVar[str] = "jsonSchemaStoreReader"
     description: ClassVar[str] = "unescapes JSON schemas that are read"
     takes_portions: ClassVar[bool] = True
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
-        """The read as it is, unless it asks for what is never shown."""
+        """Reject reads that use properties which are never shown."""
         reject_marker(read)
         return read
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """The schemas without escapes."""
+        """Return the schemas with unescaped keys."""
         return [as_written(document) for document in documents]
 
 
 class SchemaChecker(DataInterceptor):
-    """Takes only documents that follow the schema of their collection.
+    """Accepts only documents that are valid by the schema of their collection.
 
-    Comes after those that put values into a write, and before passwords are hashed.
+    Runs after interceptors that add values to a write, and before passwords are hashed.
     """
 
     name: ClassVar[str] = "jsonSchemaChecker"
@@ -179,12 +179,12 @@ class SchemaChecker(DataInterceptor):
         )
 
     async def close(self) -> None:
-        """Give up what is being read."""
+        """Cancel the reads in progress."""
         await self._metadata.close()
         await self._schemas.close()
 
     def resolve(self, resource: Resource) -> bool:
-        """Every collection of people's own; whether it has a schema, its metadata tells."""
+        """Return whether it is a user collection; its metadata names the schema, if any."""
         collection = resource.collection
         if resource.type is ResourceType.METADATA or collection is None:
             return False
@@ -193,7 +193,7 @@ class SchemaChecker(DataInterceptor):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """All documents or none."""
+        """Validate all documents of the write."""
         if write.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
             return write
         metadata = await self._metadata.find(
@@ -219,14 +219,14 @@ class SchemaChecker(DataInterceptor):
 
 
 def _check_setting(setting: Any) -> Document:
-    """Metadata that was written here has been checked; what others wrote has not."""
+    """Check metadata again: another program may have written it."""
     if not isinstance(setting, dict) or setting.get("schemaId") is None:
         raise DefinitionError("wrong 'jsonSchema': missing property schemaId")
     return setting
 
 
 def _reject_update(write: Write, setting: Document) -> None:
-    """What an update leaves behind is not known before it is done."""
+    """Reject an update whose resulting document is not known in advance."""
     if setting.get("skipNotSupported") is True:
         return
     if write.many:

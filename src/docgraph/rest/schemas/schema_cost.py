@@ -1,9 +1,9 @@
-"""How much work the check of a document can be: bounds from its schema and from its shape.
+"""Upper bounds of the work of validating a document, from its JSON schema and its shape.
 
-The library checks a document in one call that lets no other thread run, and builds every error of
-it, alternatives included. So its work is estimated before: a schema is a graph of subschemas, with
-edges to those for the same value and to those for the values in it. From that follows how many
-evaluations a value can get at each depth of a document.
+The library validates a document in one call that blocks every other thread, and builds all of its
+errors, those of alternatives included. So the work is estimated first: a schema is a graph of
+subschemas, with edges to subschemas for the same value and for the values in it. The graph gives
+the number of evaluations of a value at each depth of a document.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _TEXT_OF_VALUE: Final = 100  # characters of a text that count as one value more
 
 
 class CostError(Exception):
-    """A schema whose cost has no bound, or that cannot be followed."""
+    """The cost of a schema has no bound, or a reference in it leads nowhere."""
 
 
 class _Draft:
-    """How a schema identifies its parts."""
+    """The keywords by which a draft of JSON Schema identifies subschemas."""
 
     def __init__(self, schema: Any) -> None:
         name = schema.get("$schema") if isinstance(schema, Mapping) else None
@@ -60,7 +60,7 @@ class _Draft:
         self._is_old = "draft-0" in str(name)
 
     def is_hidden(self, schema: Mapping[str, Any]) -> bool:
-        """In old drafts nothing counts that is next to a reference."""
+        """Return whether a reference hides its siblings, as in old drafts."""
         return self._is_old and "$ref" in schema
 
 
@@ -73,7 +73,7 @@ class _Place:
     draft: _Draft
 
     def enter(self, schema: Any) -> _Place:
-        """The place of a part, or of the subschema itself: an identity changes the address."""
+        """Return the place of a part, or of the subschema itself: an `$id` changes the address."""
         base = self.base
         if isinstance(schema, Mapping) and not self.draft.is_hidden(schema):
             identity = schema.get(self.draft.keyword)
@@ -84,7 +84,7 @@ class _Place:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A subschema: what evaluating it costs itself, and what is evaluated with it."""
+    """A subschema: its own cost, and the subschemas that are evaluated with it."""
 
     evaluations: int = 1
     errors: int = 1
@@ -94,14 +94,14 @@ class _Node:
     named: dict[str | int, list[_Node]] = field(default_factory=dict)
 
     def add(self, costs: Mapping[_Node, int]) -> int:
-        """The cost of what is evaluated for the same value."""
+        """Add the cost of a subschema that is evaluated for the same value."""
         chosen = sum(max(map(costs.__getitem__, those)) for those in self.choices)
         return chosen + sum(map(costs.__getitem__, self.here))
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaCost:
-    """What one value at a depth of a document can cost: of each depth, and of all below."""
+    """The cost of one value, for each depth of a document and for all depths below."""
 
     evaluations: list[int]
     errors: list[int]
@@ -109,7 +109,7 @@ class SchemaCost:
     has_names: bool
 
     def estimate(self, document: Any) -> tuple[int, int]:
-        """Return the most evaluations, and the most errors, that a document can need."""
+        """Return the maximum numbers of evaluations and of errors for a document."""
         evaluations, sizes, level = 0, list[int](), [document]
         while level:
             size, below = len(level), list[Any]()
@@ -127,7 +127,7 @@ class SchemaCost:
         return evaluations, self._estimate_errors(sizes)
 
     def _estimate_errors(self, sizes: list[int]) -> int:
-        """An error holds its value with all that is in it, that of a name the whole object."""
+        """Count errors by size: each contains its whole value; that of a name, the object."""
         errors = inner = 0
         for depth, size in reversed(list(enumerate(sizes))):
             errors += _get_cost(self.errors, depth) * (size + inner // _INSTANCE_OF_ERROR)
@@ -140,7 +140,7 @@ def _get_cost(costs: list[int], depth: int) -> int:
 
 
 def measure_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> SchemaCost:
-    """Measure a schema with those it refers to, by address; raises `CostError`."""
+    """Measure a schema with the ones it refers to, by address; raise `CostError`."""
     graph = _Graph(schema, others)
     order = _sort_here(graph.nodes)
     count = dict.fromkeys(order, 0)
@@ -154,7 +154,7 @@ def measure_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Sche
 
 
 def _sort_here(nodes: Iterable[_Node]) -> list[_Node]:
-    """The nodes, each behind all that are evaluated for the same value."""
+    """Return the nodes in topological order: each after those evaluated for the same value."""
     order, state = list[_Node](), dict[_Node, bool]()
     for start in nodes:
         pending = [start]
@@ -175,7 +175,7 @@ def _sort_here(nodes: Iterable[_Node]) -> list[_Node]:
 
 
 def _spread(order: list[_Node], root: _Node, own: dict[_Node, int]) -> list[int]:
-    """The most that a value costs at each depth below the root; the last is for all below."""
+    """Return the highest cost of a value at each depth; the last one is for all depths below."""
     parts = {node: _find_parts(node) for node in order}
     current, costs = own, list[int]()
     while len(costs) < _MAX_DEPTH:
@@ -193,7 +193,7 @@ def _spread(order: list[_Node], root: _Node, own: dict[_Node, int]) -> list[int]
 
 
 def _find_parts(node: _Node) -> list[list[_Node]]:
-    """What is evaluated together for one value in it; those of other names are not."""
+    """Return the subschemas that can apply to the same contained value, by property name."""
     return [node.below, *(own + node.below for own in node.named.values())]
 
 
@@ -221,11 +221,11 @@ class _Graph:
 
     @property
     def nodes(self) -> list[_Node]:
-        """All of them."""
+        """Return all nodes."""
         return [*self._known.values(), self._leaf, self._inner]
 
     def _index(self, start: _Place) -> None:
-        """Remember where identities and anchors lead to."""
+        """Record the targets of `$id` and `$anchor`."""
         pending = [start]
         while pending:
             place = pending.pop()
@@ -259,7 +259,7 @@ class _Graph:
                 raise CostError(f"two subschemas have the identity {name or identity}")
 
     def _get(self, place: _Place) -> _Node:
-        """The node of a subschema; what it leads to is added later, not by recursion."""
+        """Return the node of a subschema; its edges are added later, without recursion."""
         if not isinstance(place.schema, Mapping):
             return self._leaf
         node = self._known.get(id(place.schema))
@@ -285,7 +285,7 @@ class _Graph:
             node.below.append(self._inner)
 
     def _get_parts(self, place: _Place, keyword: str) -> dict[str | int, _Node]:
-        """The subschemas of a keyword by name or position, or the only one."""
+        """Return the subschemas of a keyword by name or position, or the only one."""
         value = place.schema.get(keyword)
         if keyword in _NAMED and isinstance(value, Mapping):
             parts: Iterable[tuple[str | int, Any]] = value.items()
@@ -296,7 +296,7 @@ class _Graph:
         return {name: self._get(place.enter(part)) for name, part in parts}
 
     def _weigh(self, one: Mapping[str, Any], node: _Node) -> None:
-        """What the keywords cost that need no other subschema."""
+        """Return the cost of the keywords that have no subschema."""
         self.has_alternatives |= "anyOf" in one or "oneOf" in one
         self.has_names |= "propertyNames" in one
         node.evaluations += len(one)
@@ -314,7 +314,7 @@ class _Graph:
             node.errors += _count_values(one.get(keyword)) // _VALUES_OF_ERROR
 
     def _follow(self, place: _Place, reference: str, keyword: str) -> list[_Node]:
-        """The subschemas one of which a reference leads to."""
+        """Return the possible targets of a reference."""
         address, fragment = urldefrag(urljoin(place.base, reference))
         found = self._places.get(f"{address}#{fragment}".removesuffix("#"))
         if found is None and fragment.startswith("/"):
@@ -329,7 +329,7 @@ class _Graph:
 
 
 def _descend(place: _Place | None, pointer: str) -> _Place | None:
-    """What a JSON pointer leads to."""
+    """Resolve a JSON pointer."""
     for step in unquote(pointer).split("/")[1:]:
         if place is None:
             return None

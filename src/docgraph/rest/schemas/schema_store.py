@@ -1,7 +1,7 @@
-"""JSON schemas as they are kept in `_schemas`: loaded, compiled, remembered.
+"""JSON schemas of the collection `_schemas`: load, compile and cache them.
 
 A schema may refer to others of the store by `http://schema-store/<database>/<id>`, and to nothing
-else: no address is ever fetched. The library is the extra `schema` and imported when it is needed.
+else: no address is ever fetched. The library is the extra `schema`, imported at first use.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ Key = tuple[str, Any]
 
 
 class InvalidSchema(DefinitionError):
-    """A schema that no document can be checked with."""
+    """A schema that cannot validate documents."""
 
     code: ClassVar[str] = "invalid-schema"
 
 
 class SchemaUnusable(DefinitionError):
-    """A collection names a schema that is not in the store, or that cannot work any more."""
+    """A collection names a schema that is missing in the store, or no longer valid."""
 
     status: ClassVar[int] = 409
     code: ClassVar[str] = "schema-unusable"
 
 
 def require_library() -> Any:
-    """The validator; an installation without it cannot use schemas."""
+    """Return the validator library; raise if it is not installed."""
     try:
         import jsonschema_rs
     except ImportError:
@@ -94,12 +94,12 @@ def require_library() -> Any:
 
 
 def address_of(db: str, id: Any) -> str:
-    """Where other schemas find this one."""
+    """Return the address by which other schemas refer to this one."""
     return f"http://schema-store/{quote(db, safe='')}/{quote(str(id), safe='')}"
 
 
 def identify(document: Mapping[str, Any], db: str) -> Document:
-    """The schema as it is stored: with its draft, and with the address of its place."""
+    """Return the schema as it is stored: with its draft and its address."""
     draft = document.get("$schema", DRAFT_4)
     keyword = _find_keyword(draft) if isinstance(draft, str) else None
     if keyword is None:
@@ -121,9 +121,9 @@ def _find_keyword(draft: str) -> str | None:
 
 
 def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Validator:
-    """A validator; `others` are the schemas that it may refer to, by address.
+    """Build a validator; `others` are the schemas that it may refer to, by address.
 
-    Raises `_Unresolved` for an address of the store that is not among them.
+    Raise `_Unresolved` for an address of the store that is not among them.
     """
     library = require_library()
     missing: list[str] = []
@@ -170,18 +170,18 @@ def _measure(schema: Document, others: Mapping[str, Any]) -> SchemaCost:
 
 
 def _without_own(schema: Mapping[str, Any]) -> Document:
-    """What is the schema itself, and not said of it as a document."""
+    """Return the schema without the properties of its stored document."""
     return _to_json({key: value for key, value in schema.items() if key not in _OWN})
 
 
 def _to_json(value: Document) -> Document:
-    """The JSON form, in which there are no types but those of JSON."""
+    """Return the value as plain JSON types."""
     content: Document = load(encode(value, JsonMode.STANDARD))
     return content
 
 
 def _find_patterns(schemas: Iterable[Any]) -> list[str]:
-    """The patterns that are compiled, each of which takes time and memory."""
+    """Return the regular expressions; compiling each takes time and memory."""
     pending, found = list(schemas), list[str]()
     while pending:
         one = pending.pop()
@@ -196,7 +196,7 @@ def _find_patterns(schemas: Iterable[Any]) -> list[str]:
 
 
 def _check_patterns(library: Any, patterns: list[str]) -> None:
-    """Refuse patterns that take too long to compile; those that cannot be are found by that."""
+    """Reject patterns that are too expensive to compile; compiling finds the invalid ones."""
     if len(patterns) > MAX_PATTERNS:
         raise InvalidSchema(
             f"the schema and those it refers to have more than {MAX_PATTERNS} patterns",
@@ -214,7 +214,7 @@ def _check_patterns(library: Any, patterns: list[str]) -> None:
 
 
 def _measure_pattern(library: Any, pattern: str) -> int:
-    """The least of the sizes that the compiled pattern fits in; the largest if it fits in none."""
+    """Return the smallest size limit that the compiled pattern fits in, else the largest."""
     for size in _PATTERN_SIZES:
         try:
             library.validator_for(
@@ -227,7 +227,7 @@ def _measure_pattern(library: Any, pattern: str) -> int:
 
 
 def _is_pattern(library: Any, error: Any) -> bool:
-    """Whether a schema is refused for a pattern (`pattern`, `patternProperties`) in it."""
+    """Return whether the error is about a `pattern` or `patternProperties` of the schema."""
     kind = getattr(error, "kind", None)
     return isinstance(kind, library.ValidationErrorKind.Format) and kind.format == "regex"
 
@@ -239,7 +239,7 @@ def _describe(error: Any) -> str:
 
 
 class _Unresolved(Exception):
-    """An address of the store whose schema has to be loaded first."""
+    """A reference to a stored schema that is not loaded yet."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -254,7 +254,7 @@ class Validator:
     cost: SchemaCost
 
     def find_violations(self, document: Document) -> list[str]:
-        """What is wrong with a document in its JSON form, the first few."""
+        """Validate a document in its JSON form; return the first few errors."""
         value = load(encode(document, JsonMode.STANDARD))
         evaluations, errors = self.cost.estimate(value)
         if evaluations > MAX_EVALUATIONS:
@@ -289,7 +289,7 @@ class Validator:
 
 
 async def load_schema(store: Store, db: str, id: Any) -> Document | None:
-    """A schema with plain keys, or None."""
+    """Load a schema with unescaped keys; None if it does not exist."""
     found = await store.reads.find_one(
         db, SCHEMA_STORE, {"_id": id}, deadline=Deadline.after_ms(_LOAD_MS)
     )
@@ -297,7 +297,7 @@ async def load_schema(store: Store, db: str, id: Any) -> Document | None:
 
 
 class Schemas:
-    """The schemas of all databases, compiled; what is written here is seen at once."""
+    """A cache of the compiled schemas of all databases; own writes invalidate it."""
 
     def __init__(self, store: Store, generations: Generations, lane: Lane, *, ttl: float) -> None:
         self._store = store
@@ -307,7 +307,7 @@ class Schemas:
         self._kept: LoadingCache[Key, Validator] = LoadingCache(_KEPT if ttl > 0 else 0, ttl)
 
     async def find(self, db: str, id: Any) -> Validator:
-        """The validator of a schema; raises `SchemaUnusable`."""
+        """Return the validator of a schema; raise `SchemaUnusable`."""
         generation = self._generations.read("collections")
         if generation != self._generation:
             self._kept.clear()
@@ -315,13 +315,13 @@ class Schemas:
         return await self._kept.get((db, id), self._compile_stored)
 
     async def close(self) -> None:
-        """Give up what is being read."""
+        """Cancel the reads in progress."""
         await self._kept.close()
 
     async def compile(
         self, schema: Mapping[str, Any], coming: Mapping[str, Document] | None = None
     ) -> Validator:
-        """A schema with everything that it refers to; `coming` are not stored yet, by address."""
+        """Compile a schema with its references; `coming` are not stored yet, by address."""
         others: dict[str, Any] = {}
         while True:
             try:

@@ -43,7 +43,7 @@ async def _check_get(call: RestCall, id: Any) -> RestCall | None:
         segments = segments[:-1]
     # Documents whose ids have no path are found in the list.
     path = document_path(segments, id) or encode_path(segments)
-    service, decision = await call.context.foresight.decide_get(call.exchange, path)
+    service, decision = await call.context.dry_run.decide_get(call.exchange, path)
     if decision is None or service != call.exchange.service:
         return None
     return replace(

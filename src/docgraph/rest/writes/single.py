@@ -177,7 +177,7 @@ async def explain_collision(call: RestCall, target: Target, conflict: Conflict) 
         raise conflict from None
 
 
-async def _foresee_collision(call: RestCall, target: Target) -> Answer | None:
+async def _find_collision(call: RestCall, target: Target) -> Answer | None:
     """Predict why an insertion will collide: a transaction allows no query after the collision."""
     if call.exchange.transaction is None or target.condition is None:
         return None
@@ -212,7 +212,7 @@ async def _create(call: RestCall, body: Document) -> Answer:
     id = document["_id"]
     target = Target(id, find_exclusion(call.request.headers))
     await rehearse_representation(call, id)
-    if (refusal := await _foresee_collision(call, target)) is not None:
+    if (refusal := await _find_collision(call, target)) is not None:
         return refusal
     try:
         result = await call.write(Write(WriteKind.INSERT, (document,)))
@@ -235,7 +235,7 @@ async def _replace(call: RestCall, body: Document, target: Target) -> Answer:
 
 async def _run(call: RestCall, write: Write, target: Target, etag: ObjectId) -> Answer:
     await rehearse_representation(call, target.id)
-    if write.upsert and (refusal := await _foresee_collision(call, target)) is not None:
+    if write.upsert and (refusal := await _find_collision(call, target)) is not None:
         return refusal
     try:
         result = await call.write(write)

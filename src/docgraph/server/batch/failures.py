@@ -63,14 +63,14 @@ def at(error: DocgraphError, place: EntryLocation) -> DocgraphError:
 
     It is a copy: other requests may have received the same error object.
     """
-    told: Document = {"index": place.index}
+    entry: Document = {"index": place.index}
     if place.method:
-        told |= {"method": place.method, "path": place.path}
+        entry |= {"method": place.method, "path": place.path}
     kind = type(error)
     placed = kind.__new__(kind, *error.args)  # each kind has a different constructor
     vars(placed).update(vars(error))
     placed.message = f"{place}: {_say(error)}"
-    placed.fields = {**error.fields, ENTRY: told}
+    placed.fields = {**error.fields, ENTRY: entry}
     return placed
 
 

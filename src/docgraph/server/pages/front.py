@@ -98,8 +98,10 @@ class FrontPage(Service):
 
     def _render_app(self, entry: StoredDefinition) -> str:
         path = encode_path((*self._apps_at, *entry.uri.split("/")))
-        told = find_description(entry)
-        about = "" if told is None else f'<br><span class="soft">{escape(told)}</span>'
+        description = find_description(entry)
+        about = (
+            "" if description is None else f'<br><span class="soft">{escape(description)}</span>'
+        )
         return f"<li>POST {link(path, path)}{self._render_asking(entry)}{about}</li>"
 
     def _render_asking(self, entry: StoredDefinition) -> str:

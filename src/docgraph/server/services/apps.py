@@ -25,8 +25,8 @@ from docgraph.server.services.sections import VisibleApps as VisibleAppsConfig
 __all__ = ["VisibleApps", "find_description", "find_visible_apps"]
 
 _MAX_APPS: Final = 100  # maximum number in a response
-_MAX_JUDGED: Final = 300  # each evaluates the rules, also for anonymous callers
-_MAX_JUDGED_FOR_USERS: Final = 3000
+_MAX_CHECKED: Final = 300  # each evaluates the rules, also for anonymous callers
+_MAX_CHECKED_FOR_USERS: Final = 3000
 _LONGEST_MS: Final = 10_000
 
 
@@ -82,11 +82,11 @@ async def find_visible_apps(
     access: AppAccess, exchange: Exchange, *, after: str = ""
 ) -> tuple[Sequence[StoredDefinition], bool]:
     """Return the first apps that the caller can query, and whether there are more."""
-    judged = count(1)
-    most = _MAX_JUDGED if exchange.account is None else _MAX_JUDGED_FOR_USERS
+    checked = count(1)
+    most = _MAX_CHECKED if exchange.account is None else _MAX_CHECKED_FOR_USERS
     found: list[StoredDefinition] = []
     async for entry in access.find_apps(
-        exchange, after=after, wanted=lambda _: next(judged) <= most
+        exchange, after=after, wanted=lambda _: next(checked) <= most
     ):
         if len(found) == _MAX_APPS:
             return found, True
@@ -97,5 +97,5 @@ async def find_visible_apps(
 def find_description(entry: StoredDefinition) -> str | None:
     """Return the author's description of an app; a stored definition may be anything."""
     descriptor = entry.document.get("descriptor")
-    told = descriptor.get("description") if isinstance(descriptor, Mapping) else None
-    return told if isinstance(told, str) else None
+    description = descriptor.get("description") if isinstance(descriptor, Mapping) else None
+    return description if isinstance(description, str) else None

@@ -232,7 +232,7 @@ def explain_errors(
     reasons = (*_LATER_REASONS, *_REASONS) if was_there else _REASONS
     otherwise = f"see whether MongoDB still runs there; {_AGAIN}" if was_there else _CORRECT
     reason, hint = next(
-        (told for pattern, *told in reasons if re.search(pattern, text, re.I)),
+        (advice for pattern, *advice in reasons if re.search(pattern, text, re.I)),
         ("no server answers", otherwise),
     )
     if was_there:

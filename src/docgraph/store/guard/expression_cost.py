@@ -1,7 +1,7 @@
-"""Bounds what an expression can cost the database, which cannot interrupt one.
+"""Upper bounds of the cost of an expression: the database cannot interrupt one.
 
-`maxTimeMS` ends a query between two documents, not inside of an expression: nested loops burn a
-core, and 27 nested `$let` that double an array use up the memory. So an upper bound of the steps
+`maxTimeMS` ends a query between two documents, not inside an expression: nested loops occupy a
+core, and 27 nested `$let` that double an array exhaust the memory. So an upper bound of the steps
 and of the largest value is computed before an expression is sent. The rules are listed in
 `docs/reference/store-security.md`.
 
@@ -66,23 +66,23 @@ _PLACEHOLDERS: Final = frozenset({"$arg", "$var", "$fk"})
 
 
 class _Frame(NamedTuple):
-    """What an expression is evaluated on, how many times for a document, and its place."""
+    """The scope of an expression, its evaluations for each document, and its place."""
 
     scope: ExpressionScope
     times: float
     place: Place
 
     def at(self, key: str | int) -> _Frame:
-        """The frame of what is below that key."""
+        """Return the frame of the operand below a key."""
         return _Frame(self.scope, self.times, Place(self.place, key))
 
     def bind(self, variables: Mapping[str, Size], times: float) -> _Frame:
-        """The frame of what is evaluated with further variables, so many times."""
+        """Return the frame of an operand with more variables that is evaluated so many times."""
         return _Frame(self.scope.bind(variables), times, self.place)
 
 
 class Analysis:
-    """Adds up the steps of expressions; raises `ExpressionTooLarge` with the place."""
+    """Sums the steps of expressions; raises `ExpressionTooLarge` with the place."""
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
@@ -98,15 +98,15 @@ class Analysis:
         self._stored = model.stored
 
     def scope(self) -> ExpressionScope:
-        """That of a stored document."""
+        """Return the scope of a stored document."""
         return ExpressionScope(self._stored)
 
     def deepen(self, depth: Depth) -> None:
-        """Let the documents from now on be so deep: a stage built them of others."""
+        """Set the depth of the documents that a stage has built."""
         self._stored = self._stored._replace(depth=deepest([self._stored.depth, depth]))
 
     def measure(self, value: Any, scope: ExpressionScope, times: float, place: Place) -> Size:
-        """The size of an expression that is evaluated so many times for a document."""
+        """Return the size of an expression that is evaluated so many times for a document."""
         return self._measure(value, _Frame(scope, times, place))
 
     def _measure(self, value: Any, frame: _Frame) -> Size:
@@ -218,7 +218,7 @@ class Analysis:
         return self._gather(items, sum(len(key) + ELEMENT for key in value), frame.place)
 
     def _gather(self, items: list[Size], overhead: int, place: Place) -> Size:
-        """The array or document of these."""
+        """Return the size of an array or document of these."""
         trusted = self.model.trusted
         inner = join([form for one in items for form in (one.length, one.inner)])
         size = Size(
@@ -262,7 +262,7 @@ class Analysis:
         return size
 
     def _apply(self, name: str, body: Any, frame: _Frame) -> Size:
-        """The result of an operator that binds no variables."""
+        """Return the result size of an operator that binds no variables."""
         rule, place, trusted = RULES.get(name), frame.place, self.model.trusted
         if name == "$getField" and not (isinstance(body, Mapping) and "input" in body):
             return self._measure_text("$$CURRENT", frame.scope).within()
@@ -328,7 +328,7 @@ class Analysis:
     # --- loops ------------------------------------------------------------------------------------
 
     def _open_loop(self, body: Mapping[str, Any], frame: _Frame) -> tuple[Size, LoopElement, float]:
-        """The array that a loop runs over, the part that each turn gets, and all turns."""
+        """Return the array of a loop, the part that each turn gets, and the number of turns."""
         array = self._measure(body.get("input"), frame.at("input"))
         turns = array.length.average()
         if array.length.is_open:
@@ -354,7 +354,7 @@ class Analysis:
         return size._replace(built=built, is_whole=result.is_whole, depth=depth)
 
     def _limit_once(self, built: Form, place: Place) -> Form:
-        """Let one iteration over a stored array pass; what doubles its result is too large."""
+        """Allow one iteration over a stored array; an iteration over its result is too large."""
         total = built.flatten()
         if total.parts:
             return built
@@ -393,7 +393,7 @@ class Analysis:
         array: Size,
         place: Place,
     ) -> Form:
-        """How large `$$value` can get: each turn makes `result` of the one before."""
+        """Return the largest size of `$$value`: each turn builds `result` from the previous one."""
         again = result.parts.get(grown, 0)
         if not again:
             return join([first, result.resolve(part, array.bytes)])
@@ -406,7 +406,7 @@ class Analysis:
         return add(first, added).times(2**doublings)
 
     def _resolve(self, grown: LoopElement, bytes: Form, depth: Depth, place: Place) -> None:
-        """Check what was left open as long as the size of `$$value` was not known."""
+        """Run the checks that waited for the size of `$$value`."""
         waiting, self._open = self._open, []
         for form, limit, where in waiting:
             self._check_bytes(form.resolve(grown, bytes), limit, where)

@@ -20,7 +20,7 @@ _SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """The weights of costs: of a stored value, and whether written parts count at all."""
+    """The weight of a stored value, and whether constants of the text count."""
 
     elements: int
     bytes: int
@@ -29,7 +29,7 @@ class CostModel:
 
     @property
     def stored(self) -> Size:
-        """A stored value of any kind."""
+        """Return the size of a stored value of any kind."""
         length = Form(self.elements)
         low, high = (0, 1) if self.trusted else (-inf, inf)
         size = Size(Form(self.bytes), length, length, low, high, is_stored=True)
@@ -44,7 +44,7 @@ TRUSTED: Final = CostModel(elements=1, bytes=1, trusted=True)
 
 
 class Place(NamedTuple):
-    """Where something is: the key below another place."""
+    """A path in the expression: a key below another place."""
 
     above: Place | None
     key: str | int
@@ -60,9 +60,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpressionScope:
-    """The values of names: variables, properties that earlier stages computed, the document.
+    """The sizes of variables, of properties that earlier stages computed, and of the document.
 
-    `below` is the property that a dotted name leads through, and its share of each turn.
+    `below` is the property that a dotted name passes through, and its share of each turn.
     """
 
     stored: Size
@@ -71,23 +71,23 @@ class ExpressionScope:
     below: tuple[str, Size] | None = None
 
     def bind(self, variables: Mapping[str, Size]) -> ExpressionScope:
-        """With further variables, which refer to their values."""
+        """Return the scope with more variables."""
         bound = {name: size._replace(built=NONE) for name, size in variables.items()}
         return replace(self, variables={**self.variables, **bound})
 
     def compute(self, fields: Mapping[str, Size]) -> ExpressionScope:
-        """With properties that a stage computes."""
+        """Return the scope with properties that a stage computes."""
         bound = {name: size._replace(built=NONE) for name, size in fields.items()}
         return replace(self, fields={**self.fields, **bound})
 
     def deepen(self, depth: Depth) -> ExpressionScope:
-        """With a document, and properties of it, that can be so deep."""
+        """Return the scope with a document, and properties of it, of this depth."""
         fields = {name: _deepen(one, depth) for name, one in self.fields.items()}
         return replace(self, stored=_deepen(self.stored, depth), fields=fields)
 
     @property
     def document(self) -> Size:
-        """The whole document."""
+        """Return the size of the whole document."""
         parts = [self.stored, *self.fields.values()]
         inner = join([form for one in parts for form in (one.length, one.inner)])
         low, high = min(one.low for one in parts), max(one.high for one in parts)
@@ -98,7 +98,7 @@ class ExpressionScope:
         return Size(bytes, length, inner, low, high, is_whole=True, depth=depth)
 
     def read(self, path: str) -> Size:
-        """The property that a path leads to, or one around it."""
+        """Return the size of the property at a path, or of one that contains it."""
         name, *below = path.split(".")
         if self.below is not None and name == self.below[0]:
             return self.below[1]
@@ -111,7 +111,7 @@ def _deepen(size: Size, depth: Depth) -> Size:
 
 
 def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
-    """A value that is not evaluated; one that an author wrote does not count."""
+    """Return the size of a constant; one that an author wrote does not count."""
     if trusted and not supplied:
         low, high = _read_number(value)
         text = value if isinstance(value, str) else None
@@ -130,7 +130,7 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
 
 
 def _measure_container(value: Any, supplied: bool) -> Size:
-    """A constant list or document, level by level."""
+    """Return the size of a constant list or document, level by level."""
     bytes, inner, low, high, depth = 0.0, 0.0, inf, -inf, 0
     level: list[Any] = [value]
     while level:
@@ -165,7 +165,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _read_number(value: Any) -> tuple[float, float]:
-    """The number that a value is, or can be converted to."""
+    """Return the value as a number, if it is one or can be converted."""
     if isinstance(value, datetime | DatetimeMS | Timestamp):
         return -inf, inf
     if isinstance(value, bool):

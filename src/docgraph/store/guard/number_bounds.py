@@ -81,7 +81,7 @@ def _extreme(is_least: bool) -> Rule:
 
 
 _WHOLE: Final = _bound(lambda a: (a.low - 1, a.high + 1))
-# To tens, hundreds and so on, where that is asked for: to at most twice the number.
+# Rounding to tens, hundreds and so on gives at most twice the number.
 _ROUND: Final = _bound(lambda a, *_: (-2 * _largest(a) - 1, 2 * _largest(a) + 1))
 
 NUMBERS: Final[Mapping[str, Rule]] = {

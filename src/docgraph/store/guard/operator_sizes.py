@@ -1,7 +1,7 @@
-"""The sizes of operators: an upper bound of the result, and of the work for it.
+"""The sizes of operators: upper bounds of the result and of the work.
 
 Operators that bind variables (`$let`, `$map`, `$filter`, `$reduce`) are in `expression_cost`. An
-operator that is in neither has no bound that we know.
+operator that is in neither has no known bound.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _find_element(operands: Operands) -> Result:
 
 
 def _choose_branch(operands: Operands) -> Result:
-    """`$cond`: the condition itself is no result."""
+    """Return the size of `$cond`: that of its branches, not of its condition."""
     named = operands.named
     sizes = [named[key] for key in ("then", "else") if key in named] or operands.all[1:]
     return choose(sizes), NONE
@@ -316,7 +316,7 @@ _OWN_LEVELS: Final = Depth(3)  # of what has no operand in it; $regexFindAll has
 
 
 def nest(name: str, operands: Operands) -> Depth:
-    """How deep the result of an operator is; one that is not known may add a level."""
+    """Return the depth of the result of an operator; an unknown operator may add a level."""
     if name in RULES and name not in _LEVELS:
         return _OWN_LEVELS
     more = operands.named.get(_MORE_LEVELS.get(name, ""))

@@ -35,7 +35,7 @@ ELEMENT: Final = 16
 class LoopElement:
     """The element of a loop that runs `turns` times over `total` bytes; None: not known yet.
 
-    `most` is the largest that it can be, `mean` what it is on average over all turns.
+    `most` is its largest size, `mean` the average over all turns.
     """
 
     __slots__ = ("mean", "most", "total")
@@ -48,13 +48,13 @@ class LoopElement:
 
 
 class Form(NamedTuple):
-    """A number, and how many times each part is added to it."""
+    """A linear form: a number plus a multiple of each part."""
 
     constant: float = 0
     parts: Mapping[LoopElement, float] = {}
 
     def flatten(self) -> Form:
-        """The most that it can be: a number, and parts whose size is not known yet."""
+        """Return the upper bound as a number and the parts whose size is not known yet."""
         if not self.parts:
             return self
         return add(
@@ -62,7 +62,7 @@ class Form(NamedTuple):
         )
 
     def average(self) -> Form:
-        """The same, for work that is added up over all turns of the loops around it."""
+        """Return the same for work that is summed over all turns of the enclosing loops."""
         if not self.parts:
             return self
         return add(
@@ -71,20 +71,20 @@ class Form(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether a part is in it whose size is not known yet."""
+        """Return whether it contains a part whose size is not known yet."""
         return bool(self.flatten().parts)
 
     def peak(self) -> float:
-        """The most that it can be, without the parts whose size is not known yet."""
+        """Return the upper bound without the parts whose size is not known yet."""
         return self.flatten().constant
 
     def bound(self) -> float:
-        """The most that it can be; infinite as long as that is not known."""
+        """Return the upper bound; infinite while a part is not known."""
         most = self.flatten()
         return inf if most.parts else most.constant
 
     def times(self, factor: float) -> Form:
-        """The form, that often."""
+        """Return a multiple of the form."""
         if not self.parts:
             return Form(_times(self.constant, factor))
         if not factor:
@@ -93,12 +93,12 @@ class Form(NamedTuple):
         return Form(_times(self.constant, factor), parts)
 
     def resolve(self, part: LoopElement, value: Form) -> Form:
-        """The form with `value` in place of a part."""
+        """Return the form with `value` in place of a part."""
         count = self.parts.get(part, 0)
         return add(self.without(part), value.times(count)) if count else self
 
     def without(self, part: LoopElement) -> Form:
-        """The form without one of its parts."""
+        """Return the form without one of its parts."""
         if part not in self.parts:
             return self
         return Form(self.constant, {one: n for one, n in self.parts.items() if one is not part})
@@ -108,12 +108,12 @@ NONE: Final = Form()
 
 
 def _times(one: float, other: float) -> float:
-    """Nothing times something without end is nothing."""
+    """Multiply; zero times infinity is zero."""
     return one * other if one and other else 0
 
 
 def add(*forms: Form) -> Form:
-    """Their sum."""
+    """Return the sum of the forms."""
     constant = 0.0
     parts: dict[LoopElement, float] = {}
     for form in forms:
@@ -124,7 +124,7 @@ def add(*forms: Form) -> Form:
 
 
 def join(forms: Iterable[Form]) -> Form:
-    """A form that is not below any of them."""
+    """Return an upper bound of the forms."""
     constant = 0.0
     parts: dict[LoopElement, float] = {}
     for form in forms:
@@ -135,7 +135,7 @@ def join(forms: Iterable[Form]) -> Form:
 
 
 def product(one: Form, other: Form) -> Form:
-    """A form that is not below their product."""
+    """Return an upper bound of the product."""
     if one.parts and (not other.parts or one.is_open):
         one, other = other, one
     factor = one.bound()
@@ -143,13 +143,13 @@ def product(one: Form, other: Form) -> Form:
 
 
 def close(form: Form, part: LoopElement, turns: Form) -> Form:
-    """The size of all iterations of a loop over the part, where one makes `form`."""
+    """Return the size of all iterations of a loop over the part; one iteration is `form`."""
     shared = (part.total or NONE).times(form.parts.get(part, 0))
     return add(product(turns, form.without(part)), shared)
 
 
 class Depth(NamedTuple):
-    """How many arrays and documents are in one another: the largest of a number and of some parts.
+    """Nesting depth of arrays and documents: the maximum of a number and of some parts.
 
     A part is the `$$value` of a `$reduce`, with the levels that are added to it. At some 10 000
     levels the database runs out of stack, and ends.
@@ -159,19 +159,19 @@ class Depth(NamedTuple):
     parts: Mapping[LoopElement, float] = {}
 
     def add(self, levels: float) -> Depth:
-        """With so many levels more, or less: below an array or a document."""
+        """Return the depth plus a number of levels, which may be negative."""
         parts = {part: added + levels for part, added in self.parts.items()}
         return Depth(max(self.levels + levels, 0), parts)
 
     def resolve(self, part: LoopElement, value: Depth) -> Depth:
-        """With `value` in place of a part."""
+        """Return the depth with `value` in place of a part."""
         if part not in self.parts:
             return self
         others = {one: added for one, added in self.parts.items() if one is not part}
         return deepest([Depth(self.levels, others), value.add(self.parts[part])])
 
     def repeat(self, part: LoopElement, first: Depth, turns: float) -> Depth:
-        """How deep the part gets: it is `first`, then in each turn this depth of itself."""
+        """Return the depth of the part: `first`, then this depth of itself in each turn."""
         start = deepest([first, self.resolve(part, first)])
         grown = max(self.parts.get(part, 0), 0)
         return start.add(grown * max(turns - 1, 0)) if grown else start
@@ -181,7 +181,7 @@ FLAT: Final = Depth()
 
 
 def deepest(depths: Iterable[Depth]) -> Depth:
-    """The depth that is not below any of them."""
+    """Return the maximum of the depths."""
     levels = 0.0
     parts: dict[LoopElement, float] = {}
     for one in depths:
@@ -215,17 +215,17 @@ class Size(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether only one number is possible."""
+        """Return whether only one number is possible."""
         return self.low == self.high
 
     def within(self, steps: int = 1) -> Size:
-        """The size of a value at a path of so many steps below it."""
+        """Return the size of a value at a path of so many steps below it."""
         length = join([self.length, self.inner])
         size = Size(self.bytes, length, self.inner, self.low, self.high, self.supplied)
         return size._replace(is_stored=self.is_stored, depth=self.depth.add(-steps))
 
     def element(self, part: LoopElement) -> Size:
-        """An element of it, in the loop of that part."""
+        """Return the size of an element, in the loop of that part."""
         share = Form(0, {part: 1})
         # As many elements as it has bytes for; or as the longest array inside, where that is less.
         length = Form(0, {part: 1 / ELEMENT})
@@ -236,5 +236,5 @@ class Size(NamedTuple):
 
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:
-    """A number between these two."""
+    """Return the size of a number between these two."""
     return Size(low=low, high=high, supplied=supplied)

@@ -43,6 +43,21 @@ _ORDINARY: Final[Mapping[str, Callable[[int], Any]]] = {
     "dateText": lambda number: f"{(_START + timedelta(days=number)).isoformat()}Z",
     "idText": lambda number: f"{number:024x}",
 }
+# The kind of value that a GraphQL scalar has in the database.
+KINDS = {
+    "String": "string",
+    "ID": "string",
+    "Int": "int",
+    "Long": "long",
+    "Float": "double",
+    "Boolean": "bool",
+    "DateTime": "date",
+    "ObjectId": "objectId",
+    "Decimal128": "decimal",
+    "UUID": "uuid",
+    "Timestamp": "timestamp",
+    "BsonDocument": "object",
+}
 
 
 def happens(random: Random, share: float) -> bool:

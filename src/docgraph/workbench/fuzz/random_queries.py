@@ -28,7 +28,7 @@ from graphql import (
 
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.workbench.fuzz.fuzz_values import Guesses, happens
+from docgraph.workbench.fuzz.fuzz_values import KINDS, Guesses, happens
 
 __all__ = ["Query", "QueryMaker"]
 
@@ -40,16 +40,7 @@ _INLINE: Final = 0.1
 _NAMED: Final = 0.2
 _DEEPEST: Final = 4
 _SWEPT: Final = 3  # relations form cycles
-_PLAIN: Final = {"String": "string", "ID": "string", "Int": "int", "Float": "double"}
-_STORED: Final = {
-    "Long": "long",
-    "DateTime": "date",
-    "ObjectId": "objectId",
-    "Decimal128": "decimal",
-    "UUID": "uuid",
-    "Timestamp": "timestamp",
-    "BsonDocument": "object",
-}
+_WITH_LITERAL: Final = frozenset({"String", "ID", "Int", "Float"})
 _INTROSPECTION: Final = (
     "{ __schema { types { name kind description fields { name description type { name } "
     "args { name defaultValue } } inputFields { name } enumValues { name } } } }",
@@ -217,11 +208,12 @@ class QueryMaker:
                 return f"{{{', '.join(inner)}}}"
         if type_.name == "Boolean":  # type: ignore[union-attr]
             return self._random.choice(("true", "false"))
-        if kind := _PLAIN.get(type_.name):  # type: ignore[union-attr]
+        kind = KINDS.get(type_.name, "string")  # type: ignore[union-attr]
+        if type_.name in _WITH_LITERAL:  # type: ignore[union-attr]
             among = self._words if kind == "string" else ()
             return json.dumps(self._guesses.choose(kind, among))
         name = f"v{len(self._variables)}"
-        value = self._guesses.choose(_STORED.get(type_.name, "string"))  # type: ignore[union-attr]
+        value = self._guesses.choose(kind)
         self._variables[name] = (str(type_), to_json(value, JsonMode.STANDARD))
         return f"${name}"
 

@@ -27,23 +27,10 @@ from docgraph.store.guard.references import find_reference, nested_pipelines
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.fuzz.collection_shape import Link, PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.evaluated import mark_evaluated
+from docgraph.workbench.fuzz.fuzz_values import KINDS
 
 __all__ = ["Surface", "join_kinds", "survey_app", "survey_stages"]
 
-_KINDS: Final = {
-    "String": "string",
-    "ID": "string",
-    "Int": "int",
-    "Long": "long",
-    "Float": "double",
-    "Boolean": "bool",
-    "DateTime": "date",
-    "ObjectId": "objectId",
-    "Decimal128": "decimal",
-    "UUID": "uuid",
-    "Timestamp": "timestamp",
-    "BsonDocument": "object",
-}
 _KEEPING: Final = frozenset(
     {"$match", "$sort", "$limit", "$skip", "$lookup", "$addFields", "$set", "$unwind", "$sample"}
 )
@@ -143,7 +130,7 @@ class _SurfaceWalk:
             steps = (step for step in mapping.path if not step.isdigit())
             self._enter(type_, namespace, (*prefix, *steps), why)
             return
-        node.kind = node.kind or _KINDS.get(type_.name, "string")
+        node.kind = node.kind or KINDS.get(type_.name, "string")
         if isinstance(type_, GraphQLEnumType):
             node.values += [one for one in self._app.enums[type_.name].stored.values()]
             node.kind = "enum"

@@ -31,20 +31,13 @@ from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
 from docgraph.plugins.kinds import Accepted, Outcome, Rejected
 from docgraph.runtime import Blocking
+from tests.clock import Clock
 from tests.expect import present
 from tests.unit.auth.forge import RSA_KEY, SECRET, encode, make_jwk, make_token, public_pem
 
 RS256, HS256 = Algorithm.named("RS256"), Algorithm.named("HS256")
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CLAIMS = {"sub": "ada", "exp": 4_000_000_000}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Source:

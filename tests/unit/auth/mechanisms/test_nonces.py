@@ -12,6 +12,7 @@ from docgraph.auth.mechanisms import counts
 from docgraph.auth.mechanisms.counts import SharedCounts, create_shared_counts
 from docgraph.auth.mechanisms.nonces import LIFETIME, Nonce, Nonces
 from docgraph.exchange import Deadline
+from tests.clock import Clock
 from tests.expect import present
 from tests.programs import require_semaphores
 
@@ -19,17 +20,9 @@ KEY = b"k" * 32
 SOON = Deadline.never()
 
 
-class Clock:
-    def __init__(self, now: float = 1_000_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def sign(account: Account, listed: Iterable[str] = (), **more: Any) -> dict[str,
     login = TokenAccount(
         account.name, account.roles, account.properties, account.kind, token_made_at=7.5, **more
     )
-    own = build_claims(login, PropertyNames(listed), tells_session=bool(more))
+    own = build_claims(login, PropertyNames(listed), with_session=bool(more))
     return {**own, "iss": "docgraph", "exp": 9, "iat": 0.5, "jti": "x"}
 
 

@@ -16,16 +16,10 @@ from docgraph.runtime import Buckets
 from docgraph.server.rate_limits.limit import Limit, round_up
 from docgraph.server.rate_limits.limiter import Limiter
 from docgraph.server.rate_limits.sections import CallerLimit
+from tests.clock import Clock
 from tests.http.harness import listening
 
 ADA = Account("ada", ("editor",), kind="database")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def build(**options: Any) -> Limit:

@@ -22,6 +22,8 @@ HIDING = {"name": 1}
         {"$set": {"fullDocument.token": {"$getField": "_id"}}},
         {"$set": {"fullDocument.token": {"$getField": {"$concat": ["_", "id"]}}}},
         {"$match": {"_id._data": {"$gt": "82"}}},
+        {"$match": {"_id": "82"}},
+        {"$match": {"_id": 2}},
         {"$match": {"$or": [{"_id": {"$exists": True}}]}},
         {"$match": {"$expr": {"$gt": ["$_id._data", "82"]}}},
         {"$project": {"fullDocument": "$_id"}},

@@ -339,6 +339,9 @@ def test_the_place_is_that_of_the_operator() -> None:
         check_in_filter(up_to("$n"))
     with pytest.raises(ExpressionTooLarge, match=r"^update\[1\]\.\$set\.x\.\$range"):
         check_update({"$set": {"a": 1}}, {"$set": {"x": up_to("$n")}})
+    branches = [{"case": True, "then": 1}, {"case": False, "then": up_to("$n")}]
+    with pytest.raises(ExpressionTooLarge, match=r"\.\$switch\.branches\[1\]\.then\.\$range: "):
+        check_in_projection({"$switch": {"branches": branches}})
 
 
 @pytest.mark.parametrize(

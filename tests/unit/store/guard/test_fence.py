@@ -197,6 +197,30 @@ def match(*conditions: Any) -> list[Any]:
     return [{"$match": one} for one in conditions]
 
 
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$set": {"x": 1}},
+        {"$addFields": {"x": 1}},
+        {"$unwind": "$a"},
+        {"$redact": "$$KEEP"},
+        {"$replaceRoot": {"newRoot": "$a"}},
+        {"$replaceWith": "$a"},
+        {"$lookup": {"from": "others", "localField": "a", "foreignField": "b", "as": "c"}},
+        {"$unionWith": "others"},
+    ],
+    ids=lambda stage: next(iter(stage)),
+)
+def test_the_fence_is_in_front_of_stages_that_the_database_moves_conditions_across(
+    stage: Any,
+) -> None:
+    """Decision 49: an unsafe condition behind them would be moved next to the row filter."""
+    stages = guard(stage, {"$match": EXPR})
+
+    assert stages[stages.index(stage) - 2 : stages.index(stage)] == [FENCE, WHOLE]
+    assert FENCE not in guard(stage, {"$match": SAFE})
+
+
 PIPELINES: dict[str, tuple[list[Any], list[Any]]] = {
     "no condition": ([{"$group": {"_id": "$a"}}], [ROWED, {"$group": {"_id": "$a"}}]),
     "safe": (match(SAFE), match(ROW, SAFE)),

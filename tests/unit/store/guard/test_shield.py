@@ -68,6 +68,14 @@ def test_filter_on_other_properties_passes(filter: Any) -> None:
     check_filter_paths(filter, HIDDEN)
 
 
+@pytest.mark.parametrize("path", ["password", "profile.secret"])
+def test_a_filter_on_a_hidden_property_is_refused_by_the_name_that_the_caller_wrote(
+    path: str,
+) -> None:
+    with pytest.raises(SecurityViolation, match=f"Using filters on the {path} property"):
+        check_filter_paths({path: "x"}, HIDDEN)
+
+
 @pytest.mark.parametrize(
     "projection",
     [
@@ -205,3 +213,9 @@ def test_row_filter_is_added_to_the_filter() -> None:
     assert shield.restrict("blog.posts", {"a": 1}).front == {"$and": [{"owner": "ann"}, {"a": 1}]}
     assert shield.restrict("blog.posts", {}).front == {"owner": "ann"}
     assert shield.restrict("blog.users", {"a": 1}).front == {"a": 1}
+
+
+def test_hidden_properties_or_row_filters_alone_are_a_restriction() -> None:
+    assert Shield({"db.c": HIDDEN})
+    assert Shield(rows={"db.c": {"a": 1}})
+    assert not Shield()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -89,6 +90,15 @@ def test_stages_of_nested_pipelines_are_refused_with_their_place(
         check([{"$match": {}}, stage])
 
     assert f"BLACKLISTED_STAGE operator '$out' at {location} - " in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["$facet", "$lookup", "$unionWith", "$graphLookup"])
+@pytest.mark.parametrize("body", [5, None, [], "$x"])
+def test_a_stage_with_a_body_of_another_kind_is_refused_here_or_by_the_database(
+    name: str, body: Any
+) -> None:
+    with suppress(QueryError):
+        check([{name: body}])
 
 
 def test_place_of_an_operator_is_the_object_that_holds_it() -> None:

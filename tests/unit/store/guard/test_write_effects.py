@@ -107,7 +107,9 @@ def test_paths_of_stages(stage: Any, written: set[Written]) -> None:
         ({"a": {"b": 1}}, [("a", {"b": 1})]),
         ({"a": {"$in": [1]}, "b": {"$all": [2]}}, [("a", 1), ("b", 2)]),
         ({"a": {"$in": [1, 2]}}, [("a", COMPUTED)]),
-        ({"a": {"$gt": 1, "$lt": 5}}, []),
+        ({"a": {"$gt": 1, "$gte": 1, "$lt": 5, "$lte": 5, "$ne": 3, "$nin": [2]}}, []),
+        ({"a": {"$exists": True, "$type": "int", "$mod": [2, 0]}}, []),
+        ({"a": {"$regex": "x", "$options": "i"}}, []),
         ({"a": {"$gt": 1, "$eq": 5}}, [("a", 5)]),
         ({"a": {"$elemMatch": {"$eq": 1}}}, [("a", COMPUTED)]),
         ({"a": re.compile("x")}, []),
@@ -159,6 +161,25 @@ def test_values_at_a_key(body: Any, key: str, values: tuple[Any, ...] | None) ->
     found = read(body).find(tuple(key.split(".")))
 
     assert (None if found is None else found.found) == values
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "is_contained"),
+    [
+        ({"a": 1}, "a", True),
+        ({"a": [{"b": 1}, {"b": 2}]}, "a.b", True),
+        ({"a": [{"b": 1}, {"c": 2}]}, "a.b", False),
+        ({"a": []}, "a.b", False),
+        ({"a": [{"b": 1}]}, "a.0.b", True),
+        ({"a": [{"b": 1}]}, "a.0.c", False),
+        ({"a": [{"b": 1}]}, "a.1.b", False),
+        ({"a": 5}, "a.b", False),
+    ],
+)
+def test_a_document_contains_a_key_if_every_element_of_an_array_has_it(
+    body: Any, key: str, is_contained: bool
+) -> None:
+    assert read(body).contains(tuple(key.split("."))) is is_contained
 
 
 def test_a_body_that_is_nested_too_deep_writes_everything() -> None:

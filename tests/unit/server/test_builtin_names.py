@@ -1,0 +1,31 @@
+"""The names of the built-in plugins, by which configurations switch them on and off."""
+
+from __future__ import annotations
+
+from docgraph.server.builtin import BUILTIN
+
+NAMES = """
+    ACLRegistryAllower ACLRegistryVetoer accessExplain accountBindings aclRegistry aclRules
+    aclRulesCheck affectedUsers authCookieClearer authCookieClearerOnRefusal authCookieHandler
+    authCookieRemover authCookieSetter authTokenHeaders authTokenHeadersOnRefusal
+    authTokenService basicAuthMechanism batch bruteForceAttackGuard collectionTeller
+    collectionsUpdater console createAclCollection createIndexesOnGqlApps
+    createIndexesOnNewGqlApps database-probe dbAclAuthorizer dbAclUpdater dbRealmAuthenticator
+    digestAuthMechanism events failedLoginCounter fileAclAuthorizer fileRealmAuthenticator
+    filterOperatorsBlacklist firstUserInitializer fullAuthorizer gqlAppDefinitionCache
+    graphAppDefinitionChecker graphAppDefinitionReader graphAppDefinitionTeller
+    graphAppHistorian graphAppsHistory graphAppsInitializer graphAppsUpdater graphql
+    identityAuthMechanism imaginedRequests jsonSchemaChecker jsonSchemaStoreChecker
+    jsonSchemaStoreReader jsonSchemaStoreTeller jwtAuthenticationMechanism jwtTokenManager
+    mclientProvider mcp mcpChallenge mcpMetadata metrics mongo openapi openapiPage originVetoer
+    passwordCostScanner permissionChecker permissionDefinitions permissionHiddenReads
+    permissionHiddenWrites permissionRequestMerger permissionResponseProjector permissionTeller
+    permissionWriteFilter ping rndTokenManager roles rootRoleGuard successfulLoginCounter
+    tokenBasicAuthMechanism tokenClaimsAdvisor tokenRevocations tokenRevocationsGate
+    tokenRevocationsWatcher tools userChangeTeller userPasswordHasher userPasswordStripper
+    visibleApps
+"""
+
+
+def test_plugins_keep_the_names_that_configurations_use() -> None:
+    assert set(NAMES.split()) <= {plugin.name for plugin in BUILTIN}
