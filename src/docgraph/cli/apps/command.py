@@ -84,7 +84,7 @@ def check(
     if not checked and not as_json:
         notice("no apps are stored")
     elif advised is not None and not as_json:
-        print_report(advised, reported=("missing-collection",))
+        print_report(advised, told=("missing-collection",))
     is_serious = advised is not None and advised.is_serious
     sys.exit(1 if is_serious or any(one.errors for one in checked) else 0)
 
