@@ -19,6 +19,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.codec import decode
+from docgraph.codec.id_text import use_uuid_representation
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
 from docgraph.exchange.origin import OriginPolicy
@@ -138,6 +139,7 @@ class Docgraph:
         self._stack.push_async_callback(blocking.close)
         generations = self._instance.open_generations()
         self._stack.callback(generations.close)
+        use_uuid_representation(config.get(MClient).uuid_representation)
         self.store = open_store(
             config.get(MClient),
             config.get(AggregationSecurity),
