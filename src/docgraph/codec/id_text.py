@@ -13,7 +13,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 from uuid import UUID
 
 from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, ObjectId
@@ -26,7 +26,6 @@ __all__ = [
     "IdText",
     "SeveralKinds",
     "UuidOfAnyKind",
-    "UuidRepresentation",
     "binary_text",
     "build_legacy_uuid",
     "is_uuid",
@@ -35,10 +34,9 @@ __all__ = [
     "use_uuid_representation",
 ]
 
-UuidRepresentation = Literal["standard", "java-legacy", "csharp-legacy", "python-legacy"]
 _STANDARD: Final = tuple(range(16))
 # The position of each byte of the text; applied twice, an order is the standard one again.
-_ORDERS: Final[dict[UuidRepresentation, tuple[int, ...]]] = {
+_ORDERS: Final[dict[str, tuple[int, ...]]] = {
     "standard": _STANDARD,
     "java-legacy": (*range(7, -1, -1), *range(15, 7, -1)),
     "csharp-legacy": (3, 2, 1, 0, 5, 4, 7, 6, *range(8, 16)),
@@ -103,7 +101,7 @@ class _ByteOrder:
     positions: tuple[int, ...] = _STANDARD
 
 
-def use_uuid_representation(representation: UuidRepresentation) -> None:
+def use_uuid_representation(representation: str) -> None:
     """Show and read UUIDs of subtype 3 in this order of bytes, in the whole process."""
     _ByteOrder.positions = _ORDERS[representation]
 

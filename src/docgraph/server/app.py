@@ -19,6 +19,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.codec import decode
+from docgraph.codec.id_text import use_uuid_representation
 from docgraph.events.sections import Events
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
@@ -145,6 +146,7 @@ class Docgraph:
         self._stack.push_async_callback(blocking.close)
         generations = self._instance.open_generations()
         self._stack.callback(generations.close)
+        use_uuid_representation(config.get(MClient).uuid_representation)
         self.store = open_store(
             config.get(MClient),
             config.get(AggregationSecurity),

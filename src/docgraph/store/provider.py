@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from docgraph.codec.id_text import use_uuid_representation
 from docgraph.config.section import PluginConfig
 from docgraph.plugins.kinds import Provider
 from docgraph.store.driver.client import Client, build_client
@@ -37,7 +36,6 @@ def open_store(  # noqa: PLR0913 - what differs between processes
     address = mclient.connection_string or connection_string
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
-    use_uuid_representation(mclient.uuid_representation)
     return Store(
         build_client(mclient, address, wait_ms=wait_timeout_ms),
         stream_client=build_client(

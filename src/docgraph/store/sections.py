@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from msgspec import Meta
 
-from docgraph.codec.id_text import UuidRepresentation
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
@@ -97,7 +96,7 @@ class MClient(Section, frozen=True):
         Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
     ] = 15_000
     uuid_representation: Annotated[
-        UuidRepresentation,
+        Literal["standard", "java-legacy", "csharp-legacy", "python-legacy"],
         Meta(
             description="byte order in which UUIDs of binary subtype 3 are shown and read: that of "
             "the driver that stored them"

@@ -78,6 +78,7 @@ mclient:
   connect-timeout-ms: 2000                                # built-in default
   heartbeat-frequency-ms: 2000                            # built-in default
   server-selection-timeout-ms: 15000                      # built-in default
+  uuid-representation: standard                           # built-in default
 """
     )
 
