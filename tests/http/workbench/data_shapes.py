@@ -239,6 +239,7 @@ def build_shop(random: Random) -> DataShape:
             "product": random.choice(products)["sku"],
             "author": random.choice(customers)["_id"],
             "stars": random.randrange(1, 6),
+            "invoiceId": 1000 + random.randrange(300),  # has the numbers of orders
             "body": " ".join(_word(random).lower() for _ in range(8)),
         }
         for _ in range(200)
@@ -446,8 +447,12 @@ def build_movies(random: Random) -> DataShape:
     genres = [{"_id": n, "name": name} for n, name in enumerate(_codes(random, 6, 10), 1)]
     studios = [{"_id": _oid(random), "name": f"{_word(random)} Pictures"} for _ in range(10)]
     people = [
-        {"_id": 5000 + n, "name": f"{_word(random)} {_word(random)}", "born": 1930 + n % 70}
-        for n in range(120)
+        {
+            "_id": id,
+            "name": f"{_word(random)} {_word(random)}",
+            "born": random.randrange(1930, 2000),
+        }
+        for id in random.sample(range(10**6), 120)
     ]
     movies = [
         {
@@ -460,6 +465,7 @@ def build_movies(random: Random) -> DataShape:
                 {"person": one["_id"], "role": _word(random), "billing": place}
                 for place, one in enumerate(random.sample(people, 4), 1)
             ],
+            "crew_ids": random.sample([one["_id"] for one in people], 3),
             "studio": random.choice(studios)["_id"],
             "runtime": random.randrange(70, 200),
         }
@@ -502,6 +508,7 @@ def build_movies(random: Random) -> DataShape:
             "movies.genres": "genres._id",
             "movies.director_ids": "people._id",
             "movies.cast.person": "people._id",
+            "movies.crew_ids": "people._id",
             "movies.studio": "studios._id",
             "movies.sequelOf": "movies._id",
             "movies.similar": "movies._id",

@@ -22,8 +22,8 @@ __all__ = [
     "find_keys",
     "find_sources",
     "is_copy",
-    "is_large_number",
     "is_plain",
+    "is_rare_number",
     "score_name",
     "stem_of",
     "type_words",
@@ -47,7 +47,7 @@ _NATURAL: Final = frozenset(
 )
 _KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | _NATURAL
 _ID_WORDS: Final = frozenset("id ids oid ref refs fk key keys".split())
-_SMALL_NUMBERS: Final = 1_000
+_RARE: Final = 0.1  # of the numbers in a range are keys
 _LIKE: Final = 0.85  # of two words, by the letters that they share
 _SHORTEST_LIKE: Final = 5
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
@@ -201,11 +201,16 @@ def score_name(source: ReferenceField, key: CandidateKey) -> int:
     return 1 if is_similar or (is_person and target[-1] in _PEOPLE) else 0
 
 
-def is_large_number(source: ReferenceField) -> bool:
-    """Return whether it has numbers that are hardly found by chance, and is named like a key."""
+def is_rare_number(source: ReferenceField, key: CandidateKey) -> bool:
+    """Return whether keys are numbers far apart, which others are not by chance.
+
+    Documents that are counted from 1 or from 1000 have numbers that are found everywhere.
+    """
     words = split_words(source.path[-1])
-    is_named = source.family == "number" and words[-1:] != [] and words[-1] in _ID_WORDS
-    return is_named and all(value >= _SMALL_NUMBERS for value in source.values)
+    documents = key.collection.documents
+    if key.family != "number" or words[-1:] == [] or words[-1] not in _ID_WORDS or not key.values:
+        return False
+    return documents is not None and documents < (max(key.values) - min(key.values)) * _RARE
 
 
 def _is_like(word: str, other: str) -> bool:

@@ -26,7 +26,7 @@ from docgraph.workbench.infer.candidates import (
     find_keys,
     find_sources,
     is_copy,
-    is_large_number,
+    is_rare_number,
     score_name,
 )
 from docgraph.workbench.infer.survey import Budget, Surveyed
@@ -84,12 +84,12 @@ async def find_relations(
     store: Store, collections: Sequence[Surveyed], budget: Budget, notes: list[str]
 ) -> list[InferredRelation]:
     """Return the relations between these collections, one for each field at most."""
-    search = _Search(store, notes)
+    search = _Search(store, budget, notes)
     keys = [key for one in collections for key in find_keys(one)]
     relations: list[InferredRelation] = []
     unfinished: list[str] = []
     for number, collection in enumerate(collections):
-        search.begin(budget.split(len(collections) - number))
+        search.begin(len(collections) - number)
         for source in islice(find_sources(collection), _MAX_SOURCES):
             await asyncio.sleep(0)  # let other tasks run
             if search.is_exhausted:
@@ -109,16 +109,16 @@ async def find_relations(
 class _Search:
     """Queries the database for which values are keys of which collections."""
 
-    def __init__(self, store: Store, notes: list[str]) -> None:
+    def __init__(self, store: Store, budget: Budget, notes: list[str]) -> None:
         self._store = store
-        self._budget = Budget(0)
+        self._all = self._budget = budget
         self._notes = notes
         self._probes = _MAX_PROBES
         self.slow: Counter[str] = Counter()  # collections in which looking up values took too long
 
-    def begin(self, budget: Budget) -> None:
-        """Begin with another collection, which has a time of its own."""
-        self._budget = budget
+    def begin(self, collections: int) -> None:
+        """Begin with the first of so many collections, which have equal shares of the time."""
+        self._budget = self._all.split(collections)
 
     @property
     def _deadline(self) -> Deadline:
@@ -127,7 +127,7 @@ class _Search:
     @property
     def is_exhausted(self) -> bool:
         """Whether there is no time left."""
-        return self._probes <= 0 or self._budget.left <= 0
+        return self._probes <= 0 or min(self._budget.left, self._all.left) <= 0
 
     async def find(
         self, source: ReferenceField, keys: Sequence[CandidateKey]
@@ -259,7 +259,7 @@ def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Ite
                 yield Candidate(source, key, 2)
             continue
         strength = score_name(source, key)
-        is_rare = source.family in CHANCELESS or is_large_number(source)
+        is_rare = source.family in CHANCELESS or is_rare_number(source, key)
         if strength or is_rare or _is_alike(source, key):
             yield Candidate(source, key, strength)
 
@@ -291,7 +291,7 @@ def _is_believable(relation: InferredRelation) -> bool:
         return share >= (_HALF if family == "string" else _MAJORITY)
     if strength == 1:
         return share >= _NEARLY_ALL
-    is_telling = family == "string" or is_large_number(relation.source)
+    is_telling = family == "string" or is_rare_number(relation.source, relation.key)
     return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
 
 
