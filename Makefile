@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ test-fast: $(VENV)/.dev ## run the tests that start no server
 
 test-long: $(VENV)/.dev ## run the generated tests with sixteen times as many examples as `make test`
 	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 -m hypothesis $(ARGS)
+
+test-repeat: $(VENV)/.dev ## run every test file 20 times in random order, and continue an interrupted run (ARGS="--times 5 tests/http")
+	@$(BIN)/python tools/repeat.py $(ARGS)
 
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)

@@ -263,7 +263,8 @@ def test_changed_options_that_need_a_restart_are_listed_without_their_values(
 
 # The first process of a session gets the terminal, which it inherits as stdin, for its own.
 WITH_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also when the tests run under nohup
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "docgraph", *sys.argv[1:]])

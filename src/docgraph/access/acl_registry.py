@@ -18,14 +18,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision, Provider
 
-__all__ = [
-    "ACLRegistry",
-    "ACLRegistryAllower",
-    "ACLRegistryProvider",
-    "ACLRegistryVetoer",
-    "RequestPredicate",
-]
-
 RequestPredicate = Callable[[Request], bool | Awaitable[bool]]
 
 _PASSED = Decision(True, "no veto predicate holds")

@@ -16,15 +16,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 
-__all__ = [
-    "LOGIN_DEMANDED",
-    "NO_APPROVAL",
-    "Authorization",
-    "DemandsLogin",
-    "MayBeIdle",
-    "decide",
-]
-
 NO_APPROVAL = Decision(False, "no allower approved the request")
 LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")

@@ -44,8 +44,6 @@ from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.resume_loop import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
-__all__ = ["AUTHORIZER", "AclCollection", "AclWatcher", "DbAclAuthorizer"]
-
 AUTHORIZER: Final = "dbAclAuthorizer"
 
 _MAX_RULES: Final = 10_000

@@ -29,8 +29,6 @@ from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Decision, Kind, Provider, Service
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["DryRunProvider", "RequestDryRun", "combine"]
-
 _MAX_BYTES: Final = 1 << 30  # of a body that is already in memory
 
 

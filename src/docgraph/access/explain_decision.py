@@ -23,8 +23,6 @@ from docgraph.exchange import Account, Exchange, Headers, Permission, Request
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import Authorizer, Decision, Kind
 
-__all__ = ["Answer", "Bindings", "Consideration", "ExplainedRequest", "Explainer", "Explanation"]
-
 _MAX_RULES: Final = 200
 _MAX_IGNORED: Final = 20
 _REFUSED: Final = 400

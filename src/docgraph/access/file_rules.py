@@ -24,8 +24,6 @@ from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import Authorizer, Decision
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["FileAclAuthorizer", "FileRules", "load_rules", "read_rules"]
-
 _SECTION: Final = "/fileAclAuthorizer"
 
 

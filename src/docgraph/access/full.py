@@ -8,8 +8,6 @@ from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Exchange
 from docgraph.plugins.kinds import Authorizer, Decision
 
-__all__ = ["FullAuthorizer"]
-
 _APPROVED = Decision(True, "fullAuthorizer approves every request", "fullAuthorizer")
 
 

@@ -15,8 +15,6 @@ from typing import Final
 from docgraph.access.language.prefilter import Reach, Segments
 from docgraph.access.rule import Rule
 
-__all__ = ["RuleIndex"]
-
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = ""  # the table of all other methods
 

@@ -18,8 +18,6 @@ from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.names import namespace_of
 from docgraph.variables import MATCH_NOTHING, NotBound, Scope, Template, TrustedDocument
 
-__all__ = ["FLAGS", "Conditions", "Unresolved", "find_flag", "resolve_conditions"]
-
 MANAGEMENT: Final = "allowManagementRequests"
 BULK_PATCH: Final = "allowBulkPatch"
 BULK_DELETE: Final = "allowBulkDelete"

@@ -21,8 +21,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import FilterPassed, RulesTied
 from docgraph.plugins.kinds import Initializer
 
-__all__ = ["RulesCheck", "Tie", "find_passed_filters", "find_ties"]
-
 _MAX_WARNINGS: Final = 50
 _MAX_NAMED: Final = 5
 _MAX_COMPARED: Final = 1000  # rules of one priority, in pairs

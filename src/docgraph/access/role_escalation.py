@@ -27,20 +27,6 @@ from docgraph.exchange.errors import RequestError
 from docgraph.store.guard.steps import walk
 from docgraph.store.guard.write_effects import REMOVING, ChangeOrigin, WrittenChange, effects_of
 
-__all__ = [
-    "MAX_USERS",
-    "FindUsers",
-    "OwnRoles",
-    "RolePlace",
-    "Untold",
-    "holds_text",
-    "keep_own_roles",
-    "may_give",
-    "spare_holders",
-    "written_names",
-]
-
-
 # --- where roles are stored -----------------------------------------------------------------------
 
 _ETAG: Final = "_etag"  # every write sets it, to nothing that could be a role

@@ -33,8 +33,6 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 
-__all__ = ["RootRoleGuard"]
-
 _REALM: Final = "dbRealmAuthenticator"
 _PRIMARY: Final = Consistency(preference="primary")  # checks read what the write will find
 

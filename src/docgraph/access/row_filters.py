@@ -13,8 +13,6 @@ from docgraph.rest.sections import Mongo
 from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.store.mounts import find_paths
 
-__all__ = ["find_row_filters"]
-
 
 def find_row_filters(
     rules: Iterable[Rule], places: Iterable[tuple[str, str]], mongo: Mongo

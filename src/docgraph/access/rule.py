@@ -19,8 +19,6 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account
 from docgraph.variables import UnknownOperator
 
-__all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "RuleOrigin", "roles_of"]
-
 UNAUTHENTICATED: Final = "$unauthenticated"  # every caller
 AUTHENTICATED: Final = "$authenticated"  # every authenticated user
 _GENERAL: Final = {AUTHENTICATED: 1, UNAUTHENTICATED: 2}

@@ -31,8 +31,6 @@ from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 from docgraph.store.versions import Versions
 
-__all__ = ["PermissionChecker", "PermissionNotifier"]
-
 
 class _OnRules(DataInterceptor):
     """An interceptor of the collection of rules; inactive when `dbAclAuthorizer` is disabled."""

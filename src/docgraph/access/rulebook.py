@@ -30,8 +30,6 @@ from docgraph.runtime import LruDict
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
-__all__ = ["Ignored", "Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
-
 _KEPT_LISTS: Final = 1000
 _NO_RULE: Final = Decision(False, "no rule matches")
 

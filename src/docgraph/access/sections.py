@@ -10,15 +10,6 @@ from msgspec import Meta
 from docgraph.config.section import ConfigurationPath, Name, Operator, PluginConfig, View
 from docgraph.exchange.errors import Problem
 
-__all__ = [
-    "DbAclAuthorizer",
-    "FileAclAuthorizer",
-    "FilterOperatorsBlacklist",
-    "FullAuthorizer",
-    "OriginVetoer",
-    "RootRoleGuard",
-]
-
 
 class DbAclAuthorizer(PluginConfig, frozen=True):
     """Allows by permission documents in the database."""

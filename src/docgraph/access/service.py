@@ -19,8 +19,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 
-__all__ = ["AccessExplain"]
-
 
 class AccessExplain(Service):
     """Explains decisions to users with the root role only, regardless of rules."""

@@ -32,8 +32,6 @@ from docgraph.store.guard.references import find_reference
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 
-__all__ = ["Comparison"]
-
 _READ_MS: Final = 10_000
 _MAX_APPS: Final = 1000
 

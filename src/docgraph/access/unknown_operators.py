@@ -6,8 +6,6 @@ from docgraph.access.rule import Rule
 from docgraph.store import Store
 from docgraph.variables import Flaw, UnknownOperator
 
-__all__ = ["find_refused", "find_unknown", "warn_of_unknown"]
-
 
 async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list[Flaw]:
     """Return the operators that the database rejects, too, when tried on a collection."""

@@ -13,8 +13,6 @@ from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from docgraph.store.guard.stage_checks import has_key
 
-__all__ = ["FilterOperatorsBlacklist", "OriginVetoer"]
-
 _PASSED = Decision(True, "no objection")
 
 

@@ -17,8 +17,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import AuthFailed
 from docgraph.plugins.kinds import ABSENT, Absent, Accepted, AuthMechanism, Rejected
 
-__all__ = ["AuthenticateStage", "Authentication"]
-
 
 @dataclass(frozen=True, slots=True)
 class Authentication:

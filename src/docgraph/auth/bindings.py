@@ -19,8 +19,6 @@ from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account
 from docgraph.plugins.kinds import Provider
 
-__all__ = ["AccountBindings"]
-
 _CLAIMED: Final = "(every claim of the token)"
 
 

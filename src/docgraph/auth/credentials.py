@@ -16,21 +16,6 @@ from typing import Final, Literal, NamedTuple
 
 from docgraph.exchange import Headers
 
-__all__ = [
-    "AuthenticationInfo",
-    "BasicCredentials",
-    "BearerToken",
-    "Credentials",
-    "DigestAlgorithm",
-    "DigestChallenge",
-    "DigestCredentials",
-    "MalformedCredentials",
-    "read_claimed_user",
-    "read_credentials",
-    "render_basic_challenge",
-    "render_bearer_challenge",
-]
-
 DigestAlgorithm = Literal["MD5", "SHA-256"]
 
 _WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"

@@ -32,21 +32,6 @@ from docgraph.runtime import (
 )
 from docgraph.runtime.clock import elapsed
 
-__all__ = [
-    "MAX_BYTES",
-    "BcryptPasswords",
-    "Hashed",
-    "Passwords",
-    "PlainPasswords",
-    "are_equal",
-    "build_ha1",
-    "check_password",
-    "encode_text",
-    "find_cost",
-    "hash_password",
-    "open_lane",
-]
-
 MAX_BYTES: Final = 72  # bcrypt ignores further bytes
 _QUEUE: Final = 32
 _LONGEST_WAIT: Final = 5.0  # seconds; longer would look as if the database were unavailable

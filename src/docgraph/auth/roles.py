@@ -13,8 +13,6 @@ from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Service
 
-__all__ = ["RolesService", "check_own_path"]
-
 
 def check_own_path(
     exchange: Exchange, prefix: tuple[str, ...], *, bare: bool = False

@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["Roles"]
-
 
 class Roles(ServiceConfig, frozen=True):
     """Tells callers their roles, at `<uri>/<userid>`."""

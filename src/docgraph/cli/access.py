@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from docgraph.graphql.describe.matrix import VisibilityRow
     from docgraph.server.app import Docgraph
 
-__all__ = ["access"]
-
 _T = TypeVar("_T")
 _MAX_APPS = 100_000
 _LIMIT_MS = 30_000

@@ -24,8 +24,6 @@ from docgraph.server.process.host import open_database
 from docgraph.store.sections import MClient
 from docgraph.store.versions import PATIENCE, Versions
 
-__all__ = ["find_database", "open_application", "print_served", "run_at_database", "work_on"]
-
 _T = TypeVar("_T")
 _SERVER_ERROR = 500
 

@@ -7,8 +7,6 @@ from click.shell_completion import get_completion_class
 
 from docgraph.exchange import StartupError
 
-__all__ = ["completion"]
-
 _NAME = "docgraph"
 _VARIABLE = "_DOCGRAPH_COMPLETE"  # the script sets it to request completions
 # click's script for fish cuts the description of a command at its first comma.

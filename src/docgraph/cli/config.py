@@ -15,8 +15,6 @@ from docgraph.config import show as render
 from docgraph.config import template as render_template
 from docgraph.config.locate import locating
 
-__all__ = ["config"]
-
 
 @click.group()
 def config() -> None:

@@ -11,8 +11,6 @@ import click
 
 from docgraph.exchange import StartupError
 
-__all__ = ["examples"]
-
 _PACKAGE = Path(__file__).parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
 _MARKUP = re.compile(r"`|\]\([^)]*\)|\[")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from docgraph.graphql.http.service import Ran
     from docgraph.server.app import Docgraph
 
-__all__ = ["explain"]
-
 _T = TypeVar("_T")
 
 

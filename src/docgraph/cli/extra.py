@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from docgraph.config import ConfigTree
     from docgraph.plugins import FoundPlugin
 
-__all__ = ["GROUP", "find_plugin_command", "list_plugin_commands"]
-
 GROUP = "docgraph.plugins"  # of entry points
 _VARIABLES = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES")  # either may name a directory of plugins
 _FILE = Path("docgraph.yml")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from docgraph.mcp.sections import Mcp
     from docgraph.server.app import Docgraph
 
-__all__ = ["mcp"]
-
 
 @click.command()
 @click.option("--user", required=True, help="The user whose roles and rules the agent has.")

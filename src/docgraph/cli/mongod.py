@@ -10,8 +10,6 @@ from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources, load, peek
 
-__all__ = ["mongod"]
-
 
 @click.command()
 @configured

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from docgraph.config import ConfigSources
     from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = ["configured", "listening", "prepare_sources"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PATH = click.Path(path_type=Path)

@@ -34,8 +34,6 @@ from docgraph.store.mounts import Mounts
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables.resolvers import BUILT_IN
 
-__all__ = ["check_parts"]
-
 
 def check_parts(prepared: LoadedConfiguration) -> list[Problem]:
     """Return warnings of the enabled parts; raise one `ConfigError` with all errors."""

@@ -9,8 +9,6 @@ from docgraph.cli.terminal import print_table
 from docgraph.config import ConfigSources
 from docgraph.plugins import is_enabled
 
-__all__ = ["plugins"]
-
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

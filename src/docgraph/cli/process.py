@@ -17,15 +17,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 if TYPE_CHECKING:
     from docgraph.server.process.terminal import ControllingTerminal
 
-__all__ = [
-    "OutputError",
-    "end_start_by_signals",
-    "end_start_with_terminal",
-    "guard_streams",
-    "leave",
-    "prepare_to_leave",
-]
-
 _PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins, and for readers
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

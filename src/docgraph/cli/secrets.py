@@ -12,8 +12,6 @@ import click
 
 from docgraph.exchange import StartupError
 
-__all__ = ["SECRET_FILE", "is_typed", "password_file_option", "read_secret"]
-
 _MAX_BYTES = 4096
 _STDIN = Path("-")
 SECRET_FILE = click.Path(path_type=Path, allow_dash=True, dir_okay=False)

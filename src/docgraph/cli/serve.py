@@ -12,8 +12,6 @@ from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources
 from docgraph.config.locate import locating
 
-__all__ = ["serve"]
-
 
 @click.command()
 @configured

@@ -23,8 +23,6 @@ from docgraph.cli.secrets import SECRET_FILE, password_file_option, read_secret
 from docgraph.cli.terminal import escape_unprintable, notice
 from docgraph.exchange import StartupError
 
-__all__ = ["streams"]
-
 _LONGEST_SILENCE: Final = 90.0  # seconds; a server sends a comment every 20 s
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0

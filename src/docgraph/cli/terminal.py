@@ -19,17 +19,6 @@ import click
 if TYPE_CHECKING:
     from docgraph.exchange import StartupError
 
-__all__ = [
-    "Colour",
-    "escape_unprintable",
-    "make_printable",
-    "notice",
-    "paint",
-    "print_table",
-    "progress",
-    "report_failure",
-]
-
 _NAMES_COMMAND = "docgraph "
 _PATIENCE = 1.0  # seconds before a wait is explained
 Colour = Literal["red", "yellow", "green", "bright_black"]

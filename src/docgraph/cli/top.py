@@ -16,8 +16,6 @@ from docgraph.config import ConfigSources
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
 
-__all__ = ["top"]
-
 _LIMIT_MS = 10_000
 
 

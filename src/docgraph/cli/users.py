@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from docgraph.auth.authenticators.db_users import DatabaseRealm
     from docgraph.server.app import Docgraph
 
-__all__ = ["users"]
-
 _T = TypeVar("_T")
 _LIMIT_MS = 30_000
 _MAX_USERS = 100_000

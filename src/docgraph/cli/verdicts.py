@@ -10,8 +10,6 @@ from docgraph.graphql.execute.cost_estimate import CostEstimate
 from docgraph.store.driver.explain_recorder import Sent
 from docgraph.store.query_plan import Execution
 
-__all__ = ["CommandVerdict", "check_commands"]
-
 _FEW: Final = 1_000  # documents that are scanned in a negligible time
 _WASTE: Final = 10  # examined documents per returned one
 

@@ -8,8 +8,6 @@ import click
 
 from docgraph import __version__
 
-__all__ = ["version"]
-
 
 @click.command()
 def version() -> None:

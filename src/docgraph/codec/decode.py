@@ -21,8 +21,6 @@ from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, Invali
 from docgraph.codec.pieces import Irregular, count_keys, load
 from docgraph.exchange.errors import BodyError
 
-__all__ = ["DEFAULT_DEPTH", "LENIENT_LIMIT", "decode", "decode_json"]
-
 DEFAULT_DEPTH = 100
 
 # The lenient parser is about fifty times slower than orjson: a large text that is not strict JSON

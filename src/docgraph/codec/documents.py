@@ -15,8 +15,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.exchange.request import Request
 
-__all__ = ["read_documents"]
-
 _JSON = ("application/json", "application/hal+json")
 _TYPES: dict[type, str] = {
     str: "STRING",

@@ -30,16 +30,6 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 
-__all__ = [
-    "OWN_KEY",
-    "Key",
-    "candidate_keys",
-    "equality_key",
-    "is_equal",
-    "is_equal_unordered",
-    "unordered_key",
-]
-
 Key = Hashable
 
 # Values of these types are their own keys: Python compares them as MongoDB does.

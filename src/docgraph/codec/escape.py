@@ -23,17 +23,6 @@ from typing import Any, Final
 
 from docgraph.exchange.data import ESCAPING
 
-__all__ = [
-    "as_meant",
-    "as_written",
-    "escape_key",
-    "escape_keys",
-    "escape_path",
-    "to_stored",
-    "unescape_key",
-    "unescape_keys",
-]
-
 _VERSION: Final = 2
 
 _DOLLAR = re.compile(r"_*\$")

@@ -28,8 +28,6 @@ from docgraph.codec.parse_scalars import (
     show,
 )
 
-__all__ = ["TYPE_KEYS", "build_value"]
-
 Document = dict[str, Any]
 
 _SUBTYPE = re.compile("[0-9a-fA-F]{1,2}")

@@ -22,8 +22,6 @@ from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaTy
 from docgraph.exchange.origin import RequestOrigin
 from docgraph.exchange.request import Request
 
-__all__ = ["FORMS", "MAX_FORM", "parse_form", "reject_forgery"]
-
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 FORMS = frozenset({URL_ENCODED, MULTIPART})

@@ -38,8 +38,6 @@ from docgraph.codec.parse_scalars import (
     render_far_date,
 )
 
-__all__ = ["FORMS", "Form", "JsonMode", "double_form", "plain_double_form", "shell_double_form"]
-
 Form = Callable[[Any], Any]
 
 

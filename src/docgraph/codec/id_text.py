@@ -135,9 +135,6 @@ def parse_any_uuid(text: str) -> UuidOfAnyKind:
     return UuidOfAnyKind(bytes(parse_uuid(dashed if is_short else text)), 4)
 
 
-__all__ = ["name_id"]
-
-
 def name_id(id: Any) -> str:
     """Return a text unchanged, an ObjectId by its digits, others as JSON; never "None"."""
     if isinstance(id, str | ObjectId) and not isinstance(id, Code):

@@ -16,8 +16,6 @@ from docgraph.codec.parse_scalars import InvalidScalar, build_regex, parse_numbe
 from docgraph.codec.shell import CALLS, CONSTANTS, call
 from docgraph.exchange.errors import BodyError
 
-__all__ = ["MAX_DEPTH", "build_error", "parse"]
-
 MAX_DEPTH = 200  # of documents in MongoDB, and safely below Python's recursion limit
 
 # No possessive quantifiers and no atomic groups: `re` of Python 3.11.2 (Debian 12) has bugs in

@@ -24,33 +24,6 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 
-__all__ = [
-    "INT32_MAX",
-    "INT32_MIN",
-    "INT64_MAX",
-    "INT64_MIN",
-    "InvalidScalar",
-    "build_binary",
-    "build_date",
-    "build_integer",
-    "build_long",
-    "build_millis",
-    "build_regex",
-    "build_timestamp",
-    "parse_binary",
-    "parse_date",
-    "parse_decimal",
-    "parse_double",
-    "parse_int",
-    "parse_long",
-    "parse_number",
-    "parse_object_id",
-    "parse_uuid",
-    "render_decimal",
-    "render_far_date",
-    "show",
-]
-
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 

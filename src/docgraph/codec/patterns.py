@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-__all__ = ["MAX_PATTERN", "BadPattern", "Pattern", "Untriable"]
-
 MAX_PATTERN: Final = 4096  # characters
 _MAX_MEMORY: Final = 1 << 20  # bytes of one compiled pattern, including its matching state
 # In the worst case, RE2 runs every instruction of the pattern on every byte of the text. Four

@@ -16,16 +16,6 @@ import orjson
 
 from docgraph.exchange.errors import BodyError, BodyTooLarge
 
-__all__ = [
-    "MAX_VALUES",
-    "Irregular",
-    "check_size",
-    "check_values",
-    "count_keys",
-    "load",
-    "walk_levels",
-]
-
 MAX_VALUES: Final = 1_000_000
 
 _MAX_CHECKED: Final = 20_000

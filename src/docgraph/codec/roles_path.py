@@ -23,8 +23,6 @@ from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import ConfigError, Document, Problem
 
-__all__ = ["RolesPath"]
-
 _PLAIN_PATH: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)(?:\[\*\])?")
 _KEPT_PATTERNS: Final = 100
 

@@ -30,8 +30,6 @@ from docgraph.codec.parse_scalars import (
     parse_uuid,
 )
 
-__all__ = ["CALLS", "CONSTANTS", "call"]
-
 Arguments = list[Any]
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BUILT_IN", "EMPTY", "ConfigNode", "Origin", "from_plain", "merge", "to_plain"]
-
 Scalar = str | int | float | bool | None
 
 

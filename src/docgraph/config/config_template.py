@@ -15,8 +15,6 @@ from docgraph.config.options import Option, options_of
 from docgraph.config.render import render_value
 from docgraph.config.section import Section
 
-__all__ = ["template"]
-
 _HEAD: Final = """\
 # docgraph configuration
 #

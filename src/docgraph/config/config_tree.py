@@ -11,8 +11,6 @@ from docgraph.config.config_node import BUILT_IN, ConfigNode, Origin, to_plain
 from docgraph.config.overrides import PathError, parse_path
 from docgraph.exchange.errors import Problem
 
-__all__ = ["ConfigTree"]
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigTree:

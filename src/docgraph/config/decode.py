@@ -19,8 +19,6 @@ from docgraph.config.section import Section, View
 from docgraph.config.validate_values import Checker
 from docgraph.exchange.errors import ConfigError, Problem
 
-__all__ = ["Decoded", "decode", "peek"]
-
 S = TypeVar("S", bound=Section)
 _SWITCH = "enabled"
 _PLACE: Final = re.compile(r"(?P<source>.*):(?P<line>\d+):(?P<column>\d+)")

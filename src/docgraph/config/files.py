@@ -9,8 +9,6 @@ from docgraph.config.locate import CONFIGURATION
 from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.exchange.errors import ConfigError, Problem
 
-__all__ = ["load_file"]
-
 
 def load_file(file: Path, option: str) -> ConfigNode:
     """Read a YAML file; `option` is the one that names it, for errors about the whole file."""

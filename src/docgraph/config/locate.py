@@ -13,8 +13,6 @@ from typing import Final
 from docgraph.config.config_tree import ConfigTree
 from docgraph.exchange.errors import ConfigError, Problem
 
-__all__ = ["CONFIGURATION", "locate", "locating"]
-
 CONFIGURATION: Final = "configuration"  # the origin of problems that components report
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["find_nearest", "suggest"]
-
 _SHORT_LIST = 8
 
 

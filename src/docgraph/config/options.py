@@ -14,8 +14,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import NODEFAULT, inspect
 
-__all__ = ["Option", "find_option", "options_of", "unwrap", "walk_options"]
-
 _FIRST: Final = ("enabled", "uri", "secured")
 
 

@@ -16,16 +16,6 @@ from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.config.parse import parse_yaml
 from docgraph.exchange.errors import Problem
 
-__all__ = [
-    "Override",
-    "OverrideText",
-    "PathError",
-    "parse_entries",
-    "parse_path",
-    "place",
-    "read_entry",
-]
-
 Step = str | int
 
 _STEP: Final = re.compile(r"/([^/\[\]]+)((?:\[[^\]]*\])*)")

@@ -17,8 +17,6 @@ from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.config.yaml_scalars import resolve_scalar
 from docgraph.exchange.errors import Problem
 
-__all__ = ["DOCUMENT_BOUNDS", "MAX_TEXT", "ParsedText", "TextLimits", "parse_yaml"]
-
 MAX_TEXT: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 20_000

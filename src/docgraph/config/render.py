@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from docgraph.config.yaml_scalars import resolve_scalar
 
-__all__ = ["render_block", "render_value"]
-
 # Texts that need no quotes anywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)
 # Texts for docgraph, but other types for the many tools that still use YAML 1.1.

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["MASK", "is_secret", "mask", "mask_connection_string"]
-
 MASK: Final = "********"
 
 _SECRET_NAME: Final = re.compile(

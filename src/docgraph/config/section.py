@@ -19,26 +19,6 @@ from docgraph.config.options import options_of
 from docgraph.config.secrets import mask
 from docgraph.exchange.errors import Problem
 
-__all__ = [
-    "ConfigurationPath",
-    "ConnectionString",
-    "FilePath",
-    "HeaderName",
-    "Host",
-    "Milliseconds",
-    "Name",
-    "Operator",
-    "PluginConfig",
-    "PluginsDirectory",
-    "Port",
-    "Secret",
-    "Section",
-    "ServiceConfig",
-    "Size",
-    "Uri",
-    "View",
-]
-
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]

@@ -13,8 +13,6 @@ from docgraph.config.options import options_of
 from docgraph.config.render import render_value
 from docgraph.config.secrets import mask
 
-__all__ = ["list_values", "show"]
-
 _COLUMN: Final = 56  # where comments begin, unless the value is longer
 
 

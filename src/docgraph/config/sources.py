@@ -32,8 +32,6 @@ from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.config.section import Section
 from docgraph.exchange.errors import Problem
 
-__all__ = ["DEFAULT_FILE", "VARIABLES", "ConfigSources", "load"]
-
 DEFAULT_FILE: Final = "docgraph.yml"
 PREFIX: Final = "DOCGRAPH_"
 VARIABLES: Final = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES", "DOCGRAPH_MONGOD")

@@ -11,8 +11,6 @@ from docgraph.config.config_node import ConfigNode
 from docgraph.config.options import unwrap
 from docgraph.config.secrets import mask_connection_string
 
-__all__ = ["describe_kind", "describe_value", "join_words", "quote"]
-
 _MAX_SHOWN: Final = 60
 _SIZE: Final = "a size such as 65536, '64 KiB' or '1 MiB'"
 

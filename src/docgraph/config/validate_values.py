@@ -22,9 +22,6 @@ from docgraph.config.type_wording import describe_kind, describe_value
 from docgraph.config.yaml_scalars import parse_size
 from docgraph.exchange.errors import Problem
 
-__all__ = ["INVALID", "Checker"]
-
-
 _LONGEST_NUMBER = 19
 
 

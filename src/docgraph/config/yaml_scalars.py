@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parse_size", "resolve_scalar"]
-
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {
     "true": True,

@@ -10,8 +10,6 @@ import orjson
 from docgraph.console.site import Manifest
 from docgraph.exchange.markup import PageStyle, code
 
-__all__ = ["HEADERS", "HINT_HEADERS", "render_hint", "render_index"]
-
 # Only our style sheet: those of the editors are objects of the browser, which need no exception.
 # Style attributes need one: a browser writes them itself into a text that is edited.
 _POLICY: Final = (

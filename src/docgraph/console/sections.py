@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["Console"]
-
 
 class Console(ServiceConfig, frozen=True):
     """The page in which people see, ask and change what they may."""

@@ -29,8 +29,6 @@ from docgraph.runtime import Blocking, run_blocking
 from docgraph.runtime.sections import Core
 from docgraph.store.mounts import find_paths
 
-__all__ = ["ConsoleService"]
-
 _ASSETS: Final = "assets"
 _FOR_EVER: Final = "max-age=31536000, immutable"  # another content has another name
 _COOKIE_PLUGINS: Final = ("authCookieSetter", "authCookieHandler", "authCookieRemover")

@@ -15,8 +15,6 @@ import msgspec
 
 from docgraph.exchange.headers import parse_weight
 
-__all__ = ["STATIC", "Manifest", "Site", "Variant", "choose_coding"]
-
 STATIC: Final = Path(__file__).with_name("static")
 _CODINGS: Final = {"br": ".br", "gzip": ".gz"}  # the smaller one first
 _TYPES: Final = {

@@ -13,15 +13,6 @@ from pathlib import Path
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = [
-    "SET_NAME",
-    "LastingThread",
-    "MongodOptions",
-    "build_command",
-    "find_binary",
-    "tie_to_owner",
-]
-
 SET_NAME = "docgraph"
 VARIABLE = "DOCGRAPH_MONGOD"
 _OTHER_WAYS = f"set {VARIABLE} to a mongod, or mclient.connection-string to a running MongoDB"

@@ -21,8 +21,6 @@ from typing import ClassVar
 from docgraph.embedded.errors import no_space
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["DataDirectory", "DirectoryLock", "Remembered", "describe_os_error"]
-
 MAX_LOG_BYTES = 16 * 2**20
 MAX_PORT = 65535
 _EFFECTIVE = os.access in os.supports_effective_ids

@@ -15,18 +15,6 @@ from pathlib import Path
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = [
-    "ADDRESS_TAKEN",
-    "CANNOT_EXECUTE",
-    "SCARCE_BYTES",
-    "DiskFullError",
-    "ExitReport",
-    "explain_delay",
-    "explain_exit",
-    "find_missing_library",
-    "no_space",
-]
-
 ADDRESS_TAKEN = 48  # exit codes of mongod
 DIRECTORY_TROUBLE = 100
 OTHER_VERSION = 62

@@ -12,8 +12,6 @@ from docgraph.exchange.errors import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, DiskFull
 
-__all__ = ["Keeper"]
-
 _POLL_SECONDS = 0.5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _SPACE_PAUSE = 1.0  # between two checks of the free disk space

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["LENT", "build_environment", "find_pycurl_libraries"]
-
 SEARCH_PATH = "LD_LIBRARY_PATH"
 # The library names that mongod needs, and patterns of the files of pycurl that can replace them.
 # All of them are used, or none: two versions of OpenSSL in one process would use each other's

@@ -39,8 +39,6 @@ from docgraph.embedded.process import await_end, end_process, is_ending, is_mong
 from docgraph.embedded.replication import serves_directory
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["LOOPBACK", "Mongod", "Progress"]
-
 LOOPBACK = "127.0.0.1"
 # Below the ephemeral ports: the system does not assign these to other processes by itself.
 PORTS = range(20_000, 32_000)

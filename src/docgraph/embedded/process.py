@@ -8,8 +8,6 @@ import subprocess
 import time
 from pathlib import Path
 
-__all__ = ["await_end", "end_process", "is_ending", "is_mongod_of"]
-
 POLL_SECONDS = 0.02
 FORCE_SECONDS = 5.0
 _HAS_PROC = Path("/proc/self/stat").exists()

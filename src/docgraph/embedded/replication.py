@@ -17,8 +17,6 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 from docgraph.embedded.binary import SET_NAME
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["await_primary", "build_uri", "is_primary", "serves_directory"]
-
 POLL_SECONDS = 0.02
 NOT_YET_INITIALIZED = 94
 # Errors of a member that still reads its configuration, or is receiving one.

@@ -21,8 +21,6 @@ from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE
 from docgraph.variables.moments import fill_moments, has_moments
 
-__all__ = ["Audience", "Audiences", "Decision"]
-
 Decision = dict[EventVisibility, set["Audience"]]
 Filter = Mapping[str, Any]
 

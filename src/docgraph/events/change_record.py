@@ -11,8 +11,6 @@ from docgraph.store.change_stream import RawEvent, decode_token
 from docgraph.store.exact import decode_exactly
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 
-__all__ = ["ChangeRecord", "EventVisibility", "ResumeToken"]
-
 ResumeToken = Mapping[str, Any]
 Decode = Callable[[RawEvent], Document]
 

@@ -17,8 +17,6 @@ from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamFailed
 
-__all__ = ["Channel"]
-
 Portion = tuple[list[EncodedEvent], ResumeToken]
 
 # A token of a time (its type is 0), and of no event: it contains no `_id` of a document.

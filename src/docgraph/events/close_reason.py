@@ -9,22 +9,6 @@ from dataclasses import dataclass
 
 import orjson
 
-__all__ = [
-    "CHANGED",
-    "FAILED",
-    "GONE",
-    "HISTORY_LOST",
-    "LEFT",
-    "NOT_ALLOWED",
-    "NOT_KNOWN",
-    "OTHER_RIGHTS",
-    "STOPPED",
-    "TOO_MANY_MESSAGES",
-    "TOO_SLOW",
-    "CloseReason",
-    "StreamClosed",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CloseReason:

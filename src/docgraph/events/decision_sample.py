@@ -14,8 +14,6 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamIndexWrong, StreamSampled
 
-__all__ = ["DecisionSample", "Match"]
-
 Filter = Mapping[str, Any]
 # Of `DocumentPipelines.match_documents`, for one database and collation.
 Match = Callable[

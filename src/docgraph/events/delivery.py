@@ -24,8 +24,6 @@ from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamStageFailed, StreamTold
 
-__all__ = ["Delivery"]
-
 _ROOM_PAUSE: Final = 0.01
 _ROOM_PAUSES: Final = 25  # while a burst waits for clients that read as fast as they can
 _ROOM_REST: Final = 1.0  # seconds after such a wait in vain before the next one

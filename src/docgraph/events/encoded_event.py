@@ -10,8 +10,6 @@ from typing import Any, Final
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, NotifyWhen, SharedMessages
 
-__all__ = ["EncodedEvent", "Rendering", "build_error", "build_notice", "read_token"]
-
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")
 _BEFORE: Final = "fullDocumentBeforeChange"
 _TIME: Final = "clusterTime"

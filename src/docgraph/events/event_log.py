@@ -19,8 +19,6 @@ from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import NotifyWhen, SharedMessages
 
-__all__ = ["EventLog", "LogReader"]
-
 _FEW: Final = 32
 
 

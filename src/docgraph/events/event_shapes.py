@@ -23,8 +23,6 @@ from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.store.streams import StreamView
 from docgraph.variables.moments import fill_moments, has_moments
 
-__all__ = ["EventShape", "ShapePlan", "Shapes", "plan_shape"]
-
 Filter = Mapping[str, Any]
 Visible = tuple[ChangeRecord, EventVisibility]
 Result = Document | None | DocgraphError

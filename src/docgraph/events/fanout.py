@@ -12,8 +12,6 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-__all__ = ["Fanout"]
-
 _REST: Final = 4.0  # times the duration of the wave …
 _LONGEST_REST: Final = 0.05  # … in seconds
 _SHORTEST_REST: Final = 0.002  # a shorter rest is skipped: timers are not that exact

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from docgraph.exchange.errors import Overloaded
 
-__all__ = ["FilterSlots"]
-
 
 class FilterSlots:
     """Counts the filters and shapes of this process about which the database decides."""

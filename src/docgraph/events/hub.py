@@ -25,8 +25,6 @@ from docgraph.observe.stream_events import StreamCursors
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
 
-__all__ = ["Hub"]
-
 _MAX_PAST: Final = 8  # clients for which past events are read at the same time
 _MAX_SNAPSHOTS: Final = 8  # reads for snapshots at the same time
 

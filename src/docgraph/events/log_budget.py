@@ -12,8 +12,6 @@ from typing import Protocol
 
 from docgraph.events.encoded_event import EncodedEvent
 
-__all__ = ["LogBudget"]
-
 
 class _Log(Protocol):
     @property

@@ -44,8 +44,6 @@ from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import Generations
 from docgraph.runtime.generations import Generation
 
-__all__ = ["Reauthorizer", "Session"]
-
 _TICK: Final = 1.0  # seconds between two checks for announcements
 _EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
 _EXPIRY_SECONDS: Final = 3.0  # for which they are checked again if they are still accepted

@@ -12,8 +12,6 @@ from typing import Final
 
 from docgraph.events.change_record import ChangeRecord, ResumeToken
 
-__all__ = ["RecordQueue"]
-
 _MAX_RECORDS: Final = 2000
 _MAX_BYTES: Final = 16 << 20
 _PORTION: Final = 500  # records that are delivered together …

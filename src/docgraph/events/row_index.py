@@ -23,8 +23,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.store.exact import normalize
 
-__all__ = ["RowIndex", "is_indexable"]
-
 Path = tuple[str, ...]
 Filter = Mapping[str, Any]
 

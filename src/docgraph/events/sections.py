@@ -14,8 +14,6 @@ from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient, count_stream_connections
 
-__all__ = ["Events"]
-
 
 class Events(PluginConfig, frozen=True):
     """Change streams over WebSocket and server-sent events."""

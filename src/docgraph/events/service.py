@@ -34,8 +34,6 @@ from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.guard.event_ids import hides_ids
 
-__all__ = ["EventStreamsProvider", "Streams"]
-
 _EVENTS: Final = "text/event-stream"
 _SOCKET_SCHEMES: Final = frozenset({"ws", "wss"})
 # Proxies must forward each event immediately.

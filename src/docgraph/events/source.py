@@ -48,8 +48,6 @@ from docgraph.store.guard.event_ids import hides_ids
 from docgraph.store.streams import StreamView
 from docgraph.variables.moments import fill_moments
 
-__all__ = ["Source", "SourceKey", "SourceLimits", "find_view"]
-
 _CLOSE_SECONDS: Final = 3.0
 # Errors of a read of past events; all others mean that its token is invalid.
 _NOT_OF_THE_TOKEN: Final = (

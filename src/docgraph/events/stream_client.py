@@ -15,8 +15,6 @@ from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
 from docgraph.exchange.errors import StoreUnavailable
 
-__all__ = ["Client"]
-
 _PAUSE: Final = 0.5  # seconds before another attempt to read past events
 
 

@@ -16,8 +16,6 @@ from docgraph.events.encoded_event import EncodedEvent, Rendering, read_token
 from docgraph.exchange import Document, SharedMessages, Snapshot
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded
 
-__all__ = ["SnapshotReader"]
-
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
 _MAX_PORTION: Final = 256  # … up to this
 _SMALL: Final = 256 << 10  # bytes of a portion

@@ -13,8 +13,6 @@ from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_ids import hides_ids
 
-__all__ = ["find_resume_token", "identify"]
-
 _HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"
 _TYPES: Final = "_typeBits"

@@ -15,8 +15,6 @@ from docgraph.events.stream_client import Client
 from docgraph.exchange import Socket
 from docgraph.runtime import cancel_until_over
 
-__all__ = ["EventChunks", "serve_socket"]
-
 _MAX_MESSAGES: Final = 100  # per client and minute, of any content
 _MINUTE: Final = 60.0
 _HEARTBEAT: Final = b":\n\n"

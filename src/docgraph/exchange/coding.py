@@ -12,8 +12,6 @@ from typing import Final
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
 
-__all__ = ["inflate", "is_coded", "is_compressed"]
-
 _PIECE: Final = 64 * 1024  # decompressed in a fraction of a millisecond; then other tasks run
 _MAX_MEMBERS: Final = 100  # empty ones cost time and contain nothing
 _GZIP: Final = frozenset(("gzip", "x-gzip"))

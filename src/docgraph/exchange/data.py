@@ -12,24 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = [
-    "ESCAPING",
-    "SORT_KEY",
-    "Consistency",
-    "DataPoint",
-    "Document",
-    "Keyset",
-    "Read",
-    "Resource",
-    "ResourceType",
-    "TrustedDocument",
-    "Write",
-    "WriteConcern",
-    "WriteFailure",
-    "WriteKind",
-    "WriteResult",
-]
-
 Document = dict[str, Any]
 
 

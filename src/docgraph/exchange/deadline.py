@@ -10,8 +10,6 @@ from typing import NamedTuple, Protocol
 
 from docgraph.exchange.errors import TimeLimitExceeded
 
-__all__ = ["AnswerMemory", "Deadline", "Patience", "keep_place"]
-
 
 def keep_place() -> None:
     """Do nothing: work without a connection occupies no place in the admission queue."""

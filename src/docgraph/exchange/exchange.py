@@ -13,8 +13,6 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["AdmittedApp", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
-
 _NO_DEADLINE = Deadline()
 
 

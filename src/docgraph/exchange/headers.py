@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-__all__ = ["Headers", "parse_weight"]
-
 
 class Headers:
     """The fields of a request, decoded as latin-1 (RFC 9110 5.5) on demand."""

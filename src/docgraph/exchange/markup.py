@@ -13,8 +13,6 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
-__all__ = ["MEDIA_TYPE", "PageStyle", "code", "link"]
-
 MEDIA_TYPE: Final = "text/html"
 
 _LOOK: Final = """

@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 
 from docgraph.exchange.headers import Headers
 
-__all__ = ["OriginPolicy", "RequestOrigin", "spell_origin"]
-
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SECURE: Final = frozenset({"https", "wss"})
 _UNSPECIFIED: Final = ""

@@ -15,8 +15,6 @@ from typing import Any
 from docgraph.exchange.data import Resource
 from docgraph.exchange.errors import DocgraphError
 
-__all__ = ["DataParameters", "DataRequest", "Order", "Parsed", "WriteMode"]
-
 Order = tuple[tuple[str, Any], ...]
 
 

@@ -11,9 +11,6 @@ from urllib.parse import quote, unquote_to_bytes
 
 from docgraph.exchange.errors import RequestError
 
-__all__ = ["cut_unreadable", "encode_path", "parse_path", "render_path"]
-
-
 _USUAL_LENGTH = 256  # bytes: longer paths are not cached
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["name_commands", "own_command", "repeat_options"]
-
 _NAME: Final = "docgraph"
 _QUOTED: Final = re.compile(rf"(?<=[`']){_NAME}(?= [a-z])")
 # Options that select the same configuration; `--set` may contain a secret and is not repeated.

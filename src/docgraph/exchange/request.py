@@ -20,16 +20,6 @@ from docgraph.exchange.headers import Headers
 from docgraph.exchange.origin import OriginPolicy, RequestOrigin
 from docgraph.exchange.path import parse_path, render_path
 
-__all__ = [
-    "LARGE_BODY",
-    "BodyReader",
-    "Connection",
-    "Offload",
-    "Parser",
-    "QueryParameters",
-    "Request",
-]
-
 T = TypeVar("T")
 
 # The result may have to be awaited.

@@ -6,17 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = [
-    "Answer",
-    "Body",
-    "SharedMessages",
-    "Socket",
-    "SocketHandler",
-    "Stream",
-    "Takeover",
-    "Upgrade",
-]
-
 HeaderList = list[tuple[str, str]]
 
 

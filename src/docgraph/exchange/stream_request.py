@@ -14,8 +14,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.exchange import Exchange
 from docgraph.exchange.response import Answer
 
-__all__ = ["EventStreams", "NotifyWhen", "Renew", "Snapshot", "Subscription", "WatchedIsGone"]
-
 
 @dataclass(frozen=True, slots=True)
 class NotifyWhen:

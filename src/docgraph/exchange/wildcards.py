@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Wildcard"]
-
 
 class Wildcard:
     """A compiled pattern; matching takes linear time, however many `*` it has.

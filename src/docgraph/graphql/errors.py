@@ -23,20 +23,6 @@ from docgraph.exchange.errors import (
 )
 from docgraph.store.driver.errors import StoreDenied
 
-__all__ = [
-    "MAX_ERRORS",
-    "Classification",
-    "Damaged",
-    "Errors",
-    "FieldFailure",
-    "FieldPosition",
-    "GraphqlError",
-    "OperationRefused",
-    "OperationsOnly",
-    "count_more",
-    "describe_failure",
-]
-
 MAX_ERRORS = 20
 MAX_MESSAGE = 500  # characters: a message may quote the caller's text
 

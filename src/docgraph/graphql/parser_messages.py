@@ -11,8 +11,6 @@ import json
 import re
 from typing import Final
 
-__all__ = ["phrase"]
-
 # The text after one of these was sent by the caller.
 _VALUE: Final = re.compile(r"((?:non-\w+|integer|string|boolean|numeric|represent) value|found): ")
 _SCALAR: Final = re.compile(

@@ -20,8 +20,6 @@ from docgraph.config.section import (
 )
 from docgraph.exchange.errors import Problem
 
-__all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits"]
-
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from docgraph.exchange import Exchange
 
-__all__ = ["McpCall"]
-
 
 @dataclass(slots=True)
 class McpCall:

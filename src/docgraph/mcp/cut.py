@@ -21,8 +21,6 @@ from docgraph.exchange.errors import BodyError
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest
 
-__all__ = ["Cut", "Fitted", "fit", "read_cursor", "render_cursor"]
-
 Path = tuple[str, ...]
 Offsets = Mapping[str, int]
 

@@ -15,8 +15,6 @@ from docgraph.exchange import Request
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.origin import RequestOrigin, spell_origin
 
-__all__ = ["ForeignRequest", "HostCheck"]
-
 _OWN: Final = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT: Final = 65_535
 

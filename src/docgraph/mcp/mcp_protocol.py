@@ -21,8 +21,6 @@ from docgraph.mcp.resources import McpResource, Resources
 from docgraph.mcp.toolbox import Toolbox
 from docgraph.mcp.tools.tool import Tool
 
-__all__ = ["FindCall", "build_server"]
-
 # From the library's request context to our call: this depends on the transport.
 FindCall = Callable[[Any], Awaitable[McpCall]]
 

@@ -23,8 +23,6 @@ from docgraph.exchange.errors import (
 )
 from docgraph.graphql.http.body import parse_json
 
-__all__ = ["InvalidMessage", "find_arguments", "read_message", "render_error"]
-
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _SERVER_ERROR: Final = -32000

@@ -19,8 +19,6 @@ from docgraph.mcp.sections import Mcp
 from docgraph.plugins.kinds import Interceptor, Point, Service
 from docgraph.runtime.sections import Core
 
-__all__ = ["McpChallenge", "McpMetadata"]
-
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _QUIET: Final = ("noauthchallenge", "no-auth-challenge")
 

@@ -7,8 +7,6 @@ from docgraph.exchange import Exchange
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.runtime import WindowCounters
 
-__all__ = ["Rates"]
-
 
 class Rates:
     """Counts only permitted requests, so that a caller who sends too many still gets a share."""

@@ -14,8 +14,6 @@ from docgraph.mcp.call import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.schema_tools import describe_app, require_introspection
 
-__all__ = ["McpResource", "Resources"]
-
 _BASE: Final = "docgraph://apps/"
 _SCHEMA: Final = "schema"
 _DESCRIPTION: Final = "description"

@@ -12,8 +12,6 @@ from docgraph.exchange.errors import Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Origin
 
-__all__ = ["Mcp"]
-
 Address = Annotated[
     str,
     Meta(

@@ -27,8 +27,6 @@ from docgraph.runtime import Instance
 from docgraph.runtime.instance import CALLS
 from docgraph.runtime.sections import Core
 
-__all__ = ["McpService", "build_access", "load_library"]
-
 _WINDOW = 1.0  # seconds
 
 

@@ -26,8 +26,6 @@ from docgraph.mcp.resources import Resources
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
 
-__all__ = ["serve_stdio"]
-
 FindAccount = Callable[[], Awaitable[Account]]
 
 

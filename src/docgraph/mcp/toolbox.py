@@ -23,8 +23,6 @@ from docgraph.mcp.tools.tool import Outcome, Tool, check_arguments
 from docgraph.observe import emit
 from docgraph.observe.events import ToolCalled
 
-__all__ = ["Toolbox"]
-
 _MAX_TOOLS: Final = 40
 _LONGEST_LIST: Final = 32_768  # bytes
 # Rejected for callers whom `graphql.operations-only` restricts.

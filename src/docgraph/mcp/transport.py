@@ -16,8 +16,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from docgraph.exchange import Body
 from docgraph.mcp.call import McpCall
 
-__all__ = ["answer", "find_call"]
-
 Message = MutableMapping[str, Any]
 
 _CALL: Final = "docgraph.call"

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from docgraph.observe.event import Event
 from docgraph.observe.events import ObserverFailed
 
-__all__ = ["Listener", "emit", "leaving_out", "subscribe", "unsubscribe"]
-
 Listener = Callable[[Event], None]
 Wants = Callable[[type[Event]], bool]
 

@@ -7,8 +7,6 @@ from typing import ClassVar
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import TraceContext
 
-__all__ = ["CommandFinished", "QueryFailed", "SlowOperation"]
-
 
 class CommandFinished(Event, frozen=True):
     """One database command; `app`, `operation` and `field` say which part of a query sent it."""

@@ -26,8 +26,6 @@ from structlog.dev import (
 )
 from structlog.typing import EventDict, WrappedLogger
 
-__all__ = ["build_console"]
-
 # A value with a blank, a quote or an equals sign could look like another field.
 _needs_quotes = re.compile(r"[\s\"'=\\]|^$").search
 _LEVEL_COLOURS = {"debug": BLUE, "info": GREEN, "warning": YELLOW, "error": RED}

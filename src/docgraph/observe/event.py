@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-__all__ = ["Event", "Level"]
-
 
 class Level(IntEnum):
     """The level of an event; the numbers are those of `logging`."""

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from docgraph.exchange import DocgraphError
 from docgraph.observe.text import LIMIT, clean_text
 
-__all__ = ["render_cause", "render_error", "render_traceback"]
-
 MAX_FRAMES = 40  # per exception, the innermost ones
 MAX_CAUSES = 5
 

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = ["CallersLimited", "LoadShed", "RequestLimited"]
-
 
 class RequestLimited(Event, frozen=True):
     """A request was refused because of a limit for callers. Not logged."""

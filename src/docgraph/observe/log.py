@@ -31,8 +31,6 @@ from docgraph.observe.text import are_plain, clean_text
 from docgraph.observe.tracing import current
 from docgraph.observe.writer import LineWriter
 
-__all__ = ["EventLogger", "Exclusion", "open_log"]
-
 STDERR = 2
 _OF_TRACES = ("place", "trace")
 MAX_ITEMS = 20  # of a list in a field

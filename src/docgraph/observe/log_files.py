@@ -10,8 +10,6 @@ import os
 import stat
 from typing import NamedTuple
 
-__all__ = ["remember_log_files", "reopen_log_files"]
-
 
 class _LogFile(NamedTuple):
     """The path and the permissions of a file at the start."""
@@ -47,8 +45,9 @@ def reopen_log_files() -> tuple[str, ...]:
     for descriptor, (path, mode) in _files.items():
         if _is_current(descriptor, path):
             continue
-        fresh = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+        fresh = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
+            os.fchmod(fresh, mode)
             os.dup2(fresh, descriptor)
         finally:
             os.close(fresh)

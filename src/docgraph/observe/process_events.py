@@ -6,16 +6,6 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = [
-    "CertificateLoaded",
-    "FewDescriptors",
-    "ForkerLost",
-    "ReloadFailed",
-    "ServerReloaded",
-    "WorkerLost",
-    "WorkerStarted",
-]
-
 
 class WorkerStarted(Event, frozen=True):
     """A worker process listens."""

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
     from docgraph.observe.meters import Meters
 
-__all__ = [
-    "CONTENT_TYPE",
-    "close_metrics",
-    "collect",
-    "forget_process",
-    "join_multiprocess",
-    "open_metrics",
-    "prepare_multiprocess",
-    "render",
-]
-
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 

@@ -9,8 +9,6 @@ from msgspec import Meta
 
 from docgraph.config.section import HeaderName, Milliseconds, Name, Section, Size
 
-__all__ = ["Logging", "Otel"]
-
 CollectorAddress = Annotated[
     str,
     Meta(

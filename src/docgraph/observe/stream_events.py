@@ -6,16 +6,6 @@ from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
 
-__all__ = [
-    "StreamClient",
-    "StreamCursors",
-    "StreamFailed",
-    "StreamIndexWrong",
-    "StreamSampled",
-    "StreamStageFailed",
-    "StreamTold",
-]
-
 
 class StreamClient(Event, frozen=True):
     """A client has joined a change stream, or left it for a `reason`. Not logged."""

@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Labels", "RequestTally", "Tallies"]
-
 Labels = tuple[str, ...]
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LIMIT", "are_plain", "clean_text"]
-
 LIMIT = 1024  # bytes of a field
 _MAX_BYTES = 4  # of a character
 

@@ -7,8 +7,6 @@ from typing import ClassVar
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
-__all__ = ["CollectorFound", "CollectorLost", "StreamBegun"]
-
 
 class StreamBegun(Event, frozen=True):
     """A request in a trace is answered by a stream: its head is out. Not logged."""

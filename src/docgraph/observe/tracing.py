@@ -14,16 +14,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-__all__ = [
-    "RequestTrace",
-    "Sampler",
-    "TraceContext",
-    "Tracing",
-    "current",
-    "find_command_place",
-    "tracing",
-]
-
 Sampler = Callable[[int], bool]
 
 _PARENT: Final = re.compile(

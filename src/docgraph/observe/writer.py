@@ -19,8 +19,6 @@ from queue import SimpleQueue
 from docgraph.observe.bus import emit
 from docgraph.observe.events import LinesDropped, ObserverFailed
 
-__all__ = ["Line", "LineWriter"]
-
 QUEUE_LINES = 16_384
 # A short wait collects lines: one write for many, and no thread switch for each of them. Every
 # switch takes the interpreter away from the event loop, so there should be few.

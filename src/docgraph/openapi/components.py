@@ -19,20 +19,6 @@ from docgraph.rest.parameters.ids import IdType
 from docgraph.rest.sections import Mongo
 from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 
-__all__ = [
-    "BODIES",
-    "ERRORS",
-    "GRAPHQL_BODIES",
-    "GRAPHQL_RESPONSES",
-    "HEADERS",
-    "JSON",
-    "SCHEMAS",
-    "SECURITY_SCHEMES",
-    "build_parameters",
-    "build_responses",
-    "refer",
-]
-
 JSON: Final = "application/json"
 
 

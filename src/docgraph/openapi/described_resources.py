@@ -27,8 +27,6 @@ from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
-__all__ = ["ServedApp", "Survey", "Surveyor"]
-
 _MAX_APPS: Final = 500
 _MAX_SCHEMAS: Final = 200
 

@@ -36,8 +36,6 @@ from docgraph.rest.bodies.stream_definitions import StreamDefinition
 from docgraph.rest.sections import Mongo
 from docgraph.variables import parse_path
 
-__all__ = ["DescribedServices", "build_document"]
-
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
 _OF_STREAMS: Final = frozenset({ResourceType.STREAMS, ResourceType.STREAM})

@@ -16,8 +16,6 @@ from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
 from docgraph.store.sections import MongoMount
 
-__all__ = ["CollectionPaths", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
-
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _BY_DEPTH = ("root", "database", "collection", "document")
 

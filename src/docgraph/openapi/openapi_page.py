@@ -14,8 +14,6 @@ from typing import Any, Final
 from docgraph.exchange import Document
 from docgraph.exchange.markup import PageStyle
 
-__all__ = ["HEADERS", "render_page"]
-
 _STYLE: Final = PageStyle(
     """
 body{max-width:60rem}h2{border-bottom:1px solid var(--line)}

@@ -12,8 +12,6 @@ from typing import Final
 
 from docgraph.exchange import ResourceType
 
-__all__ = ["OPERATIONS", "OperationSpec"]
-
 
 @dataclass(frozen=True, slots=True)
 class OperationSpec:

@@ -15,8 +15,6 @@ from urllib.parse import unquote
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Document
 
-__all__ = ["SchemaKey", "convert_schema", "find_references", "name_component"]
-
 SchemaKey = tuple[str, Any]  # the database of the store, and the `_id`
 
 _ADDRESS: Final = re.compile(r"http://schema-store/([^/?#]+)/([^/?#]+)(?:#(.*))?")

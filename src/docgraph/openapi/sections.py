@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["OpenApi", "OpenApiPage"]
-
 
 class OpenApi(ServiceConfig, frozen=True):
     """Describes what is served, in OpenAPI 3.1."""

@@ -33,8 +33,6 @@ from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 
-__all__ = ["OpenApiPageService", "OpenApiService", "describe_security"]
-
 _LONGEST_MS = 10_000
 
 

@@ -18,8 +18,6 @@ from docgraph.exchange import Document
 from docgraph.openapi.components import GRAPHQL_BODIES, JSON, refer
 from docgraph.openapi.described_resources import ServedApp
 
-__all__ = ["Bound", "describe_apps", "describe_service"]
-
 _USER: Final = "/{user}"
 _OFTEN: Final = (400, 401, 403, 408, 414, 429, 431, 500, 503)
 

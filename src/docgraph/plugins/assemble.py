@@ -24,8 +24,6 @@ from docgraph.plugins.plugin_section import find_struct
 from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["PluginSet", "assemble", "is_enabled"]
-
 
 def is_enabled(found: FoundPlugin, sections: Mapping[str, Section]) -> bool:
     """Return the option `enabled` of the plugin's section, else the plugin's default."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Service
 
-__all__ = ["bound_path", "is_secured"]
-
 
 def bound_path(service: Service, section: object) -> tuple[str, ...]:
     """Return the path at and below which a service answers, as decoded segments."""

@@ -17,8 +17,6 @@ from docgraph.plugins import kinds
 from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin, Point
 
-__all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
-
 # The commands of `docgraph.cli`, which would run instead of a plugin's.
 BUILT_IN_COMMANDS: Final = frozenset(
     (

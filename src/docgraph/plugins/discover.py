@@ -21,8 +21,6 @@ from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.plugin_section import find_flaw_of_config, section_struct
 
-__all__ = ["ENTRY_POINT_GROUP", "FoundPlugin", "discover", "is_plugin"]
-
 ENTRY_POINT_GROUP = "docgraph.plugins"
 _BUILTIN = "built-in"
 

@@ -14,8 +14,6 @@ import msgspec
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
 from docgraph.plugins.kinds import Kind, Plugin
 
-__all__ = ["find_flaw_of_config", "find_struct", "section_struct"]
-
 _HINTS: Final = get_type_hints(ServiceConfig, include_extras=True)
 _SHARED: Final = ("uri", "secured")
 _extended: dict[type[Section], type[Section]] = {}  # the struct built here → its `Config`

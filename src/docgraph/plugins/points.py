@@ -14,8 +14,6 @@ from docgraph.exchange import DataPoint, StartupError
 from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import DataInterceptor, Kind
 
-__all__ = ["check_points", "stands_at"]
-
 _METHODS: Final[Mapping[DataPoint, str]] = MappingProxyType(
     {
         DataPoint.BEFORE_WRITE: "before_write",

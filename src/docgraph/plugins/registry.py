@@ -10,8 +10,6 @@ from typing import Any
 
 from docgraph.plugins.kinds import Kind, Plugin
 
-__all__ = ["PluginRegistry"]
-
 
 class PluginRegistry:
     """The enabled plugins."""

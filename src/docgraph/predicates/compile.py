@@ -16,20 +16,6 @@ from typing import Any, TypeVar
 from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall, parse_predicate
 from docgraph.predicates.tokens import PredicateError
 
-__all__ = [
-    "Arguments",
-    "Parameter",
-    "Place",
-    "Predicate",
-    "PredicateWord",
-    "Truth",
-    "Vocabulary",
-    "bind_arguments",
-    "compile_predicate",
-    "compile_tree",
-    "place_in_order",
-]
-
 S = TypeVar("S")
 
 Truth = bool | None

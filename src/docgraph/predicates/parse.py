@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 
 from docgraph.predicates.tokens import PredicateError, PredicateToken, TokenKind, tokenize
 
-__all__ = ["All", "AnyOf", "Literal", "Node", "Not", "PredicateCall", "parse_predicate"]
-
 MAX_NESTING = 50
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["REFERENCES", "PredicateError", "PredicateToken", "Quoted", "TokenKind", "tokenize"]
-
 MAX_TOKENS = 2_000
 
 # Variables and paths that need no quotes: @qparams['x'], @rnd(8), ${id}, %{i,Accept}, /users/{id}

@@ -41,8 +41,6 @@ from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
-__all__ = ["JSON", "Context", "GetDryRun", "Handler", "Handlers", "RestCall"]
-
 JSON = "application/json"
 MAX_BYTES: Final = 32 * 1024 * 1024  # of the documents in a response
 

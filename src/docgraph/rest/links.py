@@ -9,8 +9,6 @@ from docgraph.exchange.path import encode_path
 from docgraph.exchange.request import Request
 from docgraph.rest.parameters.ids import render_id
 
-__all__ = ["build_location", "document_path", "next_page"]
-
 
 def document_path(collection: tuple[str, ...], id: Any) -> str | None:
     """Return the path of a document below the path of its collection; None if it has none."""

@@ -17,8 +17,6 @@ from docgraph.store import Store
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.store.versions import VersionFollower, Versions
 
-__all__ = ["CollectionNews", "CollectionsUpdater"]
-
 
 class CollectionNews:
     """Announces that collections or JSON schemas were created, dropped or changed."""

@@ -13,8 +13,6 @@ from docgraph.rest.parameters.parameters import Parameters, parse_parameters
 from docgraph.rest.sections import Mongo
 from docgraph.store.mounts import Mounts, check_names
 
-__all__ = ["RequestParser"]
-
 _SESSIONS = "_sessions"
 
 

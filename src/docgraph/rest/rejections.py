@@ -16,8 +16,6 @@ from urllib.parse import unquote_to_bytes
 
 from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 
-__all__ = ["find_rejection", "name_operator", "reject"]
-
 _FIRST_LOCATION = 10_000  # codes from here on are locations of checks in the server
 
 # The names of the codes are the server's own.

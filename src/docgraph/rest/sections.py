@@ -12,11 +12,6 @@ from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, 
 from docgraph.exchange.errors import Problem
 from docgraph.store.sections import MongoMount
 
-__all__ = [
-    "EtagCheckPolicy",
-    "Mongo",
-]
-
 Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
 
 

@@ -53,8 +53,6 @@ from docgraph.store.driver.errors import CollectionGone
 from docgraph.store.metadata import Metadata
 from docgraph.variables import Resolvers
 
-__all__ = ["HANDLERS", "MongoService"]
-
 HANDLERS: Handlers = {
     **documents.HANDLERS,
     **listing.HANDLERS,

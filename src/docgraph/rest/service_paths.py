@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from docgraph.rest.call import RestCall
 from docgraph.store.mounts import ReservedResource, find_paths
 
-__all__ = ["check_reachable"]
-
 Segments = tuple[str, ...]
 
 

@@ -24,8 +24,6 @@ from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.metadata import Metadata
 
-__all__ = ["MAX_LISTED", "StreamListAllower", "find_open_streams"]
-
 MAX_LISTED: Final = 100  # streams of a collection: each costs an evaluation of the rules
 _AT_ONCE: Final = 16
 

@@ -13,8 +13,6 @@ from docgraph.exchange.errors import AnswerTooLarge
 from docgraph.exchange.request import Offload
 from docgraph.store.driver.portions import LargePortion
 
-__all__ = ["JsonList", "check_size", "encode_found"]
-
 
 class JsonList:
     """A bounded list of documents as JSON; the last document stays available."""

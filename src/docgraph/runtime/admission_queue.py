@@ -11,8 +11,6 @@ from typing import Final
 
 from docgraph.exchange.errors import Overloaded
 
-__all__ = ["AdmissionQueue"]
-
 _WEIGHT: Final = 0.2  # weight of the newest turn in the pace of a queue for one caller inside
 
 

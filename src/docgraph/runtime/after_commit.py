@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextvars import Context, ContextVar
 
-__all__ = ["AfterCommit", "gather"]
-
 Work = Callable[[Collection[str]], Awaitable[None]]
 
 

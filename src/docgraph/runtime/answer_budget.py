@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 
 from docgraph.exchange.errors import Overloaded
 
-__all__ = ["AnswerBudget", "AnswerShare"]
-
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
 _MAX_BYTES: Final = 1 << 30
 _INTERVAL: Final = 0.25  # seconds between two measurements

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-__all__ = ["growing_pauses"]
-
 
 def growing_pauses(first: float, longest: float) -> Iterator[float]:
     """Yield the seconds between retries without end: each up to twice as long as the last."""

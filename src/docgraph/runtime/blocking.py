@@ -22,8 +22,6 @@ from typing import Any, ParamSpec, TypeVar
 from docgraph.runtime.admission_queue import AdmissionQueue
 from docgraph.runtime.threads import ThreadPool
 
-__all__ = ["Blocking", "Lane", "count_cores", "count_threads", "run_blocking"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

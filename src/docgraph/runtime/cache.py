@@ -16,8 +16,6 @@ from docgraph.runtime.clock import elapsed
 from docgraph.runtime.lru import LruDict
 from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
 
-__all__ = ["AFTER_READ", "AFTER_WRITE", "Expiry", "LoadingCache", "close_all"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

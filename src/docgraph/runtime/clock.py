@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-__all__ = ["elapsed"]
-
 _BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
 
 elapsed: Callable[[], float] = (

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared import SharedFile, create_shared
 
-__all__ = ["WindowCounters", "create_counters"]
-
 ROWS = 2048
 ROW_SLOTS = 8
 _SLOT = struct.Struct("<QQQQ")  # tag, number of the window, hits in it, hits in the window before

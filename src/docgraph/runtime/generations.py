@@ -16,8 +16,6 @@ from typing import Literal, get_args
 
 from docgraph.runtime.shared import SharedFile, create_shared
 
-__all__ = ["NAMES", "Generation", "Generations", "create_generations"]
-
 Generation = Literal[
     "apps",
     "users",

@@ -25,8 +25,6 @@ from docgraph.runtime.generations import Generations, create_generations
 from docgraph.runtime.rate_buckets import Buckets, Quota
 from docgraph.runtime.shared import explain_no_room
 
-__all__ = ["CALLS", "LOGINS", "SLOW_LOGINS", "Instance", "create_instance"]
-
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made there

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
-__all__ = ["KeyedLock"]
-
 
 class KeyedLock:
     """Locks that exist as long as a caller holds them or waits for them."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["LoopShare"]
-
 
 class LoopShare:
     """Admits steps of `size` bytes per turn, and at least one step."""

@@ -10,8 +10,6 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["LruDict"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -20,8 +20,6 @@ from typing import Final
 
 from docgraph.runtime.blocking import Lane, run_blocking
 
-__all__ = ["MemoryKeeper", "find_trim", "read_resident", "read_room"]
-
 _GROWN: Final = 8 << 20  # bytes that are worth the effort
 _INTERVAL: Final = 5.0  # seconds
 _QUIET: Final = 5  # requests per second

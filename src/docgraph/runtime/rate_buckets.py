@@ -30,8 +30,6 @@ from typing import Final, Literal, NamedTuple
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared import SharedFile, create_shared, make_once
 
-__all__ = ["Buckets", "Quota", "RateRequest", "RateResult"]
-
 ROWS: Final = 4096
 ROW_SLOTS: Final = 8
 _PURPOSE: Final = "limits"

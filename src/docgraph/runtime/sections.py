@@ -21,8 +21,6 @@ from docgraph.config.section import (
 )
 from docgraph.exchange.errors import Problem
 
-__all__ = ["Core", "Cors", "Origin", "ProbeListener"]
-
 Origin = Annotated[
     str,
     Meta(

@@ -20,8 +20,6 @@ from typing import Literal
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["SharedFile", "create_shared", "explain_no_room", "make_once", "share_numbers"]
-
 # Errors of a file system that cannot reserve space.
 _UNABLE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 

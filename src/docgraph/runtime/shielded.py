@@ -15,8 +15,6 @@ from typing import Any, Final, TypeVar
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 
-__all__ = ["ShieldedTasks"]
-
 T = TypeVar("T")
 
 MAX_TASKS: Final = 1000  # at the same time; clients that reconnect must not pile up work

@@ -18,8 +18,6 @@ from typing import Any, Protocol
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
 
-__all__ = ["Outage", "Tasks", "cancel_until_over", "is_being_cancelled", "watch_loop"]
-
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 GRACE = 5.0

@@ -15,8 +15,6 @@ from typing import Final
 
 from docgraph.exchange.errors import Overloaded
 
-__all__ = ["ThreadPool"]
-
 Job = Callable[[], None]
 IDLE_SECONDS: Final = 60.0
 

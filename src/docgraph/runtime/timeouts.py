@@ -14,8 +14,6 @@ from math import inf
 from types import TracebackType
 from typing import Final
 
-__all__ = ["Timeout", "TimeoutWheel"]
-
 _TICK: Final = 0.001  # seconds: the resolution of the event loop, which may be early by a part
 
 

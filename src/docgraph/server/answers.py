@@ -11,8 +11,6 @@ from typing import Any, Final
 from docgraph.exchange import Answer, Body, Stream, Takeover, Upgrade
 from docgraph.plugins.kinds import Plugin
 
-__all__ = ["check_answer", "pass_bytes"]
-
 _ANSWERS: Final = (Body, Stream, Upgrade, Takeover)
 _BYTES: Final = (bytes, bytearray, memoryview)
 _STATUS: Final = range(100, 600)

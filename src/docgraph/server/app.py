@@ -50,8 +50,6 @@ from docgraph.server.serve import render
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
-__all__ = ["Docgraph"]
-
 _LONGEST_START: Final = 60.0  # seconds that readiness waits for initializers
 _FIRST_WORKER: Final = 1
 _UNFINISHED: Final = "not everything is prepared yet"

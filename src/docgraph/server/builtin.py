@@ -90,8 +90,6 @@ from docgraph.server.services.ping import Ping
 from docgraph.store import ClientProvider
 from docgraph.workbench.service import ToolsService
 
-__all__ = ["BUILTIN"]
-
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins
     ClientProvider,

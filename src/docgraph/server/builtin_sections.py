@@ -43,8 +43,6 @@ from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, Visi
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.workbench.sections import Tools
 
-__all__ = ["SECTIONS"]
-
 _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Core,
     HttpListener,

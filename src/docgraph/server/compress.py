@@ -13,15 +13,6 @@ from functools import lru_cache
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.headers import parse_weight
 
-__all__ = [
-    "SMALLEST",
-    "check_accepts_compression",
-    "choose_encoding",
-    "compress",
-    "compress_chunks",
-    "is_compressible",
-]
-
 SMALLEST = 1024  # smaller responses fit in a packet anyway
 LARGE = 128 * 1024  # about two milliseconds of compression
 

@@ -17,8 +17,6 @@ from docgraph.exchange import Headers
 from docgraph.exchange.origin import spell_origin
 from docgraph.server.fields import render_field
 
-__all__ = ["CorsPolicy", "preflight_headers"]
-
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
     "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "

@@ -14,8 +14,6 @@ from docgraph.runtime.answer_budget import AnswerBudget
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.server.routes import Route
 
-__all__ = ["RequestDeadlines"]
-
 _BRIEFLY = 1.0  # seconds: public responses do not wait long for authentication
 _GRACE = 0.1  # seconds: the store ends a lookup in time by itself, and keeps its connection
 _NEEDED = nullcontext()

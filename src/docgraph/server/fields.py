@@ -6,14 +6,6 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = [
-    "FieldName",
-    "RawHeaders",
-    "read_name",
-    "render_field",
-    "render_raw_field",
-]
-
 RawHeaders = list[tuple[bytes, bytes]]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

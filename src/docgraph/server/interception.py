@@ -8,8 +8,6 @@ from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
 
-__all__ = ["Interception"]
-
 
 class Interception:
     """The interceptors by point."""

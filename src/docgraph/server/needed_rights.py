@@ -16,8 +16,6 @@ from docgraph.rest.sections import Mongo
 from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import HISTORY_STORE, REVOCATION_STORE, VERSION_STORE
 
-__all__ = ["find_needed_rights"]
-
 _NEWS = "changes made elsewhere are live at once"
 _NOTING = ("find", "insert", "update")
 _WHO_SERVES = "which instance serves what"

@@ -27,8 +27,6 @@ from docgraph.server.rate_limits.limiter import Limiter
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
-__all__ = ["Pipeline"]
-
 
 @dataclass(slots=True, eq=False)
 class Pipeline:

@@ -17,8 +17,6 @@ from docgraph.plugins.check import is_async, methods_of
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.runtime import Blocking, Lane, run_blocking
 
-__all__ = ["run_plain_methods_in_threads"]
-
 _AWAITED: Final = {
     kind: tuple(name for name, method in methods_of(kind).items() if is_async(method))
     for kind in Kind

@@ -25,19 +25,10 @@ from docgraph.config import (
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import FoundPlugin, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
+from docgraph.rest.stream_access import StreamListAllower
 from docgraph.runtime.sections import Core
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.builtin_sections import SECTIONS
-
-__all__ = [
-    "LoadedConfiguration",
-    "find_plugins",
-    "list_changed",
-    "load_tree",
-    "prepare",
-    "require_allower",
-    "sections_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,12 @@ def require_allower(prepared: LoadedConfiguration) -> None:
 
 
 def _is_allower(one: FoundPlugin, prepared: LoadedConfiguration) -> bool:
-    """Return whether it is an allower; the registry counts if a plugin could register with it."""
+    """Return whether it is an allower; the registry counts if a plugin could register with it.
+
+    The one for lists of streams allows nothing by itself.
+    """
+    if one.plugin is StreamListAllower:
+        return False
     if one.plugin is ACLRegistryAllower and all(x.plugin in BUILTIN for x in prepared.found):
         return False
     return (

@@ -9,8 +9,6 @@ from typing import Final
 
 from docgraph.exchange import Headers
 
-__all__ = ["UNIX", "TrustedProxies"]
-
 Address = tuple[str, int]
 
 UNIX: Final = "unix"  # the address of all callers at the Unix socket

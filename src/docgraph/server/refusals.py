@@ -13,8 +13,6 @@ from docgraph.server.pages.error_page import build_refusal_page
 from docgraph.server.pages.navigation import is_navigation
 from docgraph.server.respond import phrase_of
 
-__all__ = ["build_error_body", "render_refusal"]
-
 
 def render_refusal(
     error: DocgraphError, exchange: Exchange, own: Body | None = None, console: str | None = None

@@ -25,8 +25,6 @@ from docgraph.server.compress import (
 from docgraph.server.cors import CorsPolicy
 from docgraph.server.fields import RawHeaders, read_name, render_field, render_raw_field
 
-__all__ = ["Head", "Offload", "Responder", "phrase_of"]
-
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
 _NOSNIFF = b"X-Content-Type-Options: nosniff\r\n"

@@ -6,8 +6,6 @@ from typing import Final
 
 from docgraph.exchange import DataRequest, Exchange, ResourceType
 
-__all__ = ["describe_route"]
-
 _DATABASE: Final = "{database}"
 _COLLECTION: Final = f"{_DATABASE}/{{collection}}"
 _PLACES: Final = {

@@ -12,8 +12,6 @@ from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
 from docgraph.server.pages.navigation import is_navigation
 
-__all__ = ["Route", "Routes", "bind", "bind_all", "takes_entries"]
-
 
 @dataclass(frozen=True, slots=True)
 class Route:

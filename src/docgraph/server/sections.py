@@ -16,8 +16,6 @@ from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient
 
-__all__ = ["ConnectionOptions", "HttpListener", "HttpsListener", "count_probe_connections"]
-
 _PROBE_CONNECTIONS: Final = 16
 _WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound to
 _REQUESTS_PER_CONNECTION: Final = 4

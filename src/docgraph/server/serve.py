@@ -27,8 +27,6 @@ from docgraph.server.cors import preflight_headers
 from docgraph.server.refusals import render_refusal
 from docgraph.server.routes import Route, takes_entries
 
-__all__ = ["parse", "render", "serve"]
-
 _SERVER_ERROR = 500
 
 

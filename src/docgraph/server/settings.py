@@ -22,8 +22,6 @@ from docgraph.server.sections import (
 )
 from docgraph.store.sections import MClient, count_stream_connections
 
-__all__ = ["Limits", "ServerSettings", "list_addresses"]
-
 _S = TypeVar("_S", bound=Section)
 
 # A body may begin slowly (a phone on a mobile network) before its rate counts.

@@ -21,8 +21,6 @@ from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
 
-__all__ = ["Administration"]
-
 _CEILING_MS = 3_600_000  # building an index on a large collection takes long
 _MAX_INDEXES = 1000
 _EVERY = "*"  # to the database this means all indexes

@@ -34,8 +34,6 @@ from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
 
-__all__ = ["Catalog", "Inventory", "Listed", "Measure"]
-
 T = TypeVar("T")
 
 _KEPT = 10_000

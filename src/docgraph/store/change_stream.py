@@ -23,8 +23,6 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import decode_event
 
-__all__ = ["ChangeEvents", "RawEvent", "decode_token"]
-
 RawEvent = RawBSONDocument  # as the database sent it
 
 _AWAIT_MS = 1000  # the database waits this long for an event before it returns none

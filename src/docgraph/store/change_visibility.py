@@ -29,11 +29,6 @@ from docgraph.store.exact import keep_names, to_bytes
 from docgraph.store.guard.below import find_roots, move_below
 from docgraph.store.guard.event_stages import AFTER, BEFORE
 
-__all__ = [
-    "DocumentPipelines",
-    "shorten_large",
-]
-
 Stages = Sequence[Mapping[str, Any]]
 Collation = Mapping[str, Any] | None
 R = TypeVar("R")

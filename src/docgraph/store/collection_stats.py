@@ -41,8 +41,6 @@ from docgraph.store.guard.stage_checks import Policy, check_pipeline, has_key
 from docgraph.store.names import check_namespace
 from docgraph.store.query_plan import read_plan
 
-__all__ = ["CANNOT_RUN", "CHECK_ARGUMENTS", "CollectionStats", "Index"]
-
 CANNOT_RUN: Final = "MongoDB cannot run this"
 CHECK_ARGUMENTS: Final = "compare its arguments with the reference of MongoDB"
 

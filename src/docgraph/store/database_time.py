@@ -16,8 +16,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import ClocksDiffer
 from docgraph.runtime.clock import elapsed
 
-__all__ = ["DatabaseClock"]
-
 _TOLERATED: Final = 10.0  # seconds by which the time of day may differ before it is reported
 _DRIFT: Final = 1e-4  # seconds by which two clocks may drift apart within a second
 

@@ -22,8 +22,6 @@ from docgraph.store.driver.login import log_in
 from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
 
-__all__ = ["CheckState", "Diagnosis", "diagnose_database", "diagnose_rights", "has_index"]
-
 _SECONDS: Final = 20.0
 _OLDEST: Final = (5, 0)
 _CLOCKS_DIFFER: Final = 5.0  # seconds; token expiry is compared with the database's clock

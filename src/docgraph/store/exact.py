@@ -16,8 +16,6 @@ from docgraph.exchange.data import Document
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import find_end, size_of
 
-__all__ = ["decode_exactly", "keep_names", "normalize", "to_bytes"]
-
 _HEAD: Final = 4  # bytes of the length of a document
 _CONTAINERS: Final = (0x03, 0x04)
 _MAX_SEARCHED: Final = 128 << 10

@@ -12,17 +12,6 @@ from typing import Any, Final
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import QueryError
 
-__all__ = [
-    "MAX_LIMIT",
-    "Sort",
-    "build_aggregate",
-    "build_count",
-    "build_find",
-    "check_limit",
-    "check_skip",
-    "read_sort",
-]
-
 MAX_LIMIT = (1 << 31) - 2
 _MAX_SKIP = (1 << 63) - 1
 # A number in a path is a position and a name, also of each element: on nested arrays the database

@@ -25,8 +25,6 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
 from docgraph.store.driver.portions import Take
 
-__all__ = ["Interceptors"]
-
 _Subject = TypeVar("_Subject", Read, Write, list[Document])
 _Returned = TypeVar("_Returned", Read, Write, list[Document], WriteResult)
 

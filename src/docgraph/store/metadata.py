@@ -15,8 +15,6 @@ from docgraph.runtime import Generations, LoadingCache
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.store.store import Store
 
-__all__ = ["Metadata", "metadata_id"]
-
 _KEPT = 10_000
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own
 

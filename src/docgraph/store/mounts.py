@@ -18,26 +18,6 @@ from docgraph.exchange.errors import RequestError, SecurityViolation, StartupErr
 from docgraph.exchange.path import parse_path
 from docgraph.store.sections import MongoMount
 
-__all__ = [
-    "HISTORY_STORE",
-    "METADATA_STORE",
-    "NONCE_STORE",
-    "REVOCATION_STORE",
-    "SCHEMA_STORE",
-    "VERSION_STORE",
-    "Mounts",
-    "ReservedResource",
-    "SplitMount",
-    "check_names",
-    "check_reserved",
-    "find_paths",
-    "is_reserved_collection",
-    "is_reserved_database",
-    "is_reserved_id",
-    "is_reserved_in_other_case",
-    "split_mount",
-]
-
 METADATA_STORE = "_properties"
 REVOCATION_STORE = "_revocations"
 NONCE_STORE = "_digestNonces"

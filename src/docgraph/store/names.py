@@ -7,8 +7,6 @@ from functools import lru_cache
 from docgraph.exchange.data import Resource
 from docgraph.exchange.errors import QueryError, SecurityViolation
 
-__all__ = ["check_collection", "check_database", "check_namespace", "namespace_of", "place_of"]
-
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$*<>:|?\0')
 _COLLECTION_FORBIDS = frozenset("$\0")

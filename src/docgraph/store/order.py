@@ -20,17 +20,6 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.store.collection_stats import CollectionStats, Index
 from docgraph.store.driver.portions import Take
 
-__all__ = [
-    "Order",
-    "advise_index",
-    "find_in_order",
-    "find_obstacle",
-    "is_served",
-    "order_ties",
-    "pinned_paths",
-    "serves_surely",
-]
-
 Sort = Mapping[str, Any]
 
 _ID: Final = "_id"

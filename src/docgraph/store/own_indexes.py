@@ -15,8 +15,6 @@ from docgraph.store.driver.errors import CollectionGone
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.names import check_namespace
 
-__all__ = ["ensure_index"]
-
 
 async def ensure_index(
     commands: Commands,

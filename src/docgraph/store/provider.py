@@ -15,8 +15,6 @@ from docgraph.store.guard.stage_checks import Policy
 from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.store import Store
 
-__all__ = ["ClientProvider", "open_store"]
-
 
 def open_store(  # noqa: PLR0913 - what differs between processes
     mclient: MClient,

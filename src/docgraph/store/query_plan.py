@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-__all__ = ["Execution", "QueryPlan", "read_execution", "read_plan"]
-
 _PLACES: Final = ("queryPlan", "inputStage", "inputStages", "shards", "winningPlan", "queryPlanner")
 _WHOLE: Final = (["[MinKey, MaxKey]"], ["[MaxKey, MinKey]"])
 

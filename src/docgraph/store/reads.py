@@ -32,8 +32,6 @@ from docgraph.store.order import Order, find_in_order, is_served
 from docgraph.store.query_plan import QueryPlan, read_plan
 from docgraph.store.transactions.transaction import fetch_in, is_usable
 
-__all__ = ["StoreReads"]
-
 # Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
 _EVERYTHING = {"_docgraph_nothing": 0}
 

@@ -15,8 +15,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.store.change_stream import ChangeEvents
 
-__all__ = ["Follower", "ResumeToken"]
-
 _PAUSE = 0.2  # seconds before a stream that ended is opened again
 
 ResumeToken = Mapping[str, Any] | None

@@ -15,14 +15,6 @@ from docgraph.config.section import ConnectionString, Milliseconds, Operator, Se
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
 
-__all__ = [
-    "CONNECTION_STRING_FORM",
-    "AggregationSecurity",
-    "MClient",
-    "MongoMount",
-    "count_stream_connections",
-]
-
 CONNECTION_STRING_FORM: Final = (
     "write it as mongodb://user:password@host:port/?option=value, with ':', '/', '@' and '%' in "
     "user and password percent-encoded, options that the driver knows, and files that are there"

@@ -33,8 +33,6 @@ from docgraph.store.reads import StoreReads
 from docgraph.store.streams import StoreStreams
 from docgraph.store.transactions.writes import StoreWrites
 
-__all__ = ["Store"]
-
 _SETTLE_SECONDS: Final = 5.0
 
 

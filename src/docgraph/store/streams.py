@@ -42,8 +42,6 @@ from docgraph.store.guard.shown import Paths, Shown
 from docgraph.store.guard.stage_checks import STREAM_STAGES, Policy, check_pipeline
 from docgraph.store.names import check_database, check_namespace
 
-__all__ = ["StoreStreams", "StreamView", "find_token_time"]
-
 Stages = Sequence[Mapping[str, Any]]
 
 _IMAGES: Final = "changeStreamPreAndPostImages"

@@ -33,8 +33,6 @@ from docgraph.runtime.clock import elapsed
 from docgraph.store.mounts import VERSION_STORE
 from docgraph.store.store import Store
 
-__all__ = ["PATIENCE", "Served", "Spread", "VersionFollower", "Versions"]
-
 PATIENCE: Final = 5.0  # seconds that a writer waits for the instances
 _PAUSE: Final = 0.1
 _RECENT_SECONDS: Final = 10  # an instance that was seen within this time counts as running

@@ -51,15 +51,6 @@ from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.write_effects import list_operations
 from docgraph.store.transactions.transaction import OpenTransaction
 
-__all__ = [
-    "await_server",
-    "check_shape",
-    "execute",
-    "execute_in",
-    "may_be_written",
-    "updates_of",
-]
-
 Session = AsyncClientSession | None
 Comment = Document | None
 

@@ -19,21 +19,6 @@ from docgraph.variables.shapes import StagePart
 from docgraph.variables.value_marks import NOTHING, UNBOUND
 from docgraph.variables.variable_names import ValueOrigin, VariableName, parse_reference
 
-__all__ = [
-    "GRAPHQL",
-    "REST",
-    "Compilation",
-    "ConstantTemplate",
-    "Place",
-    "Placeholder",
-    "Position",
-    "Render",
-    "Vocabulary",
-    "combine_document",
-    "combine_list",
-    "render_place",
-]
-
 MAX_DEPTH = 100
 MAX_UNKNOWN = 100  # operators of a template that only the database may know
 

@@ -20,8 +20,6 @@ from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT_BY
 from docgraph.variables.value_marks import NOTHING
 
-__all__ = ["CONDITION_EXPRESSION", "EXPRESSION"]
-
 _COMPARISONS = frozenset(
     {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$setIsSubset", "$setEquals", "$regexMatch"}
 )

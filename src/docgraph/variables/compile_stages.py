@@ -29,8 +29,6 @@ from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.value_marks import MATCH_NOTHING, NOTHING
 
-__all__ = ["STAGES", "flatten_stages"]
-
 Build = Callable[[Compilation, Any, Place, Position], Render]
 
 # Stages whose fields the database can check one by one.

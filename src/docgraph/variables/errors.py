@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from docgraph.exchange.errors import DefinitionError, QueryError
 
-__all__ = ["Flaw", "MissingKey", "NotBound", "TemplateError", "UnusableValue"]
-
 
 @dataclass(frozen=True, slots=True)
 class Flaw:

@@ -48,8 +48,6 @@ from docgraph.variables.value_marks import (
     check_regex_length,
 )
 
-__all__ = ["CONDITION", "FILTER", "WHOLE_FILTER"]
-
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 _LIST_OF = {"$eq": "$in", "$ne": "$nin"}
 

@@ -11,8 +11,6 @@ from typing import Final, Literal
 
 from docgraph.config.nearest import find_nearest
 
-__all__ = ["OperatorKind", "UnknownOperator", "is_known"]
-
 OperatorKind = Literal["filter", "condition", "expression"]
 
 

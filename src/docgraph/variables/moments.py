@@ -13,8 +13,6 @@ from typing import Any, Final
 from docgraph.variables.resolvers import Fresh
 from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
 
-__all__ = ["NOW", "fill_moments", "has_moments", "mark_moments"]
-
 
 class _Moment:
     """A mark; `at` returns its value at a time."""

@@ -13,8 +13,6 @@ from docgraph.variables.compilation import Compilation, Place, Render
 from docgraph.variables.scope import Scope
 from docgraph.variables.variable_names import VariableName
 
-__all__ = ["build_optional", "decide"]
-
 Branch = Callable[[Any, Place], Render]
 
 

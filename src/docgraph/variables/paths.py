@@ -14,17 +14,6 @@ from typing import Any
 
 from docgraph.variables.value_marks import UNBOUND
 
-__all__ = [
-    "Path",
-    "compile_field",
-    "get_bound",
-    "get_field",
-    "get_value",
-    "parse_field_path",
-    "parse_path",
-    "render_path",
-]
-
 Path = tuple[str, ...]
 
 _STEP = re.compile(

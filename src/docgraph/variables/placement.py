@@ -13,8 +13,6 @@ from docgraph.store.guard.references import nested_pipelines
 from docgraph.variables.compilation import Place, Vocabulary, render_place
 from docgraph.variables.errors import Flaw
 
-__all__ = ["find_misplaced", "find_missing_metadata", "find_search_conflicts"]
-
 _FIRST: Final = frozenset({"$documents", "$geoNear", "$search", "$searchMeta", "$vectorSearch"})
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _NEAR: Final = frozenset({"$near", "$nearSphere", "$geoNear"})

@@ -17,8 +17,6 @@ from docgraph.variables.compilation import (
 )
 from docgraph.variables.value_marks import CallerDocument, check_caller_document
 
-__all__ = ["LITERAL", "NUMBER", "PLAIN", "VALUE", "build_parts", "read_number", "read_value"]
-
 
 def read_value(value: Any) -> Any:
     """Return a supplied value unchanged; a caller's document is always checked."""

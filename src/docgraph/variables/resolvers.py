@@ -21,8 +21,6 @@ from docgraph.variables.paths import get_value, parse_path
 from docgraph.variables.value_marks import UNBOUND, TrustedDocument, mark_caller
 from docgraph.variables.variable_names import parse_expression, parse_random_bits
 
-__all__ = ["BUILT_IN", "Decoder", "Fresh", "Resolvers"]
-
 Decoder = Callable[[str], Any]
 
 BUILT_IN = (

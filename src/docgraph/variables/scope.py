@@ -13,8 +13,6 @@ from docgraph.variables.resolvers import Fresh, Resolvers
 from docgraph.variables.value_marks import UNBOUND
 from docgraph.variables.variable_names import ValueOrigin, VariableName
 
-__all__ = ["Scope", "Variables"]
-
 
 class Variables:
     """The predefined variables of one request, resolved before anything is rendered."""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["StagePart", "find_shape"]
-
 
 @dataclass(frozen=True, slots=True)
 class StagePart:

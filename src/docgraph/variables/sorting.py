@@ -17,8 +17,6 @@ from docgraph.variables.errors import UnusableValue
 from docgraph.variables.plain import read_number
 from docgraph.variables.scope import Scope
 
-__all__ = ["SORT", "SORT_BY"]
-
 _NATURAL = "$natural"
 
 

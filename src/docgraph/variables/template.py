@@ -32,8 +32,6 @@ from docgraph.variables.sorting import SORT
 from docgraph.variables.value_marks import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
 from docgraph.variables.variable_names import VariableName
 
-__all__ = ["Context", "Template", "compile_template", "inspect_template"]
-
 Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
 
 _KEPT_DECISIONS = 16

@@ -13,16 +13,6 @@ from functools import lru_cache
 
 from docgraph.variables.paths import Path, parse_path
 
-__all__ = [
-    "REQUEST_TIMES",
-    "ROOT",
-    "ValueOrigin",
-    "VariableName",
-    "is_momentary",
-    "parse_expression",
-    "parse_reference",
-]
-
 ROOT = "rootDoc"
 MAX_RANDOM_BITS = 4096
 REQUEST_TIMES = ("epochTimeStamp", "dateTime")

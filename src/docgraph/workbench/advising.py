@@ -27,8 +27,6 @@ from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.infer.survey import MAX_SECONDS
 from docgraph.workbench.requests import ToolArguments
 
-__all__ = ["Advising"]
-
 T = TypeVar("T")
 
 _SAMPLE: Final = 1_000

@@ -32,8 +32,6 @@ from docgraph.store import Store
 from docgraph.workbench.draft import Draft
 from docgraph.workbench.requests import ToolArguments
 
-__all__ = ["AppSessions", "NotAdmitted"]
-
 _MAX_SHOWN: Final = 100  # findings in an error
 
 

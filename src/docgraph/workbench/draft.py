@@ -18,8 +18,6 @@ from docgraph.exchange.errors import Problem
 from docgraph.graphql.definition.findings import Finding, TextPosition
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = ["TEXT_PARTS", "Draft", "locate", "read_draft", "read_text"]
-
 TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
 _INDEX: Final = re.compile(r"\[([0-9]{1,9})\]")

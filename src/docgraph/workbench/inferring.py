@@ -22,8 +22,6 @@ from docgraph.workbench.infer.infer import build_app, infer, name_app
 from docgraph.workbench.infer.survey import MAX_SECONDS, SurveyScope
 from docgraph.workbench.requests import ToolArguments
 
-__all__ = ["Inferring", "find_own"]
-
 T = TypeVar("T")
 
 _SAMPLE: Final = 1_000

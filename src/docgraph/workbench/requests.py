@@ -20,8 +20,6 @@ from docgraph.graphql.http.body import (
 )
 from docgraph.workbench.draft import Draft, read_draft
 
-__all__ = ["ToolArguments", "read_body", "read_parameters", "read_wanted"]
-
 _MAX_LEVELS: Final = 100  # nesting of a MongoDB document
 _MAX_VALUES: Final = 200_000
 _MAX_ROLES: Final = 64

@@ -25,8 +25,6 @@ from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.draft import TEXT_PARTS, Draft
 from docgraph.workbench.requests import ToolArguments
 
-__all__ = ["ToolResponses"]
-
 _MAX_FINDINGS: Final = 1_000
 _NARROW: Final = 56  # columns: such texts are edited next to others
 _MAX_ROLES: Final = 64

@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import Milliseconds, ServiceConfig, Size, Uri
 
-__all__ = ["Tools"]
-
 
 class Tools(ServiceConfig, frozen=True):
     """Checks, tries, explains, infers, advises on apps; stores nothing. Goes off with `graphql`."""

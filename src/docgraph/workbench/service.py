@@ -35,8 +35,6 @@ from docgraph.workbench.sections import Tools
 if TYPE_CHECKING:
     from docgraph.workbench.toolset import Toolset
 
-__all__ = ["ToolsService"]
-
 _ASKING: Final = ("query", "variables", "operationName")
 _LOOKING: Final = ("roles", "user")
 _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {

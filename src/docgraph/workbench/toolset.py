@@ -34,8 +34,6 @@ from docgraph.workbench.requests import ToolArguments, read_body, read_parameter
 from docgraph.workbench.responses import ToolResponses
 from docgraph.workbench.users_and_rules import UsersAndRules
 
-__all__ = ["Toolset"]
-
 _SHORT: Final = 16_384  # bytes of a body that is parsed on the event loop
 # Also for callers whom `graphql.operations-only` restricts: these tools show and run no app.
 _FOR_BOUND: Final = frozenset({"check", "realm", "rules"})

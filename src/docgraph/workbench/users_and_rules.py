@@ -30,8 +30,6 @@ from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.draft import locate, read_text
 from docgraph.workbench.requests import ToolArguments
 
-__all__ = ["UsersAndRules"]
-
 _SHOWN: Final = ("description", "mongo")
 _MAX_FINDINGS: Final = 1_000
 

@@ -62,7 +62,7 @@ async def test_a_document_as_id_has_no_address_but_is_found_by_filter(api: Api) 
         ("/things/x?id_type=NUMBER", "wrong document id format: not a valid NUMBER"),
         ("/things/x?id_type=oid", "wrong document id format: not a valid OID"),
         ("/things/x?id_type=DATE", "wrong document id format: not a valid DATE"),
-        ("/things/x?id_type=uuid", "illegal id_type parameter; must be [OID, STRING_OID, "),
+        ("/things/x?id_type=guid", "illegal id_type parameter; must be [OID, STRING_OID, "),
     ],
 )
 async def test_an_id_that_is_not_of_its_type_is_400(api: Api, path: str, message: str) -> None:

@@ -50,8 +50,6 @@ from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE, Mounts, find_pat
 from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, REST, flatten_stages
 
-__all__ = ["DEFINITION_LIMITS", "DefinitionLimits"]
-
 DEFINITION_LIMITS: Final = "permissionDefinitions"
 
 _PRIMARY: Final = Consistency(preference="primary")

@@ -32,14 +32,6 @@ from docgraph.store.guard.fence import check_found
 from docgraph.store.guard.shown import project
 from docgraph.store.names import namespace_of
 
-__all__ = [
-    "HiddenReads",
-    "HiddenWrites",
-    "RequestMerger",
-    "ResponseProjector",
-    "WriteFilter",
-]
-
 _FIRST = -1000  # before other interceptors add their own conditions to the caller's
 
 

@@ -21,8 +21,6 @@ from docgraph.store.guard.shown import (
 )
 from docgraph.store.guard.write_effects import list_operations
 
-__all__ = ["check_copies", "reads_hidden", "writes_by_hidden"]
-
 _UNORDERED: Final = frozenset({"_id", "$natural"})  # the default order of a list
 _OWN_INDEX: Final = "_id_"
 # Their effect does not depend on stored values.

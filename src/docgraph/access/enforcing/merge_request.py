@@ -13,8 +13,6 @@ from typing import Any
 from docgraph.exchange import Document, Write, WriteKind
 from docgraph.store.guard.write_effects import list_operations
 
-__all__ = ["merge_into"]
-
 Values = Mapping[str, Any]
 Change = tuple[str, str, Any]  # operator, path, operand
 

@@ -27,8 +27,6 @@ from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError
 from docgraph.store.guard.steps import Steps, split_key
 
-__all__ = ["BODY_WORDS"]
-
 Values = Callable[[RequestView], list[Any]]
 _WHOLE = re.compile(r"\$\{[\w.-]+\}")
 

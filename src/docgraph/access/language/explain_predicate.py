@@ -12,8 +12,6 @@ from docgraph.predicates import Truth, parse_predicate
 from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall
 from docgraph.predicates.tokens import REFERENCES
 
-__all__ = ["Failure", "find_failures"]
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AbsentValue", "NoValue", "Repeated", "Text"]
-
 
 class NoValue(Exception):
     """A value is missing, so that a condition on it is neither true nor false."""

@@ -17,8 +17,6 @@ from docgraph.access.language.predicate_values import text_of
 from docgraph.access.language.prefilter import EVERYWHERE, Reach, Segments, reach_of
 from docgraph.access.language.view import RequestView
 
-__all__ = ["PATH_WORDS", "PathTemplate", "parse_template", "split_path"]
-
 _VARIABLE = re.compile(r"\{([\w.-]+)\}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _REST: Final = "*"

@@ -33,8 +33,6 @@ from docgraph.predicates import (
 from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall
 from docgraph.predicates.tokens import REFERENCES
 
-__all__ = ["Outcome", "Predicate", "compile_call", "compile_predicate", "holds"]
-
 MAX_TEXT: Final = 64 * 1024
 VOCABULARY: Final = {**PATH_WORDS, **REQUEST_WORDS, **BODY_WORDS}
 

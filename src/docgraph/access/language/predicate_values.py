@@ -19,18 +19,6 @@ from docgraph.access.language.view import RequestView
 from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.codec.equality import is_equal_unordered
 
-__all__ = [
-    "Value",
-    "are_equal",
-    "attribute",
-    "find_parameter",
-    "is_any_equal",
-    "items_of",
-    "number_of",
-    "path_of",
-    "text_of",
-]
-
 Value = Callable[[RequestView], Any]
 
 _EXTENDED = re.compile(r"%\{([iqc]),([^{}]+)\}")

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["EVERYWHERE", "NOWHERE", "Reach", "Segments", "reach_of"]
-
 Segments = tuple[str, ...]
 
 _ROOT: Final = frozenset({()})

@@ -27,8 +27,6 @@ from docgraph.access.language.prefilter import Reach
 from docgraph.access.language.view import RequestView
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 
-__all__ = ["REQUEST_WORDS"]
-
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _OPERANDS: Final = 2
 _PATH: Final = "%R"

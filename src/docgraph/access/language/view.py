@@ -19,8 +19,6 @@ from docgraph.exchange.path import render_path
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 
-__all__ = ["NeedsValue", "RequestView"]
-
 _BODY: Final = "the body"  # not the name of any variable
 _UNKNOWN: Final = object()  # there may be a value, but it cannot be determined
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})  # the service ignores other bodies

@@ -15,8 +15,6 @@ from docgraph.store.guard.write_effects import (
     read_stage,
 )
 
-__all__ = ["WrittenChanges"]
-
 
 class WrittenChanges:
     """The changes of a request; for a body that is an array, the service defines its elements."""

@@ -39,8 +39,6 @@ from docgraph.store import ChangeEvents, RevealKey, Store
 from docgraph.store.resume_loop import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
-__all__ = ["REALM", "DatabaseRealm"]
-
 REALM: Final = "dbRealmAuthenticator"
 # Without these, passwords would be stored in plain text, or stay valid after a change.
 _COMPANIONS: Final = ("userPasswordHasher", "userChangeTeller")

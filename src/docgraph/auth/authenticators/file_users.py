@@ -22,8 +22,6 @@ from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import Authenticator
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["FileRealm", "FileUser", "load_users", "read_users"]
-
 _SECTION: Final = "/fileRealmAuthenticator"
 
 

@@ -14,8 +14,6 @@ from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Document
 
-__all__ = ["User", "UserReader", "find_value", "put_value"]
-
 # These properties are the user id in accounts of JWTs. Users who may edit their own document must
 # not be able to write another id there.
 _NAMES_OF_ID: Final = ("sub", "userid")

@@ -12,8 +12,6 @@ from msgspec import Meta
 from docgraph.config.section import ConfigurationPath, Name, PluginConfig, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["BCRYPT_HASH", "MAX_COST", "DbRealmAuthenticator", "FileRealmAuthenticator"]
-
 BCRYPT_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 MAX_COST: Final = 14  # every failed login takes as long as the most expensive hash: one second here
 

@@ -16,8 +16,6 @@ from typing import Final
 from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.exchange import Headers, StartupError
 
-__all__ = ["MAX_BYTES", "Cookie", "CookieTooLarge", "find_values", "read_authorization"]
-
 MAX_BYTES: Final = 4096  # the limit of browsers: name, value and attributes together
 _VALUE: Final = re.compile(r"(Bearer|Basic)[_ ]([A-Za-z0-9._~+/=-]+)")
 _MODES: Final = {"strict": "Strict", "lax": "Lax", "none": "None"}

@@ -15,8 +15,6 @@ from docgraph.exchange import Request
 from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.origin import RequestOrigin
 
-__all__ = ["check_forgery", "foreign_page"]
-
 _WINDOW: Final = "document"  # the destination of a navigation that is not in a frame
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Types that a page can send to another origin without a preflight (Fetch 2.2.2).

@@ -32,8 +32,6 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
-
 _VERIFIERS: Final = ("tokenBasicAuthMechanism", "jwtAuthenticationMechanism")
 _REJECTED: Final = "authCookieHandler.rejected"
 

@@ -22,8 +22,6 @@ from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 
-__all__ = ["REMOVER", "CookieRemover"]
-
 REMOVER: Final = "authCookieRemover"
 
 

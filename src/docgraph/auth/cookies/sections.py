@@ -12,8 +12,6 @@ from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
 from docgraph.config.section import PluginConfig, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["AuthCookieHandler", "AuthCookieRemover", "AuthCookieSetter"]
-
 
 class AuthCookieSetter(PluginConfig, frozen=True):
     """Sets the cookie when a request asks for it with `set-auth-cookie`."""

@@ -21,8 +21,6 @@ from docgraph.observe.events import CookieNotSet
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["CookieSetter"]
-
 _NOT_SET: Final = (
     "Auth-Cookie-Not-Set",
     "the request came over http, and authCookieSetter.secure is true",

@@ -15,8 +15,6 @@ from weakref import finalize
 
 from docgraph.runtime import WindowCounters
 
-__all__ = ["Attempt", "Attempts", "GuessCounts", "group_address"]
-
 _IPV6_CUSTOMER: Final = 64  # the bits of an address that one customer cannot choose
 
 

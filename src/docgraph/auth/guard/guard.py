@@ -37,8 +37,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance, LoadingCache
 from docgraph.runtime.instance import SLOW_LOGINS
 
-__all__ = ["FailedLogins", "LoginGuard", "SuccessfulLogins"]
-
 NAME: Final = "bruteForceAttackGuard"
 _COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
 _ATTEMPT: Final = "docgraph.login-attempt"

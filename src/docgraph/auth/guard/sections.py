@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import PluginConfig
 
-__all__ = ["BruteForceAttackGuard"]
-
 
 class BruteForceAttackGuard(PluginConfig, frozen=True):
     """Answers 429 to those who try passwords."""

@@ -21,8 +21,6 @@ from jwt.exceptions import InvalidKeyError
 
 from docgraph.auth.jwt.hashes import hash_bytes
 
-__all__ = ["Algorithm", "Key", "KeyRefused"]
-
 RSA_BITS: Final = range(2048, 8193)
 MAX_EXPONENT: Final = (1 << 32) - 1  # a greater one only costs time
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")

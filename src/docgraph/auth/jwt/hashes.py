@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["hash_bytes", "is_short"]
-
 
 def hash_bytes(algorithm: str) -> int:
     """Return the length for an algorithm such as `HS256`, `HMAC256` or `RS256`."""

@@ -21,8 +21,6 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import cancel_until_over
 from docgraph.runtime.clock import elapsed
 
-__all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys", "parse_pem"]
-
 PAUSE: Final = 10.0  # minimum seconds between two attempts
 MAX_KEYS: Final = 64
 

@@ -17,8 +17,6 @@ from docgraph.auth.mechanisms.rejection_reason import TokenRefused
 from docgraph.codec import decode_json
 from docgraph.exchange.errors import BodyError
 
-__all__ = ["MAX_TOKEN_BYTES", "Jws", "decode_object", "parse_jws", "unwrap_base64"]
-
 MAX_TOKEN_BYTES: Final = 8 << 10
 _MAX_DEPTH: Final = 64
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+")

@@ -10,8 +10,6 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-__all__ = ["fetch", "is_address", "is_plain_address", "read"]
-
 MAX_BYTES: Final = 256 << 10
 SECONDS: Final = 5.0
 _CHUNK: Final = 16 << 10

@@ -15,8 +15,6 @@ from docgraph.auth.mechanisms.rejection_reason import TokenRefused
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Account
 
-__all__ = ["Claims", "Verified"]
-
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999; larger values are likely milliseconds
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # Permission rules use these names for all callers; no user has them as a role.

@@ -24,8 +24,6 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["BasicMechanism"]
-
 
 class BasicMechanism(AuthMechanism):
     """Verifies with the configured authenticator; malformed credentials never reach it."""

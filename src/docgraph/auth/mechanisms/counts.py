@@ -24,8 +24,6 @@ from docgraph.runtime.shared import SharedFile, create_shared, make_once
 from docgraph.store import Store
 from docgraph.store.mounts import NONCE_STORE
 
-__all__ = ["COLLECTION", "NonceCounts", "SharedCounts", "StoredCounts", "create_shared_counts"]
-
 COLLECTION: Final = NONCE_STORE
 # A record is stored far longer than its nonce is valid, so that a slow clock cannot revive it.
 KEPT: Final = 10 * LIFETIME

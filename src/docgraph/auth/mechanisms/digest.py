@@ -36,8 +36,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking
 from docgraph.store import Store
 
-__all__ = ["DigestAuthenticator", "DigestMechanism", "compute_response", "compute_rspauth"]
-
 STALE = "digestAuthMechanism.stale"
 
 

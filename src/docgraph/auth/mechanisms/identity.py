@@ -8,8 +8,6 @@ from docgraph.auth.mechanisms.sections import IdentityAuthMechanism
 from docgraph.exchange import Account, Exchange
 from docgraph.plugins.kinds import Accepted, AuthMechanism, Outcome
 
-__all__ = ["IdentityMechanism"]
-
 
 class IdentityMechanism(AuthMechanism):
     """Runs last, so that real credentials win where other mechanisms are enabled, too."""

@@ -36,8 +36,6 @@ from docgraph.observe.events import BackgroundFailed, ConfigWarning
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
 from docgraph.runtime import Blocking, LoadingCache, run_blocking
 
-__all__ = ["JwtMechanism", "RevocationCheck", "TokenVerifier", "check_keys", "load_key"]
-
 REALM = "docgraph"
 REFUSED = "jwtAuthenticationMechanism.refused"
 REMEMBERED = 2048

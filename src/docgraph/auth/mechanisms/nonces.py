@@ -17,8 +17,6 @@ from typing import Final
 
 from docgraph.runtime.clock import elapsed
 
-__all__ = ["LIFETIME", "Nonce", "Nonces"]
-
 LIFETIME: Final = 60.0  # seconds
 _SKEW: Final = 60.0  # how far ahead the clock of another instance may be
 _TIME: Final = struct.Struct(">Q")  # milliseconds

@@ -6,8 +6,6 @@ from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Authenticator, Kind
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["require_authenticator"]
-
 
 def require_authenticator(registry: PluginRegistry, section: str, name: str) -> Authenticator:
     """Return the enabled authenticator of that name; raises a configuration error otherwise."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Reason", "TokenRefused"]
-
 Reason = Literal[
     "malformed",
     "too-large",

@@ -15,15 +15,6 @@ from docgraph.config.nearest import suggest
 from docgraph.config.section import Name, PluginConfig, Secret, View
 from docgraph.exchange.errors import Problem
 
-__all__ = [
-    "BasicAuthMechanism",
-    "DigestAuthMechanism",
-    "IdentityAuthMechanism",
-    "JwtAlgorithm",
-    "JwtAuthenticationMechanism",
-    "TokenBasicAuthMechanism",
-]
-
 Realm = Annotated[
     str,
     Meta(

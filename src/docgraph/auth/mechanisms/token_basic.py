@@ -29,8 +29,6 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["TokenBasicMechanism"]
-
 BASIC = "basicAuthMechanism"
 
 

@@ -21,8 +21,6 @@ from docgraph.auth.tokens.token import TokenAccount
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Account
 
-__all__ = ["ALWAYS_CARRIED", "OWN_CLAIM", "PropertyNames", "build_claims", "is_own", "restore"]
-
 OWN_CLAIM: Final = "docgraph"
 ALWAYS_CARRIED: Final = frozenset({"sub", "_id", "userid", "roles"})
 # The property that is the user id in accounts of a realm: `sub` contains it already.

@@ -32,8 +32,6 @@ from docgraph.store import Store
 from docgraph.store.mounts import METADATA_STORE, split_mount
 from docgraph.variables import parse_path
 
-__all__ = ["ClaimsAdvisor", "find_user_paths"]
-
 _OPTION: Final = "/jwtTokenManager/account-properties-claims"
 _FILE_RULES: Final = "fileAclAuthorizer"
 # Plugins that store documents in the database, their kind, and the options for the location.

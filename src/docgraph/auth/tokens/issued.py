@@ -28,8 +28,6 @@ from docgraph.auth.tokens.token import LoginNames, TokenAccount
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 
-__all__ = ["ID_BYTES", "Issued", "IssuedTokens", "KnowsRevoked", "UserGone"]
-
 ID_BYTES: Final = 24  # 192 random bits
 _REMEMBERED: Final = 10_000
 _LONGEST_MARGIN: Final = 60.0  # seconds before its end during which a token is not issued

@@ -30,8 +30,6 @@ from docgraph.plugins.kinds import TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance
 
-__all__ = ["JwtTokens"]
-
 ALGORITHM: Final = "HS256"
 _CLOCKS_DIFFER: Final = 5.0  # seconds that a token of another instance may be in the future
 

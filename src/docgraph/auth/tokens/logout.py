@@ -7,8 +7,6 @@ from docgraph.exchange import Account
 from docgraph.plugins.kinds import TokenManager
 from docgraph.store import Store
 
-__all__ = ["end_session"]
-
 
 async def end_session(
     store: Store, manager: TokenManager | None, revocations: Revocations | None, account: Account

@@ -25,8 +25,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance
 from docgraph.runtime.clock import elapsed
 
-__all__ = ["RandomTokens", "Seal"]
-
 _SEAL_BYTES: Final = 18  # with the 24 random bytes a multiple of three: one spelling in base64
 _FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{(ID_BYTES + _SEAL_BYTES) // 3 * 4}}}")
 

@@ -7,8 +7,6 @@ from typing import Final, Protocol, cast
 from docgraph.exchange import Account
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["Realms"]
-
 # An account of another kind comes from the plugin of that name, if it exists.
 _REALMS: Final = {"database": "dbRealmAuthenticator", "file": "fileRealmAuthenticator"}
 

@@ -35,8 +35,6 @@ from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
 from docgraph.store.mounts import REVOCATION_STORE
 
-__all__ = ["CLOCK_SECONDS", "COLLECTION", "Revocations"]
-
 COLLECTION: Final = REVOCATION_STORE
 CLOCK_SECONDS: Final = 2.0  # within which the database returns its time
 _KEPT: Final = timedelta(days=400)  # longer than the lifetime of any token that we issue

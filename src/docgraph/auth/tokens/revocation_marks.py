@@ -19,16 +19,6 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final
 
-__all__ = [
-    "EPOCH",
-    "EVERYONE",
-    "Stamps",
-    "name_rehash",
-    "name_token",
-    "name_user",
-    "name_users",
-]
-
 EPOCH: Final = datetime(1970, 1, 1)
 EVERYONE: Final = "everyone"
 _SHORT: Final = 64

@@ -25,8 +25,6 @@ from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.resume_loop import Follower, ResumeToken
 
-__all__ = ["RevocationsGate", "RevocationsProvider", "RevocationsWatcher"]
-
 ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 

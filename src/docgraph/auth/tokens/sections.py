@@ -11,12 +11,6 @@ from docgraph.auth.jwt.hashes import is_short
 from docgraph.config.section import Name, PluginConfig, Secret, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = [
-    "AuthTokenService",
-    "JwtTokenManager",
-    "RndTokenManager",
-]
-
 Minutes = Annotated[int, Meta(ge=1, le=525_600, extra={"unit": "minutes"})]
 
 

@@ -35,8 +35,6 @@ from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 
-__all__ = ["TokenService"]
-
 
 class TokenService(Service):
     """Needs no rule: a path without a user id is the caller's, one with another id is 403."""

@@ -15,8 +15,6 @@ from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account
 from docgraph.exchange.errors import BodyError
 
-__all__ = ["decode_account", "encode_account", "read_properties"]
-
 
 def encode_account(account: Account) -> bytes:
     """Encode an account; equal accounts have equal bytes, in every process."""

@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from docgraph.runtime.shared import make_once
 
-__all__ = ["ANY", "Sessions", "TokenChanges", "TokenRow", "TokenTable"]
-
 MAX_ROWS: Final = 100_000
 KEPT_CHANGES: Final = 10_000  # a worker that is further behind clears its cache
 _SWEEP_EVERY: Final = 64  # insertions

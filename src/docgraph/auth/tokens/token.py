@@ -15,8 +15,6 @@ from docgraph.auth.tokens.snapshot import encode_account
 from docgraph.exchange import Account
 from docgraph.runtime import LruDict
 
-__all__ = ["AccountMemo", "AuthToken", "LastToken", "LoginNames", "TokenAccount"]
-
 V = TypeVar("V")
 
 # Kinds whose accounts are identical if name and kind are; with any other kind (the claims of a

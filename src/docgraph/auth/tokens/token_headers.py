@@ -24,21 +24,6 @@ from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = [
-    "TokenHeaders",
-    "TokenHeadersOnRefusal",
-    "find_end",
-    "find_manager",
-    "find_token",
-    "give_token",
-    "is_by_cookie",
-    "record_cookie",
-    "render_instant",
-    "service_uri",
-    "wants_cookie",
-    "withdraw_token",
-]
-
 _VALID_UNTIL: Final = "Auth-Token-Valid-Until"
 _NAMES: Final = ("Auth-Token", _VALID_UNTIL, "Auth-Token-Location")
 _TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribute

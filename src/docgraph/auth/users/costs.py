@@ -18,8 +18,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance
 from docgraph.store import Store
 
-__all__ = ["PasswordCosts", "find_too_expensive"]
-
 _SCAN_MS: Final = 120_000
 _COSTS: Final = 100  # two digits
 _HASH: Final = r"^\$2[aby]\$"

@@ -38,8 +38,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Tasks, run_blocking
 from docgraph.store import Store
 
-__all__ = ["FirstUser", "build_user"]
-
 ADMIN: Final = "admin"
 _PASSWORD_BYTES: Final = 18
 _WRITE_MS: Final = 30_000

@@ -18,15 +18,6 @@ from docgraph.exchange import Document, Resource, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 from docgraph.store.guard.write_effects import ChangeOrigin, WrittenChange, effects_of
 
-__all__ = [
-    "NewPassword",
-    "Properties",
-    "affected_users",
-    "ends_sessions",
-    "find_passwords",
-    "put_passwords",
-]
-
 _SETTERS: Final = ("$set", "$setOnInsert")
 _PLAIN: Final = (*_SETTERS, "$unset")
 

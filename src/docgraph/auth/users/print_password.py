@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from docgraph.exchange.program import own_command, repeat_options
 
-__all__ = ["is_watched", "print_password"]
-
 _WIDTH: Final = 58  # minimum width of the text in the frame
 
 

@@ -18,8 +18,6 @@ from docgraph.exchange import Deadline, DocgraphError, Resource, ResourceType, W
 from docgraph.runtime import LoadingCache, Tasks
 from docgraph.store import Store
 
-__all__ = ["Announcer", "Rehashing"]
-
 _QUEUE: Final = 100
 _TRIED: Final = 1000
 _AGAIN_SECONDS: Final = 300.0  # until the same hash is tried again

@@ -9,8 +9,6 @@ from typing import Any, Final
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["Rating", "Strength", "rate"]
-
 _LONGEST: Final = 72  # characters; the time grows faster than the text
 _QUEUE: Final = 32
 

@@ -43,14 +43,6 @@ from docgraph.runtime.after_commit import gather
 from docgraph.store import Store
 from docgraph.store.versions import Versions
 
-__all__ = [
-    "AffectedUsers",
-    "PasswordHasher",
-    "PasswordStripper",
-    "UserChangeNotifier",
-    "UserRevoker",
-]
-
 _LOOK_MS: Final = 30_000
 _MAX_AFFECTED: Final = 100_000
 

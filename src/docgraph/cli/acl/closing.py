@@ -14,8 +14,6 @@ from docgraph.exchange import Document
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = ["Closing"]
-
 
 @dataclass(frozen=True, slots=True)
 class Closing:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from docgraph.cli.acl.rules import RuleCollection
     from docgraph.workbench.advise.advice import Advice
 
-__all__ = ["acl"]
-
 _T = TypeVar("_T")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 

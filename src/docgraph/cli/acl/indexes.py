@@ -18,8 +18,6 @@ from docgraph.store.mounts import split_mount
 from docgraph.workbench.advise.advice import Advice
 from docgraph.workbench.advise.advise import AdviceScope, advise_rows
 
-__all__ = ["find_missing_indexes"]
-
 _SAMPLE: Final = 100
 _SECONDS: Final = 20.0
 _LIST_MS: Final = 6_000

@@ -23,8 +23,6 @@ from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = ["Opening", "build_rule", "is_plain", "rule_id_of"]
-
 _PREFIX = "app-"
 
 _OURS = frozenset({"_id", "_etag", "roles", "predicate"})

@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = [
-    "EVERYBODY",
-    "RuleCollection",
-    "build_knowledge",
-    "compile_rules",
-    "describe_roles",
-    "find_flaws",
-    "load_rules",
-    "quote_text",
-    "require_authorizer",
-    "suspect",
-]
-
 EVERYBODY = "everybody"
 _LIMIT_MS = 30_000
 _MAX_RULES = 100_000

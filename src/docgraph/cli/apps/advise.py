@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from docgraph.config import ConfigSources
     from docgraph.workbench.advise.advice import AdviceReport, NewIndex
 
-__all__ = ["advise"]
-
 _MAX_SAMPLED = 10_000
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from docgraph.store.guard.row_indexes import RowFilter
     from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex
 
-__all__ = ["advise_checked", "describe_amount", "find_advice", "print_advice", "print_report"]
-
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
 _QUICK_SAMPLE = 100
 _QUICK_SECONDS = 5.0

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.definitions import Checked
     from docgraph.workbench.advise.advice import AdviceReport as Advised
 
-__all__ = ["apps"]
-
 _FILES = click.Path(path_type=Path, exists=True)
 
 

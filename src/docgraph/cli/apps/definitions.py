@@ -22,19 +22,6 @@ from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 from docgraph.workbench.advise.advice import AdviceReport as Advised
 
-__all__ = [
-    "Checked",
-    "check_found",
-    "check_paths",
-    "check_stored",
-    "find_variables",
-    "inspect_document",
-    "read_paths",
-    "report",
-    "resolve_all_questions",
-    "resolve_offline",
-]
-
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
 
 

@@ -18,8 +18,6 @@ from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
 
-__all__ = ["add_entries"]
-
 Entries = Mapping[str, Mapping[str, Any]]
 _INDENT: Final = 2
 

@@ -11,8 +11,6 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document, StartupError
 
-__all__ = ["is_holdable", "write_definition"]
-
 
 def is_holdable(document: Document) -> bool:
     """Return whether it has the parts that have files of their own."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.changes import Change
     from docgraph.graphql.apps.history import Version
 
-__all__ = ["compare_versions", "history", "rollback"]
-
 
 @click.command()
 @click.argument("app")

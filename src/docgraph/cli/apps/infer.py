@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from docgraph.workbench.infer.existing import Existing
     from docgraph.workbench.infer.infer import Inferred
 
-__all__ = ["infer"]
-
 _MAX_SAMPLED = 10_000
 
 

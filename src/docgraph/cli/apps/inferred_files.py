@@ -14,8 +14,6 @@ from docgraph.workbench.infer.existing import Existing
 from docgraph.workbench.infer.infer import Inferred
 from docgraph.workbench.infer.merge import merge
 
-__all__ = ["add_to_files", "check_whole"]
-
 
 def add_to_files(
     prepared: LoadedConfiguration, existing: Existing, found: Inferred, directory: Path

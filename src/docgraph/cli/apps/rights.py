@@ -11,8 +11,6 @@ from docgraph.store import Store
 from docgraph.store.diagnostics import CheckState, diagnose_rights
 from docgraph.store.driver.rights import Right
 
-__all__ = ["list_rights", "print_missing_rights"]
-
 
 async def print_missing_rights(store: Store, documents: Iterable[Document]) -> None:
     """Print which collections docgraph may not read, and what to do about it."""

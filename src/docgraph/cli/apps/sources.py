@@ -19,20 +19,6 @@ from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = [
-    "APP",
-    "MAPPINGS",
-    "SCHEMA_FILE",
-    "SUFFIXES",
-    "DefinitionSources",
-    "FoundDefinition",
-    "UnreadableError",
-    "find_definitions",
-    "is_looked_into",
-    "read_content",
-    "read_directory",
-]
-
 SCHEMA_FILE = "schema.graphql"
 APP, MAPPINGS = "app", "mappings"
 _YAML = (".yml", ".yaml")

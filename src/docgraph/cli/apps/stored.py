@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.changes import Change
     from docgraph.server.app import Docgraph
 
-__all__ = ["Definitions", "run_on", "without_etag"]
-
 _T = TypeVar("_T")
 _LIMIT_MS = 30_000
 _MAX_APPS = 100_000

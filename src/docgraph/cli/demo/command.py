@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from docgraph.server.prepare import LoadedConfiguration
     from docgraph.store import Store
 
-__all__ = ["INDEXES", "demo"]
-
 DB, DEFINITIONS = "docgraph", "gql-apps"
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
 INDEXES: dict[str, tuple[dict[str, int], ...]] = {

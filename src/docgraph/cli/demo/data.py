@@ -13,8 +13,6 @@ from typing import Any
 
 from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
 
-__all__ = ["AUTHORS", "COMMENTS", "POSTS", "build_blog"]
-
 Document = dict[str, Any]
 
 AUTHORS, POSTS, COMMENTS = 120, 1_500, 4_500

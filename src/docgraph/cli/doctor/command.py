@@ -16,8 +16,6 @@ from docgraph.exchange.program import name_commands
 if TYPE_CHECKING:
     from docgraph.store.diagnostics import Diagnosis
 
-__all__ = ["doctor"]
-
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

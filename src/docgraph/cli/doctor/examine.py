@@ -32,8 +32,6 @@ from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import REVOCATION_STORE
 from docgraph.store.sections import MClient
 
-__all__ = ["examine"]
-
 _CHECKS = (
     *("address", "login", "version", "members", "clock", "connections", "fast path"),
     *("rights", "indexes", "passwords"),

@@ -11,8 +11,6 @@ from docgraph.cli.fuzz.operation import MCP, FuzzRequest
 from docgraph.workbench.fuzz.fuzz_values import Guesses, happens
 from docgraph.workbench.fuzz.random_queries import Query, QueryMaker
 
-__all__ = ["AgentMaker", "message", "read_result"]
-
 _HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": "2025-11-25",

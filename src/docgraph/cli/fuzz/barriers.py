@@ -20,8 +20,6 @@ from docgraph.store.mounts import find_paths
 from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.fuzz_values import pool_value
 
-__all__ = ["Barriers", "app_path", "find_barriers", "list_uris"]
-
 
 class Barriers:
     """Row filters by namespace, and the collections that the caller can reach by REST."""

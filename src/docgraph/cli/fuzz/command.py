@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from docgraph.cli.fuzz.leaks import LeakReport
     from docgraph.cli.fuzz.search import SearchBudget
 
-__all__ = ["fuzz"]
-
 _OPERATIONS: Final = 1000
 _LIMITS: Final = (
     "A search, not a proof. Not tried: WebSockets (events are those of SSE), /_tools, the services "

@@ -11,8 +11,6 @@ from docgraph.exchange import Document
 from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, make_canary, pool_value
 
-__all__ = ["Barrier", "Made", "build_documents"]
-
 _SEEN: Final = 6  # documents that the caller may see; the rest of the pool is for excluded ones
 _STRANGERS: Final = 2  # excluded documents with random ids, in the first world only
 _WORLDS: Final = 2

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-__all__ = ["build_failing_filters", "build_failing_value"]
-
 # Each fails if the test is true.
 _FAILING: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
     lambda test: {"$divide": [1, {"$cond": [test, 0, 1]}]},

@@ -13,8 +13,6 @@ from docgraph.cli.fuzz.operation import REST, FuzzRequest
 from docgraph.cli.fuzz.world import Reply, World
 from docgraph.workbench.fuzz.fuzz_values import Finder
 
-__all__ = ["LeakOracle"]
-
 _MAX_TRIES: Final = 40  # smaller operations that are tried for one leak
 _OK: Final = 300
 _FAILED: Final = (400, 422)  # the database could not evaluate the request

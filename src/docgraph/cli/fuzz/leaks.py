@@ -8,8 +8,6 @@ from typing import Any, Final
 from docgraph.cli.fuzz.operation import GRAPHQL, MCP, FuzzRequest
 from docgraph.workbench.fuzz.fuzz_values import Canary
 
-__all__ = ["DIFFERENCE", "NAME", "VALUE", "Leak", "LeakReport", "Showing"]
-
 VALUE, DIFFERENCE, NAME = "value", "difference", "name"
 _APPS: Final = (GRAPHQL, MCP)
 

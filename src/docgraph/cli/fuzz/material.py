@@ -32,8 +32,6 @@ from docgraph.workbench.fuzz.collection_shape import PropertyShape
 from docgraph.workbench.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
 from docgraph.workbench.infer.profile import Profile, Seen
 
-__all__ = ["Material", "gather", "list_entries"]
-
 _MAX_DEFINITIONS: Final = 10_000
 _SAMPLE: Final = 50
 _SAMPLE_MS: Final = 3_000

@@ -11,8 +11,6 @@ from urllib.parse import quote
 from docgraph.workbench.fuzz.random_queries import Query
 from docgraph.workbench.fuzz.shrinking import shrink_query
 
-__all__ = ["GRAPHQL", "MCP", "REST", "STREAMS", "FuzzRequest"]
-
 GRAPHQL, REST, MCP, STREAMS = "GraphQL", "REST", "MCP", "streams"
 
 

@@ -24,8 +24,6 @@ from docgraph.store.driver.scratch import Scratch
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.workbench.fuzz.fuzz_values import Canary, Finder
 
-__all__ = ["Planting"]
-
 
 @dataclass(slots=True)
 class Planting:

@@ -15,8 +15,6 @@ from docgraph.exchange import DocgraphError
 from docgraph.rest.sections import Mongo
 from docgraph.store.sections import MongoMount
 
-__all__ = ["Renaming"]
-
 _LONGEST: Final = 63  # bytes of the name of a database
 _PLACES: Final = ("collection", "coll")
 

@@ -14,8 +14,6 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.workbench.fuzz.collection_shape import PropertyShape
 from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, Guesses, happens, pool_value
 
-__all__ = ["RestMaker", "ServedCollection"]
-
 _ID_TYPES: Final = {"int": "NUMBER", "long": "NUMBER", "double": "NUMBER", "string": "STRING"}
 _MAX_PATHS: Final = 60
 

@@ -24,8 +24,6 @@ from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.driver.scratch import open_scratch
 from docgraph.store.sections import MClient
 
-__all__ = ["Task", "check_leaks"]
-
 _WORLDS = "ab"
 
 

@@ -26,8 +26,6 @@ from docgraph.server.batch.sections import Batch
 from docgraph.workbench.fuzz.fuzz_values import Canary, Guesses
 from docgraph.workbench.fuzz.random_queries import QueryMaker
 
-__all__ = ["Search", "SearchBudget"]
-
 _MAX_LEAKS: Final = 20
 _MAX_CAUSES: Final = 30
 _GUESSED: Final = 8  # canaries of a kind that a caller may guess

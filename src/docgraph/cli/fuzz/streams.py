@@ -19,8 +19,6 @@ from docgraph.cli.fuzz.world import Reply, World
 from docgraph.store.driver.scratch import Scratch
 from docgraph.workbench.fuzz.fuzz_values import Canary, make_canary
 
-__all__ = ["StreamListener", "list_streams"]
-
 _HEAD_SECONDS: Final = 15.0
 _QUIET_SECONDS: Final = 1.0  # after which no more events are expected
 _OK: Final = 200

@@ -25,8 +25,6 @@ from docgraph.server.http.state import ProcessState, build_state
 from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["Reply", "World", "open_world", "prepare_world"]
-
 _SECONDS: Final = 30.0  # for a response
 # Headers that differ in every response.
 _CHANGING: Final = frozenset(

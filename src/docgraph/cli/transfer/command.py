@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from docgraph.cli.transfer.parts import ImportChanges, Mover, Part
     from docgraph.exchange import Document
 
-__all__ = ["export", "import_"]
-
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 

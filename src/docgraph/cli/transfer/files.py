@@ -26,8 +26,6 @@ from docgraph.cli.transfer.writing import APPS, FORMAT, MANIFEST, ODD_APPS, REVI
 from docgraph.codec import decode, name_id
 from docgraph.exchange import DocgraphError, Document, StartupError
 
-__all__ = ["Directory"]
-
 _BY_DATABASE: Final = ("properties", "schemas")
 # The file that marks an export as complete comes first.
 _OWN: Final = (MANIFEST, APPS, ODD_APPS, "users.json", "rules.json", *_BY_DATABASE)

@@ -34,8 +34,6 @@ from docgraph.store.sections import AggregationSecurity
 if TYPE_CHECKING:
     from docgraph.cli.transfer.parts import Mover
 
-__all__ = ["Flaws"]
-
 Parts = Sequence[tuple[Part, Sequence[Document]]]
 
 

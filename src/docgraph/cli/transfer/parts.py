@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
 
-__all__ = ["ImportChanges", "Mover", "Part", "identify"]
-
 PROPERTIES: Final = "properties"
 SCHEMAS: Final = "schemas"
 _ETAG: Final = "_etag"

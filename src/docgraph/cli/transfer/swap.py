@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FORMER", "NEW", "replacing"]
-
 NEW: Final = ".export-new"
 FORMER: Final = ".export-former"
 _OWNER_ONLY: Final = 0o700

@@ -19,8 +19,6 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import Document
 from docgraph.graphql.definition.definition_diff import is_same
 
-__all__ = ["APPS", "FORMAT", "MANIFEST", "ODD_APPS", "REVISION", "ExportWriter"]
-
 # An export with another format cannot be read; one with a later revision has more in it.
 FORMAT: Final = 1
 REVISION: Final = 0

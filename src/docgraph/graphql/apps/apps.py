@@ -34,8 +34,6 @@ from docgraph.store import RevealKey, Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.variables import BUILT_IN
 
-__all__ = ["Apps", "known_variables"]
-
 _MAX_APPS = 100_000
 _MAX_COMPILED = 256
 _REFRESH_MS = 15_000

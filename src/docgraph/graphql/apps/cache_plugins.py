@@ -21,8 +21,6 @@ from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.resume_loop import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
-__all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
-
 _INDEX_MS = 60_000
 _ONLY_KEYS = ({"$project": {"documentKey": 1, "operationType": 1}},)
 

@@ -23,8 +23,6 @@ from docgraph.runtime import LruDict
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.variables import BUILT_IN
 
-__all__ = ["App", "VisibleApp", "assemble_app", "build_app"]
-
 MAX_VIEWS = 64
 
 

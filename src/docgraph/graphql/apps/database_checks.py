@@ -12,8 +12,6 @@ from docgraph.store import Store
 from docgraph.store.order import advise_index
 from docgraph.variables import StagePart, UnknownOperator
 
-__all__ = ["MAX_ASKED", "resolve_report"]
-
 MAX_ASKED: Final = 1_000
 
 

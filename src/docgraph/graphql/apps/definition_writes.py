@@ -41,8 +41,6 @@ from docgraph.store import RevealKey, Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.store.versions import Versions
 
-__all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
-
 URIS = "_uris"
 _LOOK_MS = 5_000
 

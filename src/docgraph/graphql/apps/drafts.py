@@ -22,8 +22,6 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
 
-__all__ = ["Drafts", "Inspection"]
-
 
 @dataclass(frozen=True, slots=True)
 class Inspection:

@@ -38,18 +38,6 @@ from docgraph.store import Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.store.mounts import HISTORY_STORE
 
-__all__ = [
-    "AUTHOR",
-    "DATABASE",
-    "Happened",
-    "History",
-    "Version",
-    "digest_definition",
-    "find_author",
-    "find_excess",
-    "find_heads",
-]
-
 DATABASE: Final = "(database)"  # the author of a change that was first seen in the database itself
 _ANONYMOUS: Final = "(anonymous)"
 _LIMIT_MS: Final = 5_000

@@ -32,8 +32,6 @@ from docgraph.runtime import Instance, Tasks
 from docgraph.store import Store
 from docgraph.store.guard.marker import hide_marker
 
-__all__ = ["DefinitionHistorian", "HistoryKeeper"]
-
 _NAME: Final = "graphAppsHistory"
 _MAX_APPS: Final = 100_000
 _READ_MS: Final = 15_000

@@ -18,8 +18,6 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Document
 from docgraph.graphql.definition.definition import normalise_uri, read_uri
 
-__all__ = ["StoredDefinition", "StoredDefinitions", "build_entry", "build_key", "find_claims"]
-
 
 @dataclass(frozen=True)
 class StoredDefinition:

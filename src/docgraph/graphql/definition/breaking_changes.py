@@ -24,8 +24,6 @@ from docgraph.graphql.definition.definition import AppDefinition, decode_definit
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import read_visibility
 
-__all__ = ["Effect", "Severity", "compare_definitions"]
-
 
 class Severity(StrEnum):
     """The severity of an effect for clients, the worst first."""

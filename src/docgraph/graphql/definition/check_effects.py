@@ -35,7 +35,6 @@ from docgraph.variables import (
     flatten_stages,
 )
 
-__all__ = ["Hidden", "check_aggregations", "check_hidden", "warn_unused", "warn_useless"]
 _REFERENCE = frozenset({"$ref", "$id", "$db"})  # the properties of a DBRef
 
 Paths = tuple[tuple[str, ...], ...]

@@ -37,8 +37,6 @@ from docgraph.variables import (
 )
 from docgraph.variables.compilation import describe
 
-__all__ = ["CheckContext", "check_object_type", "check_one_field"]
-
 _QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")

@@ -18,8 +18,6 @@ from docgraph.graphql.definition.mapping import EnumMapping, TypeResolver, build
 from docgraph.predicates import Predicate, PredicateError, compile_predicate
 from docgraph.variables.compilation import describe
 
-__all__ = ["check_abstract_type", "check_enum"]
-
 _RESOLVER = "$typeResolver"
 
 

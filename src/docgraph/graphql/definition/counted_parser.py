@@ -13,8 +13,6 @@ from graphql.language.parser import Parser
 
 from docgraph.graphql.errors import OperationRefused
 
-__all__ = ["MAX_COMPARISONS", "CountedParser", "reject_repetition"]
-
 MAX_COMPARISONS = 25_000  # of fields of the same name, each with each, if all are equal
 
 

@@ -31,14 +31,6 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-__all__ = [
-    "DeclaredOperation",
-    "check_operations",
-    "digest_text",
-    "find_incompatibilities",
-    "read_operations",
-]
-
 MAX_OPERATIONS: Final = 200
 _MAX_PATHS: Final = 10_000  # fields that are compared
 _DEEPEST: Final = 100

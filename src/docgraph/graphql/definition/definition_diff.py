@@ -14,8 +14,6 @@ from docgraph.config.render import render_block
 from docgraph.exchange import Document
 from docgraph.graphql.definition.breaking_changes import Effect, Severity, compare_definitions
 
-__all__ = ["Change", "ChangeKind", "find_change", "is_same"]
-
 _PARTS = ("schema", "mappings")
 _AROUND = 2  # context lines around a difference
 _MAX_LINES = 3_000

@@ -11,8 +11,6 @@ from typing import Any, Literal
 from docgraph.graphql.definition.scalars import JSON_MODES
 from docgraph.graphql.sections import GraphqlLimits
 
-__all__ = ["Part", "build_json_schema"]
-
 Part = Literal["definition", "mappings", "app"]
 Schema = dict[str, Any]
 

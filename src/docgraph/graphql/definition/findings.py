@@ -11,8 +11,6 @@ from docgraph.exchange.errors import DefinitionError
 from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS
 from docgraph.variables import Flaw, StagePart, UnknownOperator
 
-__all__ = ["Finding", "Findings", "Namespace", "Question", "Report", "TextPosition", "join_place"]
-
 # More suggestions are not useful, and each one costs a search through all names.
 _MAX_SUGGESTIONS: Final = 20
 _MAX_NAMES: Final = 500

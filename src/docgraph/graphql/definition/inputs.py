@@ -52,8 +52,6 @@ from docgraph.exchange.errors import BodyError
 from docgraph.variables import mark_caller
 from docgraph.variables.value_marks import MAX_REGEX_LENGTH
 
-__all__ = ["PARSERS", "PLAIN_PARSERS", "ExactFloat", "build_bson", "read_literal"]
-
 _EXACT_INTEGERS = 2**53
 _BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
 _EPOCH_MILLIS = re.compile(r"-?\d{1,19}")

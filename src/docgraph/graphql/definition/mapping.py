@@ -12,18 +12,6 @@ from docgraph.exchange.errors import BodyError
 from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 
-__all__ = [
-    "AggregationMapping",
-    "AnyMapping",
-    "DataLoader",
-    "EnumMapping",
-    "FieldMapping",
-    "QueryMapping",
-    "TypeResolver",
-    "build_vocabulary",
-]
-
-
 # --- field to field: a field of the document, nested ones in dot notation -------------------------
 
 

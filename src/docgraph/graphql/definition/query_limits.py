@@ -34,15 +34,6 @@ from docgraph.graphql.definition.counted_parser import CountedParser
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 
-__all__ = [
-    "MAX_FIELDS",
-    "MAX_NESTING",
-    "check_limits",
-    "find_deep_nesting",
-    "parse_query",
-    "replace_limits",
-]
-
 MAX_TEXT = 64 * 1024
 MAX_NESTING = 100
 MAX_FIELDS = 10_000

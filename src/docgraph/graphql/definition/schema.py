@@ -54,8 +54,6 @@ from docgraph.graphql.definition.schema_errors import (
     find_sdl_errors,
 )
 
-__all__ = ["VISIBLE", "SchemaError", "build_schema", "extend_base", "parse_schema"]
-
 MAX_TEXT = 4 * 1024 * 1024
 # Ten thousand types; the garbage collector scans all of them without interruption.
 MAX_TOKENS = 100_000

@@ -28,8 +28,6 @@ from graphql.type.validate import SchemaValidationContext
 from graphql.validation.specified_rules import specified_sdl_rules
 from graphql.validation.validation_context import SDLValidationContext
 
-__all__ = ["MAX_ERRORS", "count_comparisons", "find_schema_errors", "find_sdl_errors"]
-
 MAX_ERRORS: Final = 50
 _LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
 

@@ -29,15 +29,6 @@ from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
 
-__all__ = [
-    "Coordinates",
-    "Visibility",
-    "build_visible_schema",
-    "check_visibility",
-    "find_visible",
-    "read_visibility",
-]
-
 Coordinates = tuple[str, str]
 FieldedType = GraphQLObjectType | GraphQLInterfaceType
 

@@ -10,8 +10,6 @@ from graphql import GraphQLInputObjectType, GraphQLObjectType, GraphQLSchema
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.visibility import Coordinates, find_visible
 
-__all__ = ["ANONYMOUS", "VisibilityRow", "cross", "list_fields"]
-
 ANONYMOUS: Final = "(nobody)"  # an anonymous caller, or one without relevant roles
 
 

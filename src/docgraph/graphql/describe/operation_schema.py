@@ -29,8 +29,6 @@ from docgraph.graphql.plan.plan_tree import (
     UnmappedField,
 )
 
-__all__ = ["describe_result", "describe_variables"]
-
 Schema = dict[str, Any]
 
 _INPUTS: Final[dict[str, Schema]] = {

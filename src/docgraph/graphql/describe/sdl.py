@@ -17,8 +17,6 @@ from graphql.utilities.print_schema import print_directive
 
 from docgraph.graphql.errors import OperationRefused
 
-__all__ = ["render_schema", "render_types"]
-
 _MAX_SUGGESTED = 300
 
 

@@ -16,8 +16,6 @@ from graphql import (
 )
 from graphql.type import introspection_types
 
-__all__ = ["Hit", "search_schema", "split_words"]
-
 _MAX_WORDS = 10
 MAX_SEARCH = 1_000  # characters of a search; the rest is ignored
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

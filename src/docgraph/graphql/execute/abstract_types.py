@@ -13,8 +13,6 @@ from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.plan.plan_tree import Block, Selection
 
-__all__ = ["Group", "Groups", "sort_by_type"]
-
 
 @dataclass(slots=True)
 class Group:

@@ -22,8 +22,6 @@ from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
 from docgraph.variables.value_marks import KindChoices
 
-__all__ = ["AggregateQuery", "Answer", "Find", "Query", "send_all", "send_alone"]
-
 Answer = list[Document] | FieldFailure
 
 TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages

@@ -14,8 +14,6 @@ from docgraph.graphql.execute.examine import MISFITS, examine, examine_object, f
 from docgraph.graphql.plan.leaves import build_strict
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
-__all__ = ["CompletedValues", "complete_block", "complete_values"]
-
 
 class CompletedValues(NamedTuple):
     """Completed values; `damaged` when some of them are `Damaged`."""

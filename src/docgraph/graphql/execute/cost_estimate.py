@@ -24,8 +24,6 @@ from docgraph.store.order import pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Resolvers, Template, matches_nothing
 
-__all__ = ["CostEstimate", "FetchEstimate", "estimate_cost", "render_command"]
-
 _SAMPLE_ID: Final = ObjectId("000000000000000000000000")
 _NO_PLAN: Final = QueryPlan((), ())
 

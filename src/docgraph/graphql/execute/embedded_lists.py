@@ -18,8 +18,6 @@ from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.execute.examine import examine
 from docgraph.graphql.plan.plan_tree import Embedded, Fetch, Selection
 
-__all__ = ["Elements"]
-
 _DICT = frozenset({dict})
 _LIST = frozenset({list})
 

@@ -27,8 +27,6 @@ from docgraph.variables import (
     matches_nothing,
 )
 
-__all__ = ["check_estimate", "estimate_documents", "first_filter", "most_documents"]
-
 _KEPT_ESTIMATES: Final = 64
 # Stages that may produce more results than their input; the others never do.
 _GROWING: Final = frozenset({"$unwind", "$documents", "$densify", "$unionWith"})

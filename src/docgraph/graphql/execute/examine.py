@@ -16,8 +16,6 @@ from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailur
 from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField, is_nullable
 from docgraph.graphql.plan.plan_tree import Block, PlannedField
 
-__all__ = ["MISFITS", "examine", "examine_object", "finish_leaf"]
-
 Finish = Callable[[Any], Any]
 
 # The errors that a serializer raises for a value that does not match the schema.

@@ -25,8 +25,6 @@ from docgraph.store import Store
 from docgraph.store.collection_stats import Index
 from docgraph.variables import Scope
 
-__all__ = ["PreparedFetch", "Run"]
-
 CONCURRENT_COMMANDS = 8
 
 

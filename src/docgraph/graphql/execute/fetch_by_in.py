@@ -27,8 +27,6 @@ from docgraph.graphql.plan.relation import Join, combine
 from docgraph.runtime.concurrent import concurrently
 from docgraph.variables import matches_nothing
 
-__all__ = ["fetch_joined"]
-
 FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper

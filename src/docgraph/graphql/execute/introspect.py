@@ -22,8 +22,6 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Introspection
 from docgraph.runtime import run_blocking
 
-__all__ = ["introspect"]
-
 _NULL = b"null"
 
 

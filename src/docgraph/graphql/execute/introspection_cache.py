@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Hashable
 from docgraph.graphql.errors import FieldFailure
 from docgraph.runtime import LoadingCache, LruDict
 
-__all__ = ["CachedAnswer", "IntrospectionCache"]
-
 MAX_BYTES = 32 * 1024 * 1024
 _LEAST = 1024  # bytes that the smallest entry counts for
 

@@ -8,8 +8,6 @@ from typing import Any
 from docgraph.codec.bson_types import Regex
 from docgraph.codec.equality import OWN_KEY
 
-__all__ = ["is_comparable", "match_any"]
-
 
 def match_any(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return the condition that the field equals one of these stored values."""

@@ -21,8 +21,6 @@ from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.projection import cut_path
 from docgraph.graphql.plan.relation import Join
 
-__all__ = ["fetch_by_lookup"]
-
 
 async def fetch_by_lookup(
     fetch: Fetch, join: Join, wanted: Mapping[int, Mapping[Key, Any]], rest: Document, run: Run

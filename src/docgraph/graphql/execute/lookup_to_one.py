@@ -20,8 +20,6 @@ from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.variables import matches_nothing
 
-__all__ = ["fetch_folding", "unpack_lookup"]
-
 
 async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     """Return the answer for the one parent of a root field, with relations inside the document."""

@@ -28,8 +28,6 @@ from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import combine
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
-__all__ = ["MAX_KEYS", "fetch_per_parent"]
-
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
 

@@ -16,8 +16,6 @@ from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed
 from docgraph.observe.faults import render_cause
 
-__all__ = ["report_causes", "report_failure"]
-
 _SERVER_ERROR = 500
 
 

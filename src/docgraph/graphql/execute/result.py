@@ -8,8 +8,6 @@ import orjson
 
 from docgraph.graphql.errors import Errors, GraphqlError, count_more
 
-__all__ = ["CommandRecord", "Result", "encode_data"]
-
 _SLICE = 200  # elements of a list that are encoded together
 
 

@@ -12,8 +12,6 @@ from docgraph.graphql.execute.result import CommandRecord
 from docgraph.observe import emit
 from docgraph.observe.command_events import SlowOperation
 
-__all__ = ["report_if_slow"]
-
 
 def report_if_slow(run: Run, threshold: float, error: BaseException | None = None) -> None:
     """Log a finished execution, unless it took less than the threshold (in seconds)."""

@@ -12,9 +12,6 @@ from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.variables import NOTHING, Scope, Template
 
-__all__ = ["PageLimits", "Window", "order_window", "read_window"]
-
-
 _KEPT_ORDERS = 32  # per fetch: callers may choose its sort
 
 

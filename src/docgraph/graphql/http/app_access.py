@@ -20,8 +20,6 @@ from docgraph.graphql.http.body import GraphqlRequest, render_body
 from docgraph.graphql.http.service import AppRequest, GraphqlService
 from docgraph.plugins.kinds import Decision
 
-__all__ = ["AppAccess", "AppSession", "DryRun"]
-
 _AT_ONCE: Final = 16  # apps
 _NO_QUERY: Final = GraphqlRequest("{ __typename }")
 

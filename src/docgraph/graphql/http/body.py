@@ -20,17 +20,6 @@ from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.definition.scalars import ExactFloat
 from docgraph.runtime import LruDict
 
-__all__ = [
-    "GraphqlRequest",
-    "OperationReference",
-    "check_variables",
-    "parse_body",
-    "parse_exactly",
-    "parse_json",
-    "read_request",
-    "render_body",
-]
-
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes about 40 ms, during which no other request is answered

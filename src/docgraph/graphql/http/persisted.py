@@ -19,8 +19,6 @@ from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest, OperationReference, parse_body
 
-__all__ = ["RequestedOperation", "find_operation", "is_stored", "reject_unknown"]
-
 
 class RequestedOperation:
     """The operation of a request, resolved at first use and cached.

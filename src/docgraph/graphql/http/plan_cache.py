@@ -30,8 +30,6 @@ from docgraph.graphql.plan.plans import PlanKey, Plans
 from docgraph.graphql.plan.validation_rules import COMPARISONS, choose_rules
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 
-__all__ = ["Operations", "is_bound", "may_introspect"]
-
 _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans this bounds the memory
 _SHORT = 600  # characters; the most expensive text of this length takes about 30 ms

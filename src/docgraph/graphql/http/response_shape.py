@@ -18,8 +18,6 @@ from docgraph.exchange.errors import (
 from docgraph.graphql.errors import Classification, GraphqlError, OperationRefused
 from docgraph.graphql.execute.result import Result, encode_data
 
-__all__ = ["MEDIA_TYPE", "render_error", "render_result"]
-
 MEDIA_TYPE = "application/graphql-response+json"
 _OK, _BAD_REQUEST = 200, 400
 

@@ -44,8 +44,6 @@ from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
-__all__ = ["AppRequest", "GraphqlService", "Ran"]
-
 T = TypeVar("T")
 
 # The database ends a command in time itself, and its connection survives: wait for that.

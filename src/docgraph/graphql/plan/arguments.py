@@ -25,8 +25,6 @@ from graphql.language import Node
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.parser_messages import phrase
 
-__all__ = ["FieldArguments", "build_arguments", "find_variables"]
-
 
 @dataclass(frozen=True, slots=True)
 class FieldArguments:

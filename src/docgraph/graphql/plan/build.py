@@ -50,8 +50,6 @@ from docgraph.graphql.plan.plan_tree import (
 from docgraph.graphql.plan.projection import build_projection, needed_paths, root_paths
 from docgraph.graphql.plan.relation import Relation, analyse
 
-__all__ = ["TreeBuilder"]
-
 MAX_FIELDS = 10_000
 
 # Stored values of these types are already the JSON of the scalar.

@@ -30,8 +30,6 @@ from graphql import (
 
 from docgraph.graphql.errors import FieldFailure
 
-__all__ = ["Collected", "Collector", "Flags"]
-
 Flags = Mapping[str, bool | None]
 
 

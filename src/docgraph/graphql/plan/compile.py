@@ -21,8 +21,6 @@ from docgraph.graphql.plan.leaves import (
     is_nullable,
 )
 
-__all__ = ["Project", "compile_projection"]
-
 Project = Callable[..., list[Any]]
 
 

@@ -27,8 +27,6 @@ from graphql import (
     is_composite_type,
 )
 
-__all__ = ["Merging", "measure_merging"]
-
 Parent = GraphQLCompositeType | None
 Signature = tuple[str, str, GraphQLOutputType | None]
 

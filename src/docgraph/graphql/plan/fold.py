@@ -14,8 +14,6 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.graphql.plan.projection import cut_path
 
-__all__ = ["find_folds"]
-
 
 def find_folds(parent: Fetch) -> Fetch:
     """Return the fetch, with the relations that its command can include."""

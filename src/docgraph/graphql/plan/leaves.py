@@ -10,8 +10,6 @@ from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import FieldPosition
 
-__all__ = ["LeafField", "TypenameField", "UnmappedField", "build_strict", "is_nullable"]
-
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
 Kind = type[Any]

@@ -31,8 +31,6 @@ from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
 from docgraph.graphql.plan.variables import VariableReader
 from docgraph.runtime import Lane, LruDict, run_blocking
 
-__all__ = ["Plan", "build_plan", "select_operation"]
-
 _KEPT_TREES = 16
 _REMEMBERED = 100  # executions
 _LONGEST_NAME = 200  # characters; callers choose names, and every command carries them

@@ -19,8 +19,6 @@ from docgraph.graphql.plan.plan_tree import (
     UnmappedField,
 )
 
-__all__ = ["describe_way", "explain"]
-
 _MAX_LENGTH = 200  # of one filter or pipeline
 
 

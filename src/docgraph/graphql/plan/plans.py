@@ -14,8 +14,6 @@ from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.plan.plan import Plan
 from docgraph.runtime import LruDict
 
-__all__ = ["PlanKey", "Plans"]
-
 PlanKey = tuple[bool, str | None, str]
 """Whether introspection is allowed, the name of the operation, the text."""
 

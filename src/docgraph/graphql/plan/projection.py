@@ -16,8 +16,6 @@ from graphql import is_list_type, is_non_null_type
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, LeafField, Selection
 from docgraph.graphql.plan.relation import Join
 
-__all__ = ["WHOLE", "build_projection", "cut_path", "needed_paths"]
-
 WHOLE = ""
 ID_ONLY = {"_id": 1}
 

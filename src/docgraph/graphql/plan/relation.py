@@ -16,9 +16,6 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
-__all__ = ["Join", "Relation", "analyse", "combine"]
-
-
 _DICT = frozenset({dict})
 
 

@@ -31,8 +31,6 @@ from graphql.validation import (
     ValuesOfCorrectTypeRule,
 )
 
-__all__ = ["COMPARISONS", "BoundedMergingRule", "choose_rules"]
-
 COMPARISONS = 5_000  # of fields of the same name, each with each: about 30 ms
 _UNITS = 10 * COMPARISONS  # of graphql-core: two for each comparison, plus overhead
 

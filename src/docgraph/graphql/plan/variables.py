@@ -35,8 +35,6 @@ from docgraph.graphql.errors import (
 )
 from docgraph.graphql.parser_messages import phrase
 
-__all__ = ["VariableReader"]
-
 
 class _Plain(NamedTuple):
     """A variable whose type is a scalar or an enum, nullable or not."""

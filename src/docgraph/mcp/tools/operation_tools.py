@@ -29,8 +29,6 @@ from docgraph.mcp.call import McpCall
 from docgraph.mcp.tools.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
-__all__ = ["OperationTools", "name_tool"]
-
 _CURSOR: Final = "_cursor"  # next to the variables, whose names the author chose
 _LONGEST_PREFIX: Final = 22  # with an operation of 40, 64 characters: what all clients accept
 _LONGEST_SCHEMA: Final = 8_192  # bytes of the schema of a result

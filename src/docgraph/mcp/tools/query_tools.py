@@ -18,8 +18,6 @@ from docgraph.mcp.cut import fit, read_cursor, render_cursor
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
-__all__ = ["QueryArguments", "QueryTools"]
-
 _TOO_MANY: Final = "too-many-documents"
 _CHEAPER: Final = (
     "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "

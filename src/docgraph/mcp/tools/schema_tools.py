@@ -17,8 +17,6 @@ from docgraph.mcp.call import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.tool import Outcome, Tool, as_json, object_schema, text_of
 
-__all__ = ["SchemaTools", "describe_app", "require_introspection"]
-
 _APP: Final = text_of("the app, as list_apps names it")
 _APPS_PER_PAGE: Final = 100
 _MAX_APPS_SEARCHED: Final = 20

@@ -11,8 +11,6 @@ import orjson
 from docgraph.exchange.errors import BodyError
 from docgraph.mcp.call import McpCall
 
-__all__ = ["Outcome", "Run", "Tool", "as_json", "check_arguments", "object_schema", "text_of"]
-
 Schema = dict[str, Any]
 
 _KINDS: Mapping[str, tuple[type, str]] = {

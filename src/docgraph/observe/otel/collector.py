@@ -25,8 +25,6 @@ from docgraph.observe.bus import emit
 from docgraph.observe.sections import Otel
 from docgraph.observe.trace_events import CollectorFound, CollectorLost
 
-__all__ = ["CLOSE_SECONDS", "CollectorStatus", "build_resource", "build_scope", "find_address"]
-
 CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for unsent messages
 _DEFAULT: Final = "http://localhost:4318"
 _BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"

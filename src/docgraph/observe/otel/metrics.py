@@ -23,8 +23,6 @@ from docgraph.observe.otel.numbers import convert
 from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.sections import Otel
 
-__all__ = ["MetricsSender"]
-
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
 _LEAST_MS, _MAX_MS = 100, 86_400_000  # as for the option

@@ -13,8 +13,6 @@ from prometheus_client.samples import Sample
 
 from docgraph.observe.otel.collector import build_scope
 
-__all__ = ["convert"]
-
 _UNITS: Final = {"_seconds": "s", "_bytes": "By"}
 _NOT_KEPT: Final[Any] = None  # may be omitted, whatever its type says
 _CUMULATIVE: Final = otlp.AggregationTemporality.CUMULATIVE

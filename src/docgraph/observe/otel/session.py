@@ -14,8 +14,6 @@ import requests
 from requests.exceptions import InvalidHeader, InvalidSchema, InvalidURL, MissingSchema
 from urllib3.exceptions import HTTPError
 
-__all__ = ["CollectorSession"]
-
 _LARGEST_ANSWER: Final = 64 * 1024  # bytes; responses of collectors are short
 _DEFAULT_SECONDS: Final = 10.0
 _FIRST_REDIRECT, _FIRST_ERROR = 300, 400

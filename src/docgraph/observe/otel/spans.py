@@ -23,8 +23,6 @@ from docgraph.observe.otel.collector import build_scope
 from docgraph.observe.trace_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, TraceContext
 
-__all__ = ["Spans"]
-
 _OTHER_METHOD: Final = "_OTHER"
 _FIRST_SERVER_ERROR: Final = 500
 _CLIENT_GONE: Final = 499  # never sent

@@ -27,8 +27,6 @@ from docgraph.observe.otel.spans import Spans
 from docgraph.observe.sections import Otel
 from docgraph.observe.tracing import Sampler, tracing
 
-__all__ = ["Traces"]
-
 _LOOK_SECONDS: Final = 0.01
 _LOW_HALF: Final = 1 << 64  # ids are random there, in every implementation
 

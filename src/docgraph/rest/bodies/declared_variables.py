@@ -9,8 +9,6 @@ from typing import Any, Final
 from docgraph.exchange.data import Document
 from docgraph.variables import REST
 
-__all__ = ["DeclaredVariable", "find_variables"]
-
 _NO_DEFAULT: Final = object()
 
 

@@ -32,19 +32,6 @@ from docgraph.variables import (
     inspect_template,
 )
 
-__all__ = [
-    "Aggregation",
-    "InvalidAggregation",
-    "UncheckedPart",
-    "find_aggregation",
-    "find_unchecked",
-    "in_stages",
-    "inspect_aggregations",
-    "inspect_entries",
-    "inspect_keys",
-    "inspect_stages",
-]
-
 _KEYS: Final = ("uri", "stages", "allowDiskUse", "type")
 _TYPES: Final = frozenset(
     {

@@ -24,8 +24,6 @@ from docgraph.rest.bodies.stream_definitions import inspect_streams
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 
-__all__ = ["check_properties", "to_stored"]
-
 _POLICIES: Final = ("REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL")
 _SCHEMA_KEYS: Final = ("schemaId", "schemaStoreDb", "skipNotSupported")
 _UNSUPPORTED: Final = {

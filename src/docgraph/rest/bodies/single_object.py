@@ -7,8 +7,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import Request
 
-__all__ = ["read_object"]
-
 
 async def read_object(request: Request) -> Document:
     """Return the body; reject anything but an object."""

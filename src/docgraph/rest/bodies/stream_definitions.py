@@ -30,16 +30,6 @@ from docgraph.store.guard.stage_checks import STREAM_STAGES, has_key
 from docgraph.store.guard.write_effects import read_stage
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
 
-__all__ = [
-    "InvalidStream",
-    "SnapshotDefinition",
-    "StreamDefinition",
-    "find_stream",
-    "inspect_streams",
-    "list_stages",
-    "list_streams",
-]
-
 _KEYS: Final = ("uri", "stages", "notify_when", "snapshot", "before")
 _SNAPSHOT_KEYS: Final = ("filter", "limit")
 _PARAMETERS: Final = ("avars", "before", "event-ids", "jsonMode", "resume-after", "snapshot")

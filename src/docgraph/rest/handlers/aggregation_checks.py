@@ -13,8 +13,6 @@ from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS
 from docgraph.store.guard.references import CollectionReference
 from docgraph.variables import StagePart, UnknownOperator
 
-__all__ = ["check_operators", "find_doubtful"]
-
 
 async def check_operators(call: RestCall, properties: Mapping[str, Any]) -> None:
     """Reject operators that neither docgraph nor the database knows, and stages that cannot run."""

@@ -33,8 +33,6 @@ from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
 from docgraph.variables.value_marks import CallerDocument
 
-__all__ = ["HANDLERS", "MAX_BYTES", "MAX_RESULTS", "hide_properties"]
-
 MAX_RESULTS: Final = 100_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_SHOWN: Final = f"{MAX_BYTES // 1024 // 1024} MiB"

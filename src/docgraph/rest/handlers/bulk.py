@@ -39,8 +39,6 @@ from docgraph.rest.writes.flatten import Expansion, prepare_document
 from docgraph.rest.writes.patch import build_update
 from docgraph.rest.writes.single import check_missing_id, condition_of
 
-__all__ = ["HANDLERS", "MAX_DOCUMENTS", "insert_many"]
-
 MAX_DOCUMENTS = 10_000  # of an array: preparing and reporting them takes 0.1 s of the event loop
 
 _CREATED = 201

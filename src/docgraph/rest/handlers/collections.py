@@ -21,8 +21,6 @@ from docgraph.rest.schemas.schema_store import load_schema
 from docgraph.rest.service_paths import check_reachable
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
 
-__all__ = ["HANDLERS"]
-
 
 async def _put(call: RestCall) -> Answer:
     properties = await read_properties(call)

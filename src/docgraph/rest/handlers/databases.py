@@ -22,8 +22,6 @@ from docgraph.rest.service_paths import check_reachable
 from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 
-__all__ = ["HANDLERS"]
-
 _DROP = Write(WriteKind.DROP)
 
 

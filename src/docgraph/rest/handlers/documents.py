@@ -15,8 +15,6 @@ from docgraph.rest.writes.etags import ETAG, etag_headers, etag_of, parse_tags
 from docgraph.rest.writes.patch import build_pipeline, build_update
 from docgraph.rest.writes.single import delete, put_document, update
 
-__all__ = ["HANDLERS", "MAX_PIPELINE"]
-
 MAX_PIPELINE = 5_000  # values: the store computes their cost on the event loop
 
 

@@ -20,8 +20,6 @@ from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 
-__all__ = ["HANDLERS", "read_index"]
-
 _OPTIONS: Final = frozenset(
     {
         "2dsphereIndexVersion",

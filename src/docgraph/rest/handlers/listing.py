@@ -30,8 +30,6 @@ from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
 
-__all__ = ["HANDLERS", "combine", "list_documents"]
-
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
 
 

@@ -45,17 +45,6 @@ from docgraph.rest.writes.patch import apply_update, build_update
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
-__all__ = [
-    "HANDLERS",
-    "claim_metadata",
-    "find_etag_condition",
-    "forget_metadata",
-    "patch_metadata",
-    "put_metadata",
-    "read_properties",
-    "reject_existing",
-]
-
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
 
 

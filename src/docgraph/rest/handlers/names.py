@@ -9,8 +9,6 @@ from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.links import next_page
 from docgraph.rest.writes.etags import etag_headers
 
-__all__ = ["HANDLERS"]
-
 
 async def _list_databases(call: RestCall) -> Answer:
     return _page(call, await call.context.catalog.list_databases(call.exchange.deadline), [])

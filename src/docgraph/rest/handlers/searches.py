@@ -16,8 +16,6 @@ from docgraph.store.administration import Administration
 from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.variables import REST
 
-__all__ = ["check_text_search", "searches_hidden"]
-
 _TEXT: Final = "$text"
 _PATHS: Final = frozenset({"path", "defaultPath"})
 _ANY_PATH: Final = frozenset({"queryString", "like"})  # they name properties in their own syntax

@@ -7,8 +7,6 @@ from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.parameters.parameters import Count
 from docgraph.rest.writes.etags import etag_headers
 
-__all__ = ["HANDLERS"]
-
 
 async def _get_size(call: RestCall) -> Answer:
     catalog, deadline = call.context.catalog, call.exchange.deadline

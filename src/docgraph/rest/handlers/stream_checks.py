@@ -31,8 +31,6 @@ from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS, Collect
 from docgraph.store.driver.stage_trials import build_events
 from docgraph.variables import REST, Template, compile_template
 
-__all__ = ["check_streams"]
-
 _CORNERS: Final = [[0, 0], [0, 1], [1, 1], [0, 0]]
 _POLYGON: Final = {"type": "Polygon", "coordinates": [_CORNERS]}
 # The values of a variable: one of them works wherever any value could.

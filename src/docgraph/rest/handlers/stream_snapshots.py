@@ -18,8 +18,6 @@ from docgraph.rest.call import RestCall
 from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.variables import NotBound, matches_nothing
 
-__all__ = ["StreamSnapshot", "build_snapshot"]
-
 _READ_MS: Final = 30_000
 
 

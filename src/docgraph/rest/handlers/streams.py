@@ -29,8 +29,6 @@ from docgraph.rest.stream_access import find_open_streams
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
 
-__all__ = ["HANDLERS"]
-
 _WITH_IDS: Final = "event-ids"
 _SNAPSHOT: Final = "snapshot"
 _BEFORE: Final = "before"

@@ -12,8 +12,6 @@ from docgraph.variables.moments import NOW
 from docgraph.variables.resolvers import Fresh
 from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
 
-__all__ = ["build_sample_scope", "build_scope"]
-
 _NOW: Final = "@now"
 _REQUEST: Final = "@request"
 _PERMISSIONS: Final = "@mongoPermissions"  # the previous name of `@dbPermissions`

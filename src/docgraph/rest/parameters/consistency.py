@@ -10,14 +10,6 @@ from docgraph.exchange import Consistency, WriteConcern
 from docgraph.exchange.errors import RequestError
 from docgraph.store.driver.concerns import MAJORITY, READ_CONCERNS, READ_PREFERENCES
 
-__all__ = [
-    "FROM_PRIMARY",
-    "WRITE_CONCERNS",
-    "parse_read_concern",
-    "parse_read_preference",
-    "parse_write_concern",
-]
-
 FROM_PRIMARY: Final = Consistency(preference="primary")
 
 # The names are those of MongoDB's drivers.

@@ -25,16 +25,6 @@ from docgraph.codec.id_text import binary_text, build_legacy_uuid, is_uuid, pars
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
-__all__ = [
-    "IdType",
-    "check_id",
-    "parse_id",
-    "parse_id_type",
-    "render_id",
-    "served_segment",
-    "show_id",
-]
-
 
 class IdType(StrEnum):
     """The type of the last segment of a document's path."""

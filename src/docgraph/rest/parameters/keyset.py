@@ -53,17 +53,6 @@ from docgraph.rest.parameters.sort_keys import (
     with_key,
 )
 
-__all__ = [
-    "EMPTY",
-    "Key",
-    "PageStart",
-    "behind",
-    "find_empty",
-    "parse_token",
-    "render_token",
-    "with_tiebreak",
-]
-
 Filter = dict[str, Any]
 Key = Sequence[Any]
 

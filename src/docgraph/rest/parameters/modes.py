@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from docgraph.exchange import WriteMode
 
-__all__ = ["default_mode", "parse_mode"]
-
-
 _DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
 
 

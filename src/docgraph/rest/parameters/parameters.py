@@ -22,8 +22,6 @@ from docgraph.rest.parameters.modes import parse_mode
 from docgraph.rest.sections import Mongo
 from docgraph.variables import mark_caller
 
-__all__ = ["Count", "Parameters", "parse_avars", "parse_parameters"]
-
 _MAX_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES = {

@@ -19,8 +19,6 @@ from typing import Any, Final
 from docgraph.codec.bson_types import MinKey, Regex
 from docgraph.exchange.parsed import Order
 
-__all__ = ["EMPTY_KEY", "LEAST_KEY", "build_is_behind", "name_key", "needs_expression", "with_key"]
-
 Expression = Any
 # The paths of a sort that begin at the same value: the steps of each, by its place in the sort.
 _Group = Mapping[int, Sequence[str]]

@@ -36,15 +36,6 @@ from docgraph.store.guard.marker import reject_marker, reject_marker_in_filter
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
 
-__all__ = [
-    "SchemaChecker",
-    "SchemaStoreChecker",
-    "SchemaStoreNotifier",
-    "SchemaStoreReader",
-    "open_lane",
-]
-
-
 MAX_CHECKED: Final = 200_000  # values of a document: the check needs a copy of it
 
 

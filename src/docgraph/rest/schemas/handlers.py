@@ -24,8 +24,6 @@ from docgraph.rest.handlers.listing import list_documents
 from docgraph.rest.parameters.ids import parse_id
 from docgraph.rest.writes.single import post_document, put_document
 
-__all__ = ["HANDLERS"]
-
 
 async def _post(call: RestCall) -> Answer:
     await call.require_collection()

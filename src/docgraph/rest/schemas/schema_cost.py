@@ -14,8 +14,6 @@ from itertools import chain
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-__all__ = ["MAX_SUBSCHEMAS", "CostError", "SchemaCost", "measure_schema"]
-
 MAX_SUBSCHEMAS: Final = 1_000  # that are evaluated for one value
 _MAX_DEPTH: Final = 110  # levels; JSON has 100
 _MAX_COST: Final = 1 << 50

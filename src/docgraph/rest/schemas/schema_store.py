@@ -23,18 +23,6 @@ from docgraph.runtime import Generations, Lane, LoadingCache, run_blocking
 from docgraph.store import Store
 from docgraph.store.mounts import SCHEMA_STORE
 
-__all__ = [
-    "DRAFT_4",
-    "InvalidSchema",
-    "SchemaUnusable",
-    "Schemas",
-    "address_of",
-    "compile_schema",
-    "identify",
-    "load_schema",
-    "require_library",
-]
-
 DRAFT_4: Final = "http://json-schema.org/draft-04/schema#"
 # How a draft calls the identity of a schema, by the name of its meta-schema. That may be written
 # with http or https, with an empty fragment or without.

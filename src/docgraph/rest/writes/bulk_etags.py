@@ -17,8 +17,6 @@ from docgraph.rest.call import RestCall
 from docgraph.rest.writes.etags import ETAG, Condition
 from docgraph.rest.writes.single import condition_of
 
-__all__ = ["find_stale", "is_stale", "key_of", "restrict_to_etags"]
-
 _HINT: Final = "If-Match takes a list of ETags, or * for any"
 _MISSING: Final = "The documents' ETags must be provided using the 'If-Match' header"
 _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."

@@ -36,8 +36,6 @@ from docgraph.rest.writes.single import (
 from docgraph.store.guard.fence import check_found
 from docgraph.store.names import namespace_of
 
-__all__ = ["needs_whole_document", "patch_whole_document"]
-
 
 async def needs_whole_document(call: RestCall) -> bool:
     """Check if an interceptor, or the schema of the collection, validates whole documents.

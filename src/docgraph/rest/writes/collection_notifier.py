@@ -20,8 +20,6 @@ from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.mounts import METADATA_STORE
 
-__all__ = ["CollectionNotifier"]
-
 _OF_COLLECTIONS: Final = (WriteKind.CREATE, WriteKind.DROP)
 
 

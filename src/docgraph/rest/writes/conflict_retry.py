@@ -14,8 +14,6 @@ from typing import Final
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.backoff import growing_pauses
 
-__all__ = ["attempts"]
-
 _TRIES: Final = 40
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25  # seconds
 

@@ -23,18 +23,6 @@ from typing import Any, Final
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.headers import Headers
 
-__all__ = [
-    "ETAG",
-    "Condition",
-    "Tags",
-    "etag_headers",
-    "etag_of",
-    "find_condition",
-    "find_exclusion",
-    "is_demanded",
-    "parse_tags",
-]
-
 ETAG: Final = "_etag"
 
 # It never inspects what follows a tag: backtracking from there takes quadratic time.

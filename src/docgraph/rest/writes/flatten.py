@@ -20,15 +20,6 @@ from docgraph.codec.decode import DEFAULT_DEPTH
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 
-__all__ = [
-    "Expansion",
-    "find_index",
-    "prepare_document",
-    "resolve_date",
-    "set_path",
-    "split_path",
-]
-
 CURRENT_DATE = "$currentDate"
 
 _LARGEST_INDEX = 10_000  # an array is filled up with nulls to its index

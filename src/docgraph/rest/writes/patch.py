@@ -27,8 +27,6 @@ from docgraph.rest.writes.flatten import (
 from docgraph.rest.writes.update_operators import OPERATORS
 from docgraph.store.guard.write_effects import read_update
 
-__all__ = ["apply_update", "build_pipeline", "build_update"]
-
 # The database goes through the keys of a document, or the elements of an array, once for each of
 # them, and cannot be interrupted.
 _MAX_PATHS = 500

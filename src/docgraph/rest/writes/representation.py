@@ -14,8 +14,6 @@ from docgraph.exchange.path import encode_path
 from docgraph.rest.call import RestCall
 from docgraph.rest.links import document_path
 
-__all__ = ["APPLIED", "find_representation", "rehearse_representation"]
-
 APPLIED: Final = ("Preference-Applied", "return=representation")
 
 

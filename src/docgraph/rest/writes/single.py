@@ -41,20 +41,6 @@ from docgraph.rest.writes.representation import (
     rehearse_representation,
 )
 
-__all__ = [
-    "Target",
-    "announce",
-    "check_missing_id",
-    "condition_of",
-    "delete",
-    "explain_collision",
-    "explain_miss",
-    "post_document",
-    "put_document",
-    "target_of",
-    "update",
-]
-
 NOTHING: Final[Mapping[str, Any]] = {"$nor": [{}]}  # matches no document
 
 

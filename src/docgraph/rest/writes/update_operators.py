@@ -16,8 +16,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.writes.flatten import find_index, set_path, split_path
 
-__all__ = ["OPERATORS"]
-
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EACH: Final = frozenset({"$each", "$position", "$slice"})
 

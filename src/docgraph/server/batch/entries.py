@@ -17,8 +17,6 @@ from docgraph.exchange import Exchange, Headers, Request
 from docgraph.exchange.errors import BodyTooLarge, DocgraphError, RequestError
 from docgraph.server.batch.failures import EntryLocation, at
 
-__all__ = ["MAX_ENTRIES", "BatchEntry", "build_exchange", "read_entries"]
-
 MAX_ENTRIES: Final = 1000
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")

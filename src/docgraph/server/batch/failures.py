@@ -22,8 +22,6 @@ from docgraph.exchange.errors import (
     UnsupportedMediaType,
 )
 
-__all__ = ["ENTRY", "EntryLocation", "at", "find_failure"]
-
 ENTRY: Final = "entry"
 _BULK_FAILED: Final = 207
 _FAILED: Final = 400

@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["Batch"]
-
 
 class Batch(ServiceConfig, frozen=True):
     """Several requests for documents in one transaction."""

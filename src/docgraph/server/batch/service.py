@@ -44,8 +44,6 @@ from docgraph.server.batch.sections import Batch
 from docgraph.server.respond import phrase_of
 from docgraph.store import Store
 
-__all__ = ["BatchService"]
-
 _JSON: Final = "application/json"
 _MAX_BYTES: Final = 32 * 1024 * 1024  # of all answers together
 _TAKEN: Final = frozenset(

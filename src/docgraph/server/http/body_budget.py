@@ -15,8 +15,6 @@ from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import Overloaded
 from docgraph.server.settings import Limits
 
-__all__ = ["Arriving", "Bodies"]
-
 
 class Arriving(Protocol):
     """A body that is counted."""

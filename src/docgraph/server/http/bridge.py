@@ -15,8 +15,6 @@ from docgraph.server.fields import RawHeaders
 from docgraph.server.http.call import HttpCall
 from docgraph.server.respond import Head
 
-__all__ = ["Bridge", "RenderHead"]
-
 Message = MutableMapping[str, Any]
 RenderHead = Callable[[int, RawHeaders], Head]
 

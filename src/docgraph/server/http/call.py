@@ -16,8 +16,6 @@ from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.respond import Head, phrase_of
 
-__all__ = ["HttpCall", "OpenSocket", "Wire", "render_head"]
-
 _SWITCHING = 101
 _BODILESS = frozenset((204, 304))
 _COPIED = 64 * 1024  # up to this size one write is cheaper than avoiding a copy

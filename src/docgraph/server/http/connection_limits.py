@@ -19,8 +19,6 @@ from docgraph.runtime.shared import share_numbers
 from docgraph.server.proxies import UNIX, TrustedProxies
 from docgraph.server.settings import Limits
 
-__all__ = ["Admitted", "Cells", "ConnectionLimits", "forget_worker", "make_cells"]
-
 Cells = memoryview  # of C integers
 
 _HASHES: Final = 3

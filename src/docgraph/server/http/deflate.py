@@ -14,8 +14,6 @@ from typing import Final
 from wsproto.extensions import Extension
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opcode, RsvBits
 
-__all__ = ["MessageDeflate", "deflate", "negotiate"]
-
 _NAME: Final = "permessage-deflate"
 _HEADER: Final = b"sec-websocket-extensions"
 _VALUES: Final = {  # of the parameters of an offer

@@ -53,8 +53,6 @@ from docgraph.server.respond import Responder
 from docgraph.server.route_templates import describe_route
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["Application", "Exchanges"]
-
 _CLIENT_GONE = 499  # only the log shows it
 _READING_SECONDS = 5.0
 _SHEDDING_SECONDS = 0.1

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FrameHeaders"]
-
 _FIN, _OPCODE, _MASKED, _LENGTH = 0x80, 0x0F, 0x80, 0x7F
 _CONTINUATION, _FIRST_CONTROL = 0x0, 0x8
 _EXTENDED: Final = {126: 2, 127: 8}  # bytes of the length, by the value in its place

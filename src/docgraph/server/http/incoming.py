@@ -8,8 +8,6 @@ from typing import Protocol
 from docgraph.exchange import DocgraphError
 from docgraph.server.http.body_budget import Bodies
 
-__all__ = ["DRAINABLE", "BodySource", "Incoming"]
-
 # This much of an unread body is read and discarded to keep the connection, or to let the client see
 # the response before it is closed.
 DRAINABLE = 64 * 1024

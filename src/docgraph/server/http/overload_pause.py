@@ -13,8 +13,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
-__all__ = ["AT_ONCE", "Resting"]
-
 _REST: Final = 0.1  # seconds
 _TICK: Final = 0.005  # seconds between two checks
 AT_ONCE: Final = 8  # connections per check; rejecting 1 600 a second takes a fifth of a core

@@ -8,8 +8,6 @@ from typing import Any
 from docgraph.exchange import Connection
 from docgraph.server.proxies import UNIX
 
-__all__ = ["describe_peer"]
-
 
 def describe_peer(transport: asyncio.Transport) -> Connection:
     """Return the addresses of both ends, if they have any, and whether TLS is used."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-__all__ = ["Phase"]
-
 
 class Phase(Enum):
     """Each phase has its own timeout, and its own end when that expires."""

@@ -27,8 +27,6 @@ from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.process.sockets import LINGERING
 from docgraph.server.respond import Head
 
-__all__ = ["HttpProtocol"]
-
 _LINGER = 2.0  # seconds that a refused client has to read its answer
 _PROBE_TIME = 5.0  # seconds that a health check has for its head where there is no other room
 _FINAL_READ_SECONDS = (

@@ -26,8 +26,6 @@ from docgraph.server.http.framing import (
 from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.settings import Limits
 
-__all__ = ["SLICE", "RequestListener", "RequestReader"]
-
 # The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in
 # one packet, are noticed before they are in memory as objects.
 SLICE = 4096

@@ -20,8 +20,6 @@ from docgraph.server.http.framing import find_path
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.respond import Head, Responder
 
-__all__ = ["PartialRequest", "Refusals", "report_fault"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartialRequest:

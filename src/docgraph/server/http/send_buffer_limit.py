@@ -13,8 +13,6 @@ from typing import Protocol
 
 from docgraph.auth.guard.attempts import group_address
 
-__all__ = ["Unread"]
-
 
 class _Reading(Protocol):
     """A connection with a response that is being read."""

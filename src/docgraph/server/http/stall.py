@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from math import inf
 
-__all__ = ["StallWatch"]
-
 _SLOWEST = 1024  # bytes per second
 
 

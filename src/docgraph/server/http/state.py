@@ -19,8 +19,6 @@ from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
-__all__ = ["OpenConnection", "ProcessState", "build_state"]
-
 
 class OpenConnection(Protocol):
     """A connection of any protocol."""

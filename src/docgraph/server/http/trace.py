@@ -9,8 +9,6 @@ from itertools import count
 
 from docgraph.server.fields import read_name
 
-__all__ = ["RequestIds"]
-
 # Ids of callers are written to logs and headers: short, and without control characters.
 _SAFE = re.compile(rb"[A-Za-z0-9._:/+=@,;\-]{1,128}")
 _OWN = b"x-request-id"

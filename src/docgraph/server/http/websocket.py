@@ -32,15 +32,6 @@ from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.respond import Head
 
-__all__ = [
-    "MAX_MESSAGE",
-    "PING_INTERVAL",
-    "PING_TIMEOUT",
-    "WebSocket",
-    "open_websocket",
-    "render_frame",
-]
-
 MAX_MESSAGE = 64 * 1024  # bytes of a client's message; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0

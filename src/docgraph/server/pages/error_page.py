@@ -19,8 +19,6 @@ from docgraph.exchange.path import encode_path
 from docgraph.server.pages.navigation import VARY
 from docgraph.server.respond import phrase_of
 
-__all__ = ["PAGE_HEADERS", "STYLE", "asks_for_password", "build_refusal_page"]
-
 STYLE: Final = PageStyle(
     """
 body{max-width:42rem}

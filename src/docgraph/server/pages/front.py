@@ -21,8 +21,6 @@ from docgraph.plugins.kinds import Service
 from docgraph.server.pages.error_page import PAGE_HEADERS, STYLE, asks_for_password
 from docgraph.server.services.apps import find_description, find_visible_apps
 
-__all__ = ["FrontPage"]
-
 _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # Links by the name of the service.

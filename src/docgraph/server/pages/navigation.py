@@ -14,8 +14,6 @@ from docgraph.exchange import Headers, Request
 from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE
 
-__all__ = ["VARY", "is_navigation"]
-
 VARY: Final = "Sec-Fetch-Mode, Upgrade-Insecure-Requests, Accept"  # what the answer depends on
 _METHODS: Final = ("GET", "HEAD")
 _MODE: Final = "sec-fetch-mode"

@@ -12,8 +12,6 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["AT_ONCE", "Acceptor"]
-
 AT_ONCE: Final = 128  # connections per turn; open connections are served between two turns
 _PAUSE: Final = 0.1  # seconds, when the system has no resources for another connection
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

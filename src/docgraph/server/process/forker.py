@@ -30,8 +30,6 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from docgraph.exchange import StartupError
 
-__all__ = ["ForkedProcess", "Forker"]
-
 # The work of a forked process: the arguments of its order, and the descriptors sent with it.
 Work = Callable[[Sequence[Any], Sequence[int]], None]
 

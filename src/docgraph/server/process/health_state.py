@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 from docgraph.store.driver.client import BlockingPing
 
-__all__ = ["DatabaseCheck", "Health", "HealthState"]
-
 _TURNS_WITHIN: Final = 30.0  # seconds; an instance without a turn of any event loop hangs
 _ACCEPTS_WITHIN: Final = 10.0  # seconds; a worker without a turn accepts no connection
 _GAP: Final = 5.0  # seconds without a check of ours: the whole machine may have been suspended

@@ -57,8 +57,6 @@ from docgraph.server.settings import ServerSettings
 from docgraph.store.driver.client import BlockingPing
 from docgraph.store.sections import MClient
 
-__all__ = ["host", "open_database"]
-
 Say = Callable[[str], None]
 
 # All workers use the same database, database user and files: one of them reports about these.

@@ -17,8 +17,6 @@ from typing import Final
 from docgraph.observe import Event, emit, subscribe, unsubscribe
 from docgraph.observe.events import NotifyFailed, ServerStopping
 
-__all__ = ["ServiceManager", "Watchdog"]
-
 _PATIENCE: Final = 1.0  # seconds that a manager has to receive a datagram
 _VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from docgraph.server.process.health_state import Health, HealthState
 
-__all__ = ["ProbeServer", "parse_request"]
-
 _MAX_HEAD: Final = 8192  # bytes
 _MAX_CONNECTIONS: Final = 64
 _SECONDS: Final = 5.0  # that a connection has for everything

@@ -16,8 +16,6 @@ from docgraph.observe.log_files import reopen_log_files
 from docgraph.observe.process_events import ReloadFailed, ServerReloaded
 from docgraph.server.process.terminal import ControllingTerminal
 
-__all__ = ["Reload", "reopen_logs"]
-
 
 class Reload:
     """What SIGHUP means for the process that the service manager started.

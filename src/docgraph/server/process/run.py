@@ -22,8 +22,6 @@ from docgraph.server.process.tls import build_context
 from docgraph.server.process.workers import ProcessHooks, Supervisor, WorkerForker, new_loop
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["announce", "serve"]
-
 MakeApplication = Callable[[int], Application]
 OnReady = Callable[[Sequence[str], str], None]
 

@@ -30,8 +30,6 @@ from docgraph.server.process.sockets import ListeningSocket, raise_descriptor_li
 from docgraph.server.process.tls import Certificate
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["HttpServer", "Stop", "serve_process"]
-
 _SWEEP = 0.25
 _LOOK = 0.02
 _TLS_SHUTDOWN_SECONDS = 5.0

@@ -18,8 +18,6 @@ from typing import Final, Protocol
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import ServerStopping
 
-__all__ = ["WORKER_MARGIN", "Shutdown"]
-
 WORKER_MARGIN: Final = 1.0  # seconds beyond the grace in which a worker has to end
 _TELL_DATABASE: Final = 0.3  # seconds beyond the grace
 _END_DATABASE: Final = 1.5

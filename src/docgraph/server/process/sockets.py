@@ -15,14 +15,6 @@ from docgraph.runtime.sections import ProbeListener
 from docgraph.server.process.unix_socket import SocketFile, listen_at_path
 from docgraph.server.settings import ServerSettings
 
-__all__ = [
-    "LINGERING",
-    "ListeningSocket",
-    "open_listeners",
-    "open_probe_listener",
-    "raise_descriptor_limit",
-]
-
 _BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 64  # descriptors for the log and the like

@@ -7,8 +7,6 @@ import os
 import signal
 from typing import Final
 
-__all__ = ["ControllingTerminal"]
-
 _PATH: Final = "/dev/tty"
 _GONE: Final = (errno.ENXIO, errno.EIO)
 

@@ -13,8 +13,6 @@ from docgraph.observe import emit
 from docgraph.observe.process_events import CertificateLoaded, ReloadFailed
 from docgraph.server.sections import HttpsListener
 
-__all__ = ["Certificate", "build_context"]
-
 # Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

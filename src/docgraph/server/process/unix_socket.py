@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 from docgraph.exchange import StartupError
 
-__all__ = ["SocketFile", "listen_at_path"]
-
 _OPTION: Final = "/http-listener/socket"
 _LONGEST: Final = 107  # bytes of a path; the kernel has room for no more
 _PATIENCE: Final = 5.0  # seconds that another process may hold the lock of the directory

@@ -39,8 +39,6 @@ from docgraph.server.process.shutdown import WORKER_MARGIN
 from docgraph.server.process.sockets import ListeningSocket
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["Supervisor", "WorkerForker", "new_loop"]
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent

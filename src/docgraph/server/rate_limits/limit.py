@@ -13,8 +13,6 @@ from docgraph.exchange import Account
 from docgraph.runtime import Quota, RateResult
 from docgraph.server.rate_limits.sections import CallerLimit
 
-__all__ = ["Limit", "round_up"]
-
 _DUST = 1e-6  # seconds; rounding errors must not cause another second of waiting
 
 

@@ -23,8 +23,6 @@ from docgraph.server.rate_limits.limit import Limit, round_up
 from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.routes import Route
 
-__all__ = ["CountedVisit", "Limiter"]
-
 _SILENCE: Final = 10.0  # seconds between two log lines about one limit
 
 _group_address = lru_cache(maxsize=4096)(group_address)

@@ -11,8 +11,6 @@ from docgraph.config.section import Name, Section, View
 from docgraph.exchange.errors import Problem
 from docgraph.server.sections import ConnectionOptions
 
-__all__ = ["CallerLimit", "CallerLimits"]
-
 _UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _PLACES_SUFFIX: Final = "-concurrent"
 

@@ -22,8 +22,6 @@ from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.server.services.sections import VisibleApps as VisibleAppsConfig
 
-__all__ = ["VisibleApps", "find_description", "find_visible_apps"]
-
 _MAX_APPS: Final = 100  # maximum number in a response
 _MAX_CHECKED: Final = 300  # each evaluates the rules, also for anonymous callers
 _MAX_CHECKED_FOR_USERS: Final = 3000

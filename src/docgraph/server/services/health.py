@@ -15,8 +15,6 @@ from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConf
 from docgraph.store import Store
 from docgraph.store.driver.connection_status import Lacking
 
-__all__ = ["DatabaseProbe"]
-
 
 class DatabaseProbe(Service):
     """Pings the database with a timeout; does not disclose its address."""

@@ -10,8 +10,6 @@ from docgraph.plugins.kinds import Service
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.server.services.sections import Metrics as MetricsConfig
 
-__all__ = ["MetricsService"]
-
 
 class MetricsService(Service):
     """Secured: callers need a permission for it."""

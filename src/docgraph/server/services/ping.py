@@ -11,8 +11,6 @@ from docgraph.exchange import Answer, Body, Exchange
 from docgraph.plugins.kinds import Service
 from docgraph.server.services.sections import Ping as PingConfig
 
-__all__ = ["Ping"]
-
 
 class Ping(Service):
     """Answers without using the database."""

@@ -8,8 +8,6 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["DatabaseProbe", "Metrics", "Ping", "VisibleApps"]
-
 
 class Ping(ServiceConfig, frozen=True):
     """Says that the instance is there."""

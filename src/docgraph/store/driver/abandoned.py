@@ -24,8 +24,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.store.driver.errors import DRIVER_ERRORS
 
-__all__ = ["AbandonedReads"]
-
 _LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3
 _TIMEOUT_SECONDS: Final = 5.0

@@ -47,8 +47,6 @@ from docgraph.store.driver.waiting import Waits
 if TYPE_CHECKING:
     from pymongo.topology_description import TopologyDescription
 
-__all__ = ["Availability"]
-
 _FIRST_LOOK = 0.01  # seconds until the next check; doubled each time …
 _INTERVAL = 0.2  # … up to this
 _AWAY_SECONDS = 1.0  # without a member until the database counts as away

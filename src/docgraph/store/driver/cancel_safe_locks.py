@@ -16,8 +16,6 @@ import sys
 from pymongo.asynchronous import pool, topology
 from pymongo.lock import Condition
 
-__all__ = ["fix_waiting"]
-
 _NAME = "_async_cond_wait"
 
 

@@ -29,8 +29,6 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.cancel_safe_locks import fix_waiting
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
-__all__ = ["BlockingPing", "Client", "build_client", "close_client"]
-
 Client = AsyncMongoClient[Document]
 
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server

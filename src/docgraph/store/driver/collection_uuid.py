@@ -24,8 +24,6 @@ from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
 
-__all__ = ["FoundCollection", "Pin", "find_collection", "pinned"]
-
 _COLLECTION_ID: Final = "collectionUUID"
 _SINCE_WIRE_VERSION: Final = 17  # MongoDB 6.0
 _HOOK: Final = "_apply_to"

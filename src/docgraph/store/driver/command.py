@@ -60,8 +60,6 @@ from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
-__all__ = ["Commands"]
-
 T = TypeVar("T")
 
 _NO_DEADLINE = Deadline()

@@ -17,8 +17,6 @@ from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 from docgraph.exchange.data import Consistency, WriteConcern
 from docgraph.exchange.errors import QueryError
 
-__all__ = ["MAJORITY", "READ_CONCERNS", "READ_PREFERENCES", "choose_concern", "choose_preference"]
-
 MAJORITY: Final = "majority"
 _LINEARIZABLE: Final = "linearizable"
 READ_CONCERNS: Final = ("local", "available", MAJORITY, _LINEARIZABLE, "snapshot")

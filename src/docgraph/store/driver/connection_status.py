@@ -20,17 +20,6 @@ from docgraph.store.driver.rights import Missing, Right, render_grant, render_mi
 if TYPE_CHECKING:
     from pymongo.topology_description import TopologyDescription
 
-__all__ = [
-    "GUIDE",
-    "ConnectionStatus",
-    "Fault",
-    "Lacking",
-    "Lost",
-    "Refused",
-    "explain_errors",
-    "find_reason",
-]
-
 _PARTS: Final = re.compile(
     r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)"
     r"(?:/(?P<db>[^?]*))?(?:\?(?P<options>.*))?",

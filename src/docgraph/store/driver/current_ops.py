@@ -15,8 +15,6 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.command import Commands
 from docgraph.store.store import Store
 
-__all__ = ["Running", "list_running"]
-
 _CEILING_MS: Final = 10_000
 _MAX_LISTED: Final = 1000
 _COMMENTS: Final = ("command.comment", "cursor.originatingCommand.comment")

@@ -42,21 +42,6 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 
-__all__ = [
-    "AUTHENTICATION_FAILED",
-    "DRIVER_ERRORS",
-    "UNAUTHORIZED",
-    "CollectionGone",
-    "StoreDenied",
-    "explain",
-    "find_unconfirmed",
-    "is_collection_gone",
-    "no_connection",
-    "translate",
-    "translated",
-    "unreachable",
-]
-
 UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 

@@ -17,8 +17,6 @@ from docgraph.store.driver.portions import Take
 from docgraph.store.query_plan import Execution, read_execution
 from docgraph.store.store import Store
 
-__all__ = ["RecordedCommands", "Sent", "recording"]
-
 _OF_THE_REQUEST: Final = ("maxTimeMS", "readConcern", "comment")
 
 

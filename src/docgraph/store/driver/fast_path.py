@@ -47,15 +47,6 @@ from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts,
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
 
-__all__ = [
-    "FastPath",
-    "count_used_connections",
-    "find_obstacle",
-    "find_pool_size",
-    "has_free_connection",
-    "report_obstacle",
-]
-
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
 _OP_MSG: Final = 2013

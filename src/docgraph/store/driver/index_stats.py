@@ -22,8 +22,6 @@ from docgraph.store.names import check_namespace
 from docgraph.store.query_plan import Execution, QueryPlan, read_execution, read_plan
 from docgraph.store.store import Store
 
-__all__ = ["IndexStats", "IndexUse", "NamedIndex"]
-
 _CEILING_MS: Final = 60_000
 _MAX_INDEXES: Final = 1_000
 _LOCAL: Final = Consistency(concern="local")

@@ -24,8 +24,6 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import AdmissionQueue, LruDict
 from docgraph.store.driver.errors import no_connection
 
-__all__ = ["NO_WAIT", "PoolLanes", "ReadCost", "ReadCosts", "Wait", "find_shape"]
-
 _HEAVY_SECONDS: Final = 0.025
 _MAX_SHAPES: Final = 2_000
 _RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slower, never faster
@@ -72,7 +70,7 @@ def find_shape(db: str, command: Document) -> Shape | None:
     if name == "aggregate":
         stages = command["pipeline"]
         first = stages[0].get("$match") if stages else None
-        names = () if first is None else _find_names(first)
+        names = _find_names(first) if isinstance(first, Mapping) else ()
         return (False, db, collection, *names, *[next(iter(stage)) for stage in stages])
     filter = command.get("filter") or {}
     is_point = "_id" in filter and _is_point(filter["_id"])
@@ -95,9 +93,10 @@ def _count(command: Document) -> int:
 
 def _find_names(filter: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names that a filter compares, also those in `$and`."""
-    if "$and" not in filter:
+    parts = filter.get("$and")
+    if not isinstance(parts, list):  # the database rejects anything else
         return tuple(filter)
-    return (*filter, *(name for part in filter["$and"] for name in part))
+    return (*filter, *(name for part in parts if isinstance(part, Mapping) for name in part))
 
 
 @dataclass(slots=True)

@@ -22,18 +22,6 @@ from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 
-__all__ = [
-    "Options",
-    "ResultReader",
-    "decode_event",
-    "decode_reply",
-    "find_end",
-    "is_readable",
-    "is_readable_name",
-    "salvage",
-    "size_of",
-]
-
 Options = CodecOptions[Document]
 Path = tuple[str, ...]
 

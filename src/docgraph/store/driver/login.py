@@ -18,8 +18,6 @@ from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fau
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
-__all__ = ["count_free_connections", "forget_connections", "log_in", "read_version"]
-
 _REFUSALS: Final = frozenset(
     {
         11,  # UserNotFound

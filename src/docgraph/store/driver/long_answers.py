@@ -26,8 +26,6 @@ from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lenient_decode import ResultReader
 from docgraph.store.driver.portions import PORTION, RawBatch, Take, hand_over
 
-__all__ = ["read_again", "read_on"]
-
 _MAX_BYTES: Final = 32 << 20  # of one response; twice the size that docgraph may send
 _KILL_SECONDS: Final = 1.0
 

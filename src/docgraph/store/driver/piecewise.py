@@ -18,8 +18,6 @@ from bson.errors import InvalidBSON
 from docgraph.exchange.data import Document
 from docgraph.store.driver.lenient_decode import Options, ResultReader, size_of
 
-__all__ = ["PIECE", "read_piecewise"]
-
 PIECE: Final = 64 * 1024  # bytes that are decoded in one call: some 10 ms, with finding them
 
 _LENGTH: Final = struct.Struct("<i")

@@ -21,17 +21,6 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
-__all__ = [
-    "LARGE",
-    "PORTION",
-    "LargePortion",
-    "RawBatch",
-    "Take",
-    "hand_over",
-    "split_batch",
-    "weigh",
-]
-
 LARGE: Final = 256 * 1024  # bytes of a response that is not decoded as a whole
 PORTION: Final = 1024 * 1024  # bytes that are decoded together
 _COPIES: Final = 3  # of a response in memory: as it came, its JSON in parts, and joined

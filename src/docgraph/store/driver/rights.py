@@ -13,16 +13,6 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = [
-    "Missing",
-    "Privileges",
-    "Right",
-    "merge_rights",
-    "parse_denial",
-    "render_grant",
-    "render_missing",
-]
-
 _ALL: Final = ""  # in a resource: every database, or every collection except system collections
 _SYSTEM: Final = "system."
 

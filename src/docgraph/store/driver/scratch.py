@@ -16,8 +16,6 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.client import Client, build_client, close_client
 from docgraph.store.sections import MClient
 
-__all__ = ["Scratch", "open_scratch"]
-
 _FORBIDDEN: Final = frozenset({13, 8000})  # codes of MongoDB and of Atlas
 
 

@@ -16,8 +16,6 @@ from bson import ObjectId, Timestamp
 
 from docgraph.exchange.data import Document
 
-__all__ = ["build_documents", "build_events", "build_run", "build_run_over", "can_be_run"]
-
 # Stages that evaluate all of their expressions for every document.
 _EVALUATING: Final = frozenset(
     {"$addFields", "$group", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set"}

@@ -13,8 +13,6 @@ from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.tracing import TraceContext, find_command_place
 from docgraph.store.driver.portions import Take
 
-__all__ = ["Observed"]
-
 
 class Observed:
     """Observes one command and reports its outcome.

@@ -17,8 +17,6 @@ from itertools import chain
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.store.driver.rights import Right, parse_denial
 
-__all__ = ["Waits"]
-
 _MAX_DENIED = 100
 _NO_LOGIN = "requires authentication"
 

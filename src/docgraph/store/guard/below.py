@@ -14,8 +14,6 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.guard.steps import walk
 
-__all__ = ["find_roots", "match_below", "move_below"]
-
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _WHOLE: Final = "$$ROOT"
 

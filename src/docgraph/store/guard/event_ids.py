@@ -12,8 +12,6 @@ from typing import Any, Final
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.shown import Shown, is_shown
 
-__all__ = ["check_ids_unread", "hides_ids"]
-
 _ID: Final = "_id"
 # They are, or may be, the whole event.
 _WHOLE: Final = frozenset({"$$ROOT", "$$CURRENT", "$getField"})

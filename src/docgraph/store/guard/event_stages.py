@@ -19,16 +19,6 @@ from docgraph.store.guard.below import match_below
 from docgraph.store.guard.shield import Shield
 from docgraph.store.guard.shown import Paths, Shown, build_projection, shorten_paths
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "OF_COLLECTIONS",
-    "admit_either",
-    "admit_found",
-    "guard_database",
-    "hide_in_events",
-]
-
 AFTER: Final = "fullDocument"
 BEFORE: Final = "fullDocumentBeforeChange"
 _UPDATE: Final = "updateDescription"

@@ -28,14 +28,6 @@ from docgraph.store.guard.operands import PLAIN
 from docgraph.store.guard.references import nested_pipelines
 from docgraph.store.guard.sizes import ELEMENT, Form, LoopElement, Size, add, close, deepest, join
 
-__all__ = [
-    "COSTLY",
-    "COSTLY_VALUES",
-    "check_filter_cost",
-    "check_pipeline_cost",
-    "check_projection_cost",
-]
-
 # In lower case, as `has_key` wants them: what makes a filter of a caller worth a look, and what
 # lets a value that a caller supplies grow in an expression of an author.
 COSTLY: Final = frozenset({"$expr", "$regex"})

@@ -44,8 +44,6 @@ from docgraph.store.guard.sizes import (
     join,
 )
 
-__all__ = ["MAX_PATTERN", "Analysis"]
-
 MAX_STEPS: Final = 100_000
 MAX_BYTES: Final = 1024 * 1024  # of a value that is built
 _MAX_REFERRED: Final = 64 * MAX_BYTES  # of a value with all that it refers to

@@ -13,8 +13,6 @@ from bson.timestamp import Timestamp
 
 from docgraph.store.guard.sizes import ELEMENT, NONE, Depth, Form, Size, add, deepest, join
 
-__all__ = ["TRUSTED", "WRITTEN", "CostModel", "ExpressionScope", "Place", "measure_constant"]
-
 _SHOWN: Final = 200
 
 

@@ -24,22 +24,6 @@ from docgraph.store.guard.expression_scope import Place
 from docgraph.store.guard.references import visit_stages
 from docgraph.store.guard.stage_checks import has_key
 
-__all__ = [
-    "FENCE",
-    "UNKNOWN",
-    "Ground",
-    "Parts",
-    "Stages",
-    "check_found",
-    "check_searched",
-    "check_searches",
-    "find_unsafe",
-    "holds_unsafe",
-    "match_behind",
-    "split",
-    "split_leading",
-]
-
 # `$skip: 0` is removed by the optimizer, and stages without effect of its own are not public.
 FENCE: Final[Mapping[str, Any]] = {"$limit": (1 << 63) - 1}
 

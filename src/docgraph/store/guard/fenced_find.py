@@ -26,8 +26,6 @@ from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
 from docgraph.store.order import Order, is_served, serves_surely
 
-__all__ = ["FencedFind", "find_grounds", "restrict"]
-
 Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
 
 _ID: Final = "_id"

@@ -11,8 +11,6 @@ from typing import Any
 from docgraph.store.guard.shield import Paths
 from docgraph.store.guard.steps import walk
 
-__all__ = ["find_named", "find_property"]
-
 
 def find_named(value: Any, hidden: Paths) -> str | None:
     """Return the hidden path that a pipeline names, in an expression, a key or a string.

@@ -15,8 +15,6 @@ from docgraph.exchange import Permission
 from docgraph.store.guard.shield import Paths, check_filter_paths, check_path, reject
 from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
 
-__all__ = ["check_index", "check_index_under"]
-
 _WHAT: Final = "the index"
 _WHOLE: Final = "$**"
 _LANGUAGE: Final = "language"  # of each document, which a text index uses

@@ -12,8 +12,6 @@ from typing import Any
 from docgraph.exchange.data import ESCAPING, Read
 from docgraph.store.guard.shield import Guard, RevealKey, reject
 
-__all__ = ["hide_marker", "reject_marker", "reject_marker_in_filter"]
-
 
 def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:
     """Hide the marker in a collection; the key is for code that must interpret the documents."""

@@ -18,8 +18,6 @@ from docgraph.store.guard.operands import (
 )
 from docgraph.store.guard.sizes import NONE, Size, number
 
-__all__ = ["NUMBERS"]
-
 Bounds = tuple[float, float]
 
 

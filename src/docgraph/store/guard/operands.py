@@ -8,21 +8,6 @@ from typing import Final
 
 from docgraph.store.guard.sizes import NONE, Form, Size, add, deepest, join, number
 
-__all__ = [
-    "BYTE",
-    "PLAIN",
-    "Operands",
-    "Result",
-    "Rule",
-    "choose",
-    "compare",
-    "compare_elements",
-    "scalar",
-    "scan",
-    "unknown",
-    "visit",
-]
-
 PLAIN: Final = 1 / 20  # steps: an operator on single values, or reading one element
 BYTE: Final = 1 / 512  # steps: a byte that is copied or searched
 

@@ -38,8 +38,6 @@ from docgraph.store.guard.sizes import (
     product,
 )
 
-__all__ = ["BUILDING_TEXTS", "REFERRING", "RULES", "TAKING_NAMES", "nest"]
-
 _REGEX: Final = 16  # how much slower a regular expression is than a search
 _LARGEST_NUMBER: Final = 64  # bytes of a number, date or id as text
 _FORMAT: Final = 8  # bytes that one of a date format can become

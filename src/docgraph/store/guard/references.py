@@ -12,18 +12,6 @@ from typing import Any, Final, NamedTuple
 from docgraph.exchange.errors import QueryError
 from docgraph.store.guard.expression_scope import Place
 
-__all__ = [
-    "READING_MORE",
-    "CollectionReference",
-    "VisitedStage",
-    "change_nested",
-    "find_reference",
-    "find_references",
-    "nested_pipelines",
-    "read_reference",
-    "visit_stages",
-]
-
 READING_MORE: Final = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
 _TARGETS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}

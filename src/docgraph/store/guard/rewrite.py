@@ -29,8 +29,6 @@ from docgraph.store.guard.steps import walk
 from docgraph.store.guard.write_effects import read_update
 from docgraph.store.names import namespace_of
 
-__all__ = ["check_update", "guard_pipeline"]
-
 _TEXT = frozenset({"$text"})
 _SEARCHES = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _FIELD_ACCESS = frozenset({"$getfield", "$setfield", "$unsetfield"})

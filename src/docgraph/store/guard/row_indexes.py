@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 
-__all__ = ["RowFilter", "find_unindexed"]
-
 _HASHED = "hashed"
 
 

@@ -16,19 +16,6 @@ from bson import DBRef, Regex
 from docgraph.exchange.data import Document
 from docgraph.store.guard.stage_checks import has_key
 
-__all__ = [
-    "Paths",
-    "Shown",
-    "asks_for_hidden",
-    "build_projection",
-    "hide",
-    "is_hidden_whole",
-    "is_partly_shown",
-    "is_shown",
-    "project",
-    "shorten_paths",
-]
-
 Shown = Mapping[str, int]
 Paths = tuple[tuple[str, ...], ...]
 _Tree = dict[str, "_Tree"]  # the steps of paths; an empty one ends a path

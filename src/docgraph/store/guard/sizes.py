@@ -12,22 +12,6 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-__all__ = [
-    "ELEMENT",
-    "FLAT",
-    "NONE",
-    "Depth",
-    "Form",
-    "LoopElement",
-    "Size",
-    "add",
-    "close",
-    "deepest",
-    "join",
-    "number",
-    "product",
-]
-
 # A stored element, with its key and its entry in an array in memory, takes 16 bytes or more.
 ELEMENT: Final = 16
 

@@ -41,17 +41,6 @@ from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.sections import AggregationSecurity
 
-__all__ = [
-    "READ_STAGES",
-    "STREAM_STAGES",
-    "UPDATE_STAGES",
-    "Policy",
-    "check_filter",
-    "check_pipeline",
-    "check_projection",
-    "has_key",
-]
-
 _WRITES: Final = "it writes to the database"
 _RUNS_CODE: Final = "it runs JavaScript on the database"
 _SHOWS_STATE: Final = "it shows the state of the server"

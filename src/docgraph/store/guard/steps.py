@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["EVERYTHING", "Steps", "Written", "is_number", "may_overlap", "split_key", "walk"]
-
 Steps = tuple[str, ...]
 
 

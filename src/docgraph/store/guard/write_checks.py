@@ -7,8 +7,6 @@ from docgraph.store.guard.rewrite import check_update
 from docgraph.store.guard.shield import Paths, check_filter_paths
 from docgraph.store.guard.stage_checks import UPDATE_STAGES, Policy, check_filter, check_pipeline
 
-__all__ = ["check_write"]
-
 
 def check_write(write: Write, *, db: str, policy: Policy, hidden: Paths) -> None:
     """Raise for a forbidden write; `hidden` has the hidden properties of the collection."""

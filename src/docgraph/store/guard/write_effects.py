@@ -25,21 +25,6 @@ from docgraph.store.guard.steps import (
     split_key,
 )
 
-__all__ = [
-    "COMPUTED",
-    "REMOVING",
-    "ChangeOrigin",
-    "StoredValues",
-    "WriteEffects",
-    "WrittenChange",
-    "effects_of",
-    "list_operations",
-    "read_body",
-    "read_filter",
-    "read_stage",
-    "read_update",
-]
-
 COMPUTED: Final = object()  # a value that only the database can compute
 
 REMOVING: Final = frozenset({"$unset", "$pull", "$pullAll", "$pop"})

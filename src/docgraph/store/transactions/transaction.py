@@ -49,19 +49,6 @@ from docgraph.store.driver.errors import DRIVER_ERRORS, CollectionGone
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 
-__all__ = [
-    "Done",
-    "OpenTransaction",
-    "TryAgain",
-    "check_transactions",
-    "commit",
-    "fetch_in",
-    "give_up",
-    "is_conflict",
-    "is_usable",
-    "open_transaction",
-]
-
 _TRANSIENT: Final = "TransientTransactionError"  # the labels are MongoDB's
 _UNKNOWN: Final = "UnknownTransactionCommitResult"
 _ABORT_SECONDS: Final = 5.0

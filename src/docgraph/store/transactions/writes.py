@@ -38,8 +38,6 @@ from docgraph.store.transactions.transaction import (
 )
 from docgraph.store.write import await_server, check_shape, execute, execute_in, may_be_written
 
-__all__ = ["StoreWrites"]
-
 T = TypeVar("T")
 
 _TRIES: Final = 8  # of a transaction that fails without a conflict

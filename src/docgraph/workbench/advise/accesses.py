@@ -21,16 +21,6 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import GRAPHQL, ValueOrigin
 from docgraph.variables.variable_names import parse_reference
 
-__all__ = [
-    "Access",
-    "RuleAccess",
-    "Spot",
-    "find_accesses",
-    "find_groups",
-    "find_paths",
-    "find_spots",
-]
-
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch", "$match"})
 SORT: Final = "$sort"
 

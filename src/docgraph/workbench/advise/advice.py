@@ -10,8 +10,6 @@ from typing import Any
 from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import DocgraphError
 
-__all__ = ["Advice", "AdviceReport", "NewIndex", "Weight", "order_advice", "record_broken"]
-
 
 class Weight(StrEnum):
     """How serious a finding is; notes are optional."""

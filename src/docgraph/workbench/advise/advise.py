@@ -42,8 +42,6 @@ from docgraph.workbench.advise.missing_indexes import combine, find_idle, record
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
 from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, Offload, run_here
 
-__all__ = ["AdviceScope", "advise", "advise_rows", "find_places"]
-
 _SAMPLING_SHARE: Final = 0.6  # of the time
 _LIST_MS: Final = 6_000
 _GLANCE_MS: Final = 1_000

@@ -14,15 +14,6 @@ from docgraph.workbench.advise.look import Look
 from docgraph.workbench.infer.profile import MAX_DEPTH
 from docgraph.workbench.infer.value_kinds import NUMBERS
 
-__all__ = [
-    "compare_relations",
-    "compare_types",
-    "find_unseen",
-    "is_unseen",
-    "record_missing",
-    "record_problem",
-]
-
 _ENOUGH: Final = 20  # sampled documents from which a property that never occurs is worth a warning
 _MAX_KINDS: Final = 3
 

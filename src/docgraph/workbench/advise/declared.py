@@ -28,8 +28,6 @@ from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access
 from docgraph.workbench.infer.value_kinds import kind_of
 
-__all__ = ["FieldTally", "Holding", "find_holdings"]
-
 _MAX_STEPS: Final = 400_000  # values of one collection that are compared
 _FEWEST: Final = 50  # documents that are compared in any case
 _MAX_DEPTH: Final = 8

@@ -17,8 +17,6 @@ from docgraph.workbench.advise.advice import Advice, Weight
 from docgraph.workbench.advise.look import Look, Place
 from docgraph.workbench.infer.sensitive import is_secret, looks_secret
 
-__all__ = ["find_secrets", "find_unlimited"]
-
 _BOUNDING: Final = frozenset(
     {"$limit", "$sample", "$count", "$group", "$bucket", "$bucketAuto", "$sortByCount", "$facet"}
 )

@@ -25,16 +25,6 @@ from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.advise.wants import Want, find_wants
 from docgraph.workbench.infer.survey import SCANNED
 
-__all__ = [
-    "FEW",
-    "MANY",
-    "UNKNOWN",
-    "Serving",
-    "Unserved",
-    "find_special_index",
-    "find_unserved_rows",
-]
-
 FEW: Final = 1_000  # documents that are scanned in a negligible time
 MANY: Final = 100_000  # documents that should not be scanned to find a few
 _SORTED: Final = 10_000  # documents found by an index that are sorted in a negligible time

@@ -16,8 +16,6 @@ from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.workbench.infer.profile import Profile, Seen
 from docgraph.workbench.infer.survey import SCANNED, Offload
 
-__all__ = ["Look", "inspect_values"]
-
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 _COUNT_MS: Final = 1_000
 _FILTERING: Final = frozenset({"$match", "$sort"})

@@ -14,8 +14,6 @@ from docgraph.workbench.advise.look import Look, Place
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.advise.wants import Keys, Want, is_beginning, merge_wants
 
-__all__ = ["Combined", "combine", "find_idle", "record_rejection"]
-
 _ID: Final = "_id_"
 _HINTS: Final[Mapping[str, str]] = {
     "no-index-possible": "ask by equal values or ranges as well, or give texts a text index",

@@ -29,8 +29,6 @@ from docgraph.workbench.advise.accesses import (
     find_spots,
 )
 
-__all__ = ["PlannedQuery", "find_questions"]
-
 Place = tuple[str, str]
 Guess = Callable[[Place, str], Any]
 """A value that a property of a collection often has; None: none was seen."""

@@ -16,8 +16,6 @@ from docgraph.codec.bson_types import Regex
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 
-__all__ = ["Keys", "Want", "find_wants", "is_beginning", "merge_wants"]
-
 Keys = tuple[tuple[str, int], ...]
 
 _RANGES: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Link", "PropertyShape", "find_constants", "mark_path"]
-
 _BRANCHES = frozenset({"$and", "$or", "$nor", "$ifarg", "$ifvar", "$not", "$elemMatch"})
 _CONSTANT = frozenset({"$eq", "$gte", "$lte"})
 _SCALARS = (str, int, float, bool)

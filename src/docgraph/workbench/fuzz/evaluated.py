@@ -13,8 +13,6 @@ from typing import Any, Final
 from docgraph.store.guard.references import READING_MORE
 from docgraph.workbench.fuzz.collection_shape import PropertyShape, mark_path
 
-__all__ = ["mark_evaluated"]
-
 _FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
 # They return their input unchanged, so that the operator around them fails.
 _PASSING: Final = frozenset({"$ifNull", "$cond", "$first", "$last", "$min", "$max"})

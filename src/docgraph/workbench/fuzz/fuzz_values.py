@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId, Timestamp
 
-__all__ = ["POOL", "Canary", "Finder", "Guesses", "happens", "make_canary", "pool_value"]
-
 POOL: Final = 8
 _START: Final = datetime(2024, 1, 1, 12, 0)
 _FAR: Final = datetime(2100, 1, 1)

@@ -30,8 +30,6 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.workbench.fuzz.fuzz_values import KINDS, Guesses, happens
 
-__all__ = ["Query", "QueryMaker"]
-
 # The upper bound of each kind's share: of queries, where these two allow little variation …
 _INTROSPECTING: Final = 0.06
 _MISSING: Final = 0.12

@@ -26,8 +26,6 @@ from graphql import (
 
 from docgraph.workbench.fuzz.random_queries import Query
 
-__all__ = ["shrink_query"]
-
 
 def shrink_query(query: Query) -> Iterator[Query]:
     """Yield the query without one part, for each part; the largest parts first."""

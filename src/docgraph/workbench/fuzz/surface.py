@@ -29,8 +29,6 @@ from docgraph.workbench.fuzz.collection_shape import Link, PropertyShape, find_c
 from docgraph.workbench.fuzz.evaluated import mark_evaluated
 from docgraph.workbench.fuzz.fuzz_values import KINDS
 
-__all__ = ["Surface", "join_kinds", "survey_app", "survey_stages"]
-
 _KEEPING: Final = frozenset(
     {"$match", "$sort", "$limit", "$skip", "$lookup", "$addFields", "$set", "$unwind", "$sample"}
 )

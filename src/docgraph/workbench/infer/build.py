@@ -15,8 +15,6 @@ from docgraph.workbench.infer.relations import InferredRelation
 from docgraph.workbench.infer.survey import Surveyed
 from docgraph.workbench.infer.words import NamePool, camel, is_name, pascal, plural, split_words
 
-__all__ = ["KnownNames", "build_model"]
-
 _MAX_SORTS: Final = 3  # of a relation
 _IDENTIFYING: Final = frozenset({"objectId", "number", "uuid"})
 

@@ -14,21 +14,6 @@ from docgraph.workbench.infer.survey import Surveyed
 from docgraph.workbench.infer.value_kinds import kind_of
 from docgraph.workbench.infer.words import singular, split_words
 
-__all__ = [
-    "CHANCELESS",
-    "Candidate",
-    "CandidateKey",
-    "ReferenceField",
-    "find_keys",
-    "find_sources",
-    "is_copy",
-    "is_plain",
-    "is_rare_number",
-    "score_name",
-    "stem_of",
-    "type_words",
-]
-
 _FAMILIES: Final = {
     "objectId": "objectId",
     "uuid": "uuid",

@@ -9,8 +9,6 @@ from typing import Final
 from docgraph.workbench.infer.profile import Seen
 from docgraph.workbench.infer.words import is_name, singular, split_words, upper_snake
 
-__all__ = ["find_enum_values"]
-
 _MAX_VALUES: Final = 12
 _FEWEST_VALUES: Final = 2
 _ENOUGH: Final = 50  # strings in the sample

@@ -31,8 +31,6 @@ from graphql import (
 from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.definition.schema import SchemaError, parse_schema
 
-__all__ = ["Existing", "ExistingType", "describe_query", "read_existing"]
-
 _TAKEN_OUT: Final = re.compile(r"^[ \t]*#[ \t]*([_A-Za-z]\w*)[ \t]*[:(]", re.MULTILINE)
 _TYPE_OUT: Final = re.compile(r"^[ \t]*#[ \t]*(?:type|enum)[ \t]+([_A-Za-z]\w*)", re.MULTILINE)
 

@@ -16,8 +16,6 @@ from docgraph.workbench.infer.relations import find_relations
 from docgraph.workbench.infer.render import build_mappings, render_schema
 from docgraph.workbench.infer.survey import Budget, SurveyScope, survey
 
-__all__ = ["Inferred", "build_app", "infer", "name_app"]
-
 _RELATIONS_SHARE: Final = 0.4  # of the time
 _MAX_REASONS: Final = 10
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]+")

@@ -23,8 +23,6 @@ from docgraph.workbench.infer.words import (
     split_words,
 )
 
-__all__ = ["SORT_ORDER", "ListBuilder", "page_arguments", "page_mapping"]
-
 SORT_ORDER: Final = "SortOrder"
 _DEFAULT_LIMIT: Final = 20
 _MAX_FILTERS: Final = 14

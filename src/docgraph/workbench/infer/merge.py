@@ -11,8 +11,6 @@ from docgraph.workbench.infer.existing import Existing, ExistingType, describe_q
 from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType
 from docgraph.workbench.infer.render import map_enum, render_field, render_left_out, render_type
 
-__all__ = ["Merged", "merge"]
-
 _NAMED: Final = re.compile(r"[_A-Za-z]\w*")
 
 

@@ -27,8 +27,6 @@ from docgraph.workbench.infer.words import (
     split_words,
 )
 
-__all__ = ["RESERVED_TYPES", "TypeBuilder"]
-
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
     "Timestamp Regex BsonDocument UUID SortOrder".split()

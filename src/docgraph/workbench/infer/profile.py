@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from docgraph.workbench.infer.value_kinds import is_date_text, kind_of
 
-__all__ = ["MAX_DEPTH", "Profile", "Seen", "Shape"]
-
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
 _MAX_ALL_FIELDS: Final = 6_000  # of one collection

@@ -31,8 +31,6 @@ from docgraph.workbench.infer.candidates import (
 )
 from docgraph.workbench.infer.survey import Budget, Surveyed
 
-__all__ = ["InferredRelation", "find_candidates", "find_relations"]
-
 _MAX_SOURCES: Final = 500  # fields of a collection
 _TESTED: Final = 100  # values of a field
 _FIRST_LOOK: Final = 8

@@ -8,15 +8,6 @@ from typing import Any, Final
 
 from docgraph.workbench.infer.model import Argument, EnumType, Field, Model, ObjectType
 
-__all__ = [
-    "build_mappings",
-    "map_enum",
-    "render_field",
-    "render_left_out",
-    "render_schema",
-    "render_type",
-]
-
 _WIDTH: Final = 100
 _INDENT: Final = "  "
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from docgraph.workbench.infer.words import singular, split_words
 
-__all__ = ["is_about_people", "is_personal", "is_secret", "looks_secret"]
-
 # Words and phrases, written as one word: `api_key`, `apiKey` and `apikey` are equal.
 _SECRET: Final = frozenset(
     "password passwd pwd pw passphrase passcode passwort kennwort motdepasse contrasena senha "

@@ -24,18 +24,6 @@ from docgraph.store.mounts import is_reserved_collection
 from docgraph.workbench.infer.enums import find_enum_values
 from docgraph.workbench.infer.profile import Profile
 
-__all__ = [
-    "MAX_SECONDS",
-    "SCANNED",
-    "SMALL",
-    "Budget",
-    "Offload",
-    "SurveyScope",
-    "Surveyed",
-    "run_here",
-    "survey",
-]
-
 T = TypeVar("T")
 
 SMALL: Final = 100_000  # documents that are scanned to learn something

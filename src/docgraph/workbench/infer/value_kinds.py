@@ -19,8 +19,6 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.id_text import is_uuid
 
-__all__ = ["NUMBERS", "choose_scalar", "is_date_text", "kind_of"]
-
 _KINDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",

@@ -7,18 +7,6 @@ import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
-__all__ = [
-    "NamePool",
-    "camel",
-    "is_name",
-    "pascal",
-    "plural",
-    "safe_name",
-    "singular",
-    "split_words",
-    "upper_snake",
-]
-
 _NAME: Final = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 _WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSAFE: Final = re.compile(r"[^_0-9A-Za-z]+")

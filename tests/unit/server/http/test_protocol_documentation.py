@@ -16,6 +16,8 @@ FIELDS = msgspec.structs.fields(ConnectionOptions)
 def _spellings(name: str, value: int | None) -> set[str]:
     if value is None:
         return {"half of `max-connections`" if "connections" in name else "a third of what"}
+    if isinstance(value, bool):
+        return {str(value).lower()}
     if name.endswith("-ms"):
         return {f"{value // 1000} s"}
     sizes = {f"{value >> 10} KiB", f"{value >> 20} MiB"} if value >= 1024 else set()
