@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import psutil
@@ -119,6 +121,17 @@ def test_silent_connections_do_not_keep_probes_away(server: Server) -> None:
     finally:
         for wire in silent:
             wire.socket.close()
+
+
+def test_silent_connections_without_descriptors_do_not_keep_probes_away(mongo_uri: str) -> None:
+    with run_server(_settings(mongo_uri)) as server, ExitStack() as all:
+        assert _probe(server, "/ping").status == 200
+        few = psutil.Process(server.process.pid).num_fds() + 8
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (few, few))
+        for _ in range(200):
+            all.enter_context(_connect(server))
+
+        assert _probe(server, "/ping").status == 200
 
 
 def test_an_unreachable_database_is_not_ready_and_alive() -> None:

@@ -138,6 +138,29 @@ def test_a_hangup_before_the_server_is_ready_is_no_reason_to_end(tmp_path: Path)
         assert process.wait(HANGS_SECONDS) == 0  # and not -1, for the first signal
 
 
+HANGUP_DURING_IMPORTS = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "docgraph.server.prepare":
+            os.kill(os.getpid(), signal.SIGHUP)
+
+from docgraph.cli import main
+sys.meta_path.insert(0, Finder())
+sys.argv = ["docgraph", "serve", "--set", "/core/workers=none"]
+main()
+"""
+
+
+def test_a_hangup_while_modules_are_imported_is_no_reason_to_end() -> None:
+    command = [sys.executable, "-c", HANGUP_DURING_IMPORTS]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, start_new_session=True, check=False)
+
+    assert ended.returncode == 2  # and not -1, for the signal
+    assert b"/core/workers" in ended.stderr
+
+
 def test_a_certificate_behind_symbolic_links_is_noticed_without_a_signal(
     authority: trustme.CA, tmp_path: Path, see: Callable[[Server], set[bytes]]
 ) -> None:

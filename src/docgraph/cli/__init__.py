@@ -20,6 +20,7 @@ from docgraph import __version__
 from docgraph.cli.process import (
     OutputError,
     end_start_by_signals,
+    end_start_with_terminal,
     guard_streams,
     leave,
     prepare_to_leave,
@@ -115,6 +116,7 @@ def main() -> None:
     guard_streams(is_server=is_server or sys.argv[1:2] == ["mongod"])
     if is_server:
         end_start_by_signals()
+        end_start_with_terminal()  # imports take a second
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
         sys.stdout.flush()

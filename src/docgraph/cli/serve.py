@@ -7,7 +7,6 @@ import sys
 import click
 
 from docgraph.cli.options import configured, listening
-from docgraph.cli.process import end_start_with_terminal
 from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources
 from docgraph.config.locate import locating
@@ -29,7 +28,6 @@ def serve(sources: ConfigSources) -> None:
     from docgraph.server.prepare import load_tree, prepare
     from docgraph.server.process.host import host
 
-    end_start_with_terminal()
     tree = load_tree(sources)
     with locating(tree):
         check_parts(prepare(tree))  # before a database is started in vain

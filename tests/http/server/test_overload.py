@@ -18,7 +18,7 @@ from tests.http.store.test_abandoned_reads import running, waiting
 pytestmark = pytest.mark.anyio
 
 POOL = {"mclient": {"min-pool-size": 0, "max-pool-size": 4}}
-HEAVY_AT_A_TIME = 3  # three quarters of the connections
+HEAVY_AT_A_TIME = 2  # three quarters of the connections for reads, of which there are three
 FEW_REQUESTS = {"connection-options": {"max-requests-in-flight": 8, "queue": 0}}
 IMPATIENT = {"core": {"wait-timeout-ms": 400}}
 NO_MEMORY = {"connection-options": {"max-answer-bytes": 1}}
@@ -52,11 +52,27 @@ async def test_heavy_reads_wait_and_leave_room_for_light_ones(
                 reads.append(asyncio.create_task(api.get("/slow", filter='{"n":{"$gt":0}}')))
                 await asyncio.sleep(0)
                 assert (await api.get("/things/x")).status == 200
-            assert len(await asyncio.to_thread(running, mongo_client, f"{api.db}.slow")) == 3
+            begun = await asyncio.to_thread(running, mongo_client, f"{api.db}.slow")
+            assert len(begun) == HEAVY_AT_A_TIME
             assert not any(read.done() for read in reads)
         replies = await asyncio.gather(*reads)
 
     assert {reply.status for reply in replies} == {200}
+
+
+async def test_heavy_reads_that_wait_do_not_delay_writes(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """They have no connection, however many they are, and one is left for writes."""
+    async with serving(mongo_client, mongo_uri, POOL) as api:
+        mongo_client[api.db]["slow"].insert_one({"n": 1})
+        with waiting(mongo_client, f"{api.db}.slow"):
+            reads = await start_slow_reads(api, 20)
+            written = await api.put("/things/x", {"a": 1}, wm="upsert")
+            assert not any(read.done() for read in reads)
+        await asyncio.gather(*reads)
+
+    assert written.status == 201
 
 
 async def test_reads_that_waited_too_long_are_load_shedding_and_no_fault(
@@ -64,6 +80,7 @@ async def test_reads_that_waited_too_long_are_load_shedding_and_no_fault(
 ) -> None:
     async with serving(mongo_client, mongo_uri, POOL, IMPATIENT) as api:
         mongo_client[api.db]["slow"].insert_one({"n": 1})
+        late = 7  # those that never get a connection
         with (
             listening(LoadShed) as shed,
             listening(QueryFailed) as failed,
@@ -71,18 +88,18 @@ async def test_reads_that_waited_too_long_are_load_shedding_and_no_fault(
             listening(CommandFinished) as commands,
         ):
             with waiting(mongo_client, f"{api.db}.slow"):
-                reads = await start_slow_reads(api, 9)
-                await eventually(lambda: sum(read.done() for read in reads) == 6)
+                reads = await start_slow_reads(api, HEAVY_AT_A_TIME + late)
+                await eventually(lambda: sum(read.done() for read in reads) == late)
                 refused = [read.result() for read in reads if read.done()]
             replies = await asyncio.gather(*reads)
 
     assert {(reply.status, reply.json["code"]) for reply in refused} == {(503, "overloaded")}
     assert {reply.headers["retry-after"] for reply in refused} == {"1"}
-    assert sorted(reply.status for reply in replies) == [200] * 3 + [503] * 6
-    assert [event.bound for event in shed] == ["pool"] * 6
+    assert sorted(reply.status for reply in replies) == [200] * HEAVY_AT_A_TIME + [503] * late
+    assert [event.bound for event in shed] == ["pool"] * late
     assert not failed
     assert not lost
-    assert len([one for one in commands if one.collection == "slow" and one.ok]) == 3
+    assert len([one for one in commands if one.collection == "slow" and one.ok]) == HEAVY_AT_A_TIME
     assert [one for one in commands if not one.ok] == []
 
 

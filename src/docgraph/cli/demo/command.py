@@ -14,7 +14,6 @@ import click
 import orjson
 
 from docgraph.cli.options import configured, listening
-from docgraph.cli.process import end_start_with_terminal
 from docgraph.cli.terminal import make_printable, notice, progress
 from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.locate import locating
@@ -67,7 +66,6 @@ def demo(sources: ConfigSources) -> None:
     from docgraph.server.process.host import host
     from docgraph.server.process.run import announce
 
-    end_start_with_terminal()
     tree = load_tree(sources)
     _reject_own_database(tree)
     directory = Path(prepare(tree).config.get(Core).data_directory)

@@ -2,11 +2,12 @@
 
 It serves `GET` and `HEAD` of three paths, one request per connection, without the event loop of a
 worker. Everything that a client can send is bounded: the head in size and time, the connections in
-number. When there are too many of them, the oldest one is closed.
+number. When there are too many of them, or too few descriptors, the oldest one is closed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import selectors
@@ -25,6 +26,7 @@ _SECONDS: Final = 5.0  # that a connection has for everything
 _PAUSE: Final = 0.05  # seconds until the next try after an error
 _TICK: Final = 0.25  # seconds between two checks of the workers
 _END: Final = b"\r\n\r\n"
+_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 _JSON: Final = "application/json"
 _OK, _NOT_ALLOWED, _UNAVAILABLE = 200, 405, 503
 _LENGTH: Final = b"content-length"
@@ -162,8 +164,11 @@ class ProbeServer:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # it is gone again, or there are no descriptors
-                time.sleep(_PAUSE)
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTORS and self._visitors:
+                    self._drop(next(iter(self._visitors)))
+                    continue
+                time.sleep(_PAUSE)  # it is gone again, or others have all descriptors
                 return
             connection.setblocking(False)
             if len(self._visitors) >= _MAX_CONNECTIONS:

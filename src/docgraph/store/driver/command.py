@@ -196,7 +196,7 @@ class Commands:
         timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
         has_server = partial(self.has_server, writing=writing, preference=preference)
         try:
-            with self.waits.bounding(self.client, timeout, has_server, deadline):
+            with self.waits.bounding(self.client, timeout, has_server, deadline, writing=writing):
                 async with timeout:
                     return await work()
         except DRIVER_ERRORS as error:
@@ -239,12 +239,12 @@ class Commands:
         return known.has_readable_server(preference or self._read_preference)
 
     async def await_connection(self, deadline: Deadline) -> None:
-        """Wait until a connection is free for a write."""
+        """Wait until a connection is free for a write; reads that wait for a turn have none."""
         most = self._pool.max_pool_size
         longest = deadline.find_patience(self._pool.wait_queue_timeout)
         loop = asyncio.get_running_loop()
         until = None if longest is None else loop.time() + longest
-        while self.waits.count(self.client) >= most or not has_free_connection(self.client):
+        while self.waits.count_writes(self.client) >= most or not has_free_connection(self.client):
             if until is not None and loop.time() > until:
                 raise no_connection()
             await asyncio.sleep(_LOOK_SECONDS)

@@ -8,8 +8,8 @@ caller limits the time (`command.py`). A timer checks for servers that the drive
 the meantime, and ends the reads that wait for them.
 
 Reads wait for a connection in the order of their arrival (`lanes.py`): in the driver's own queue
-later reads may be faster, so that some of many wait in vain. A tenth of the connections is reserved
-for work that does not use this path, such as writes.
+later reads may be faster, so that some of many wait in vain. A tenth of the connections, at least
+one, is reserved for work that does not use this path, such as writes.
 
 The driver's internals used here are not stable, so all of them are in this file, and they are used
 only with the versions that were tested. With other versions, and if an option of the client needs
@@ -128,9 +128,9 @@ def _count_usable(pool: Pool) -> int:
 
 
 def _count_readers(pool: Pool) -> int:
-    """Return how many connections reads may have."""
+    """Return how many connections reads may have: at least one is left for others, if possible."""
     most = pool.max_pool_size
-    return _MANY if most == inf else int(most - most // _SHARE)
+    return _MANY if most == inf else max(1, int(most - max(1, most // _SHARE)))
 
 
 def _leave(lanes: PoolLanes, pool: Pool, *, is_heavy: bool) -> None:

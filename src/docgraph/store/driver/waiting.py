@@ -30,6 +30,7 @@ class _WaitingCommand:
     has_server: Callable[[], bool]
     patience: Patience
     left: float
+    is_write: bool
     since: float | None = None  # when it began to wait
 
     def __enter__(self) -> None:
@@ -71,12 +72,14 @@ class Waits:
         timeout: asyncio.Timeout,
         has_server: Callable[[], bool],
         deadline: Deadline,
+        *,
+        writing: bool = False,
     ) -> AbstractContextManager[None]:
         """Register the work of that `timeout`, which is shortened to end the waiting."""
         patience = deadline.patience or Patience(self._limit)
         # Not by the client itself: clients of the same address are equal.
         entries = self._entries.setdefault(id(client), set())
-        return _WaitingCommand(entries, timeout, has_server, patience, patience.left)
+        return _WaitingCommand(entries, timeout, has_server, patience, patience.left, writing)
 
     def record_denial(self, text: str) -> None:
         """Record the database's message about a command that lacked a privilege, or a login."""
@@ -95,6 +98,10 @@ class Waits:
     def count(self, client: object) -> int:
         """Return the number of running commands of a client."""
         return len(self._entries.get(id(client), ()))
+
+    def count_writes(self, client: object) -> int:
+        """Return the number of running writes of a client."""
+        return sum(entry.is_write for entry in self._entries.get(id(client), ()))
 
     @property
     def _limit(self) -> float:
