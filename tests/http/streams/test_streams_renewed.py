@@ -106,3 +106,18 @@ async def test_the_time_in_stages_is_that_of_the_event(service: Service, by: str
         now = datetime.now(UTC).replace(tzinfo=None)
         notes(service).insert_many([{"_id": 1, "x": now + timedelta(days=1)}, {"_id": 2, "x": now}])
         assert (await ada.next())["documentKey"] == {"_id": 2}
+
+
+async def test_who_had_an_event_resumes_after_it_though_its_time_is_over(
+    service: Service, by: str
+) -> None:
+    """The database rejects the token of an event that the filter of the cursor leaves out."""
+    rows = {"until": {"$gt": "@now"}}
+    await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": rows})
+    now = datetime.now(UTC).replace(tzinfo=None)
+    async with listen(service, f"{ALL}?event-ids=true", ADMIN, by=by) as admin:
+        notes(service).insert_one({"_id": "over", "until": now})
+        token = (await admin.next())["_id"]["_data"]
+    notes(service).insert_one({"_id": "next", "until": now + timedelta(days=1)})
+    async with listen(service, f"{ALL}?resume-after={token}", ADA, by=by) as ada:
+        assert (await ada.next())["documentKey"] == {"_id": "next"}
