@@ -143,7 +143,7 @@ class StoreStreams:
         hidden = shield.hidden.get(namespace, ())
         return StreamView(row or None, tuple(hide_in_events(hidden, shown, before=before)), hidden)
 
-    def watch_source(
+    def watch_source(  # noqa: PLR0913 - the parts of a stream
         self,
         db: str,
         collection: str,
