@@ -7,7 +7,8 @@ cost grows with those who receive it, and not with those who listen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.channel import Channel
+from docgraph.events.close_reason import TOO_SLOW
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
 from docgraph.events.event_shapes import EventShape, Result, Shapes
 from docgraph.events.fanout import Fanout
@@ -23,6 +25,7 @@ from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamStageFailed, StreamTold
+from docgraph.runtime import cancel_until_over
 
 _ROOM_PAUSE: Final = 0.01
 _ROOM_PAUSES: Final = 25  # while a burst waits for clients that read as fast as they can
@@ -30,6 +33,11 @@ _ROOM_REST: Final = 1.0  # seconds after such a wait in vain before the next one
 _WITHOUT_PAUSE: Final = 32  # events that are delivered without a pause …
 _SIZE_WITHOUT_PAUSE: Final = 65_536  # … and bytes; beyond them, clients are notified
 _WAVE: Final = 1000  # channels that are notified without a pause
+_MAX_LATE: Final = 2_000  # events of a shape whose stages fail or take long
+_LATE_AT_ONCE: Final = 2  # such shapes that use the database
+_LATE_PORTION: Final = 50
+_LATE_PAUSE: Final = 1.0  # seconds, during an outage of the database
+_FINISH_SECONDS: Final = 3.0
 _JOINT: Final = 8  # shapes that wait for the database at the same time
 _RETRIED: Final = (StoreUnavailable, Overloaded)
 
@@ -64,6 +72,57 @@ class Prepared:
         return build_notice(self.result, rendering, self.record.token)
 
 
+class LateShapes:
+    """Events of shapes whose stages fail or take long, in order, besides the delivery of others."""
+
+    def __init__(
+        self, deliver: Callable[[EventShape, Sequence[Prepared]], Awaitable[None]]
+    ) -> None:
+        self._deliver = deliver
+        self._waiting: dict[EventShape, deque[Prepared]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(_LATE_AT_ONCE)
+
+    def has(self, shape: EventShape) -> bool:
+        """Return whether events of this shape wait."""
+        return shape in self._waiting
+
+    def add(self, shape: EventShape, some: Sequence[Prepared]) -> None:
+        """Add events; end the clients of a shape that is too far behind."""
+        waiting = self._waiting.get(shape)
+        if waiting is None:
+            waiting = self._waiting[shape] = deque()
+            task = asyncio.create_task(self._run(shape, waiting), name="late events")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        waiting.extend(some)
+        if len(waiting) > _MAX_LATE:
+            for channel in find_channels(list(waiting)):
+                channel.log.end(TOO_SLOW)
+            waiting.clear()
+
+    async def _run(self, shape: EventShape, waiting: deque[Prepared]) -> None:
+        while waiting:
+            some = [waiting.popleft() for _ in range(min(len(waiting), _LATE_PORTION))]
+            async with self._turns:
+                while True:
+                    try:
+                        await self._deliver(shape, some)
+                        break
+                    except _RETRIED:
+                        await asyncio.sleep(_LATE_PAUSE)
+        del self._waiting[shape]
+
+    async def finish(self) -> None:
+        """Wait a moment until nothing is left."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_FINISH_SECONDS)
+
+    async def close(self) -> None:
+        """Drop what is left."""
+        await cancel_until_over(tuple(self._tasks))
+
+
 class Delivery:
     """Prepares events, appends them to logs and notifies the readers in waves."""
 
@@ -76,6 +135,7 @@ class Delivery:
         self._count = 0  # events appended without a pause
         self._size = 0  # bytes not published yet
         self._waited_at = 0.0  # when room was awaited in vain
+        self._late = LateShapes(self._deliver_late)
 
     # --- preparing --------------------------------------------------------------------------------
 
@@ -93,7 +153,7 @@ class Delivery:
                     groups = {only.shape: [only]} if only.shape in groups else {}
                 for shape, receivers in groups.items():
                     jobs.setdefault(shape, []).append(Prepared(record, visibility, receivers))
-        await self._shape_all(jobs)
+        await self._shape_all(jobs, is_live=only is None)
         prepared = [one for some in jobs.values() for one in some if one.result is not None]
         prepared.sort(key=lambda one: one.record.position)
         return prepared
@@ -120,26 +180,49 @@ class Delivery:
                 groups.setdefault(shape, []).extend(audience.channels[shape])
         return groups
 
-    async def _shape_all(self, jobs: dict[EventShape, list[Prepared]]) -> None:
+    async def _shape_all(self, jobs: dict[EventShape, list[Prepared]], *, is_live: bool) -> None:
         by_database = [one for one in jobs.items() if one[0].stages]
         for shape, some in jobs.items():
             if not shape.stages:
                 await self._shape(shape, some)
         for start in range(0, len(by_database), _JOINT):
             joint = by_database[start : start + _JOINT]
-            await asyncio.gather(*(self._shape(shape, some) for shape, some in joint))
+            shape_one = self._shape_promptly if is_live else self._shape
+            await asyncio.gather(*(shape_one(shape, some) for shape, some in joint))
 
-    async def _shape(self, shape: EventShape, some: list[Prepared]) -> None:
+    async def _shape_promptly(self, shape: EventShape, some: list[Prepared]) -> None:
+        """Run the stages, unless they fail or take long: others must not wait for that."""
+        if not self._late.has(shape):
+            try:
+                await self._shape(shape, some, promptly=True)
+            except _RETRIED:
+                raise
+            except DocgraphError:
+                pass  # it is found below which events cause it
+            else:
+                return
+        self._late.add(shape, some)
+
+    async def _shape(
+        self, shape: EventShape, some: Sequence[Prepared], *, promptly: bool = False
+    ) -> None:
+        shown = [(one.record, one.visibility) for one in some]
         try:
-            results = await self._shapes.run(shape, [(one.record, one.visibility) for one in some])
+            results = await self._shapes.run(shape, shown, promptly=promptly)
         except _RETRIED:
             raise
-        except DocgraphError as error:  # it concerns all events: the stages cannot run
-            for channel in {channel: None for one in some for channel in one.receivers}:
+        except DocgraphError as error:
+            if promptly:
+                raise
+            for channel in find_channels(some):  # it concerns all events: the stages cannot run
                 channel.fail(error)
             return
         for one, result in zip(some, results, strict=True):
             one.result = result
+
+    async def _deliver_late(self, shape: EventShape, some: Sequence[Prepared]) -> None:
+        await self._shape(shape, some)
+        await self.append([one for one in some if one.result is not None])
 
     # --- appending --------------------------------------------------------------------------------
 
@@ -194,9 +277,19 @@ class Delivery:
         if self._pending:
             self._waves.plan()
 
-    def stop(self) -> None:
-        """Cancel the scheduled notification."""
+    async def finish(self) -> None:
+        """Wait a moment for events whose stages fail or take long."""
+        await self._late.finish()
+
+    async def close(self) -> None:
+        """Cancel what is left to do."""
         self._waves.stop()
+        await self._late.close()
+
+
+def find_channels(some: Sequence[Prepared]) -> list[Channel]:
+    """Return the channels that receive one of the events."""
+    return list({channel: None for one in some for channel in one.receivers})
 
 
 def _find_pressed(one: Prepared, channels: Sequence[Channel]) -> list[Channel]:

@@ -188,8 +188,13 @@ class Shapes:
             shape for shape, found in zip(shapes, results, strict=True) if found == frozenset({0})
         }
 
-    async def run(self, shape: EventShape, shown: Sequence[Visible]) -> Sequence[Result]:
-        """Return what the stages make of each event, None if they remove it, or the error."""
+    async def run(
+        self, shape: EventShape, shown: Sequence[Visible], *, promptly: bool = False
+    ) -> Sequence[Result]:
+        """Return what the stages make of each event, None if they remove it, or the error.
+
+        `promptly`: raise the error if they fail on any event or take long.
+        """
         if not shape.stages:
             return [record.show(visibility, before=shape.before) for record, visibility in shown]
         db, collection = self._place
@@ -200,6 +205,7 @@ class Shapes:
             stages,
             collation=shape.collation,
             collection=collection,
+            promptly=promptly,
         )
 
 

@@ -46,7 +46,7 @@ from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent
 from docgraph.store.guard.event_ids import hides_ids
 from docgraph.store.streams import StreamView
-from docgraph.variables.moments import fill_moments
+from docgraph.variables.moments import has_moments
 
 _CLOSE_SECONDS: Final = 3.0
 # Errors of a read of past events; all others mean that its token is invalid.
@@ -262,7 +262,8 @@ class Source:
         collation = await self._find_collation() if view.row else None
         plan = plan_shape(subscription, view, by_bytes=collation is None, is_past=True)
         # A stream compares strings by their bytes. If the collection does not, it has all events.
-        row = fill_moments(view.row) if view.row and collation is None else None
+        # So it has with a filter about the time: this may no longer admit the event of the token.
+        row = view.row if collation is None and not has_moments(view.row) else None
         key = self._key
         return self._store.streams.watch_source(
             key.db,
@@ -271,6 +272,7 @@ class Source:
             row=row,
             images=key.images,
             resume_after=token,
+            is_past=True,
         )
 
     # --- reading ----------------------------------------------------------------------------------
@@ -296,13 +298,14 @@ class Source:
                 finally:
                     self._is_ended = True
                     await cancel_until_over({reading})
+                await self._delivery.finish()
                 for channel in self.channels.values():
                     self._delivery.publish(channel)
                     channel.log.end(ending)
         finally:
             self._is_ended = True
             self._is_finished = True
-            self._delivery.stop()
+            await self._delivery.close()
             for channel in list(self.channels.values()):
                 if not channel.users:  # others still have clients that read the past
                     self._drop(channel)

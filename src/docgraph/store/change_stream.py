@@ -59,7 +59,7 @@ class ChangeEvents:
         self._decoding: CodecOptions[Document] = client.codec_options
         self._source = database if collection is None else database.get_collection(collection)
         self._pipeline = pipeline
-        self._options = {**options, "max_await_time_ms": _AWAIT_MS}
+        self._options = {"max_await_time_ms": _AWAIT_MS, **options}
         self._stream: AsyncChangeStream[Any] | None = None
         self._prepare = prepare
 

@@ -34,6 +34,7 @@ Collation = Mapping[str, Any] | None
 R = TypeVar("R")
 
 _LONGEST_MS: Final = 30_000
+_PROMPT_MS: Final = 500
 _LOCAL: Final = Consistency(concern="local")
 _LARGEST: Final = 15 << 20  # bytes of the images of an event; the database sends 16 MiB at most
 _LARGEST_COMMAND: Final = (16 << 20) + (14 << 10)  # the database accepts 2 KiB more
@@ -136,17 +137,22 @@ class DocumentPipelines:
         *,
         collation: Collation = None,
         collection: str = _ANY,
+        promptly: bool = False,
     ) -> list[Document | DocgraphError | None]:
         """Return what the stages make of each event: None if they remove it, or its error.
 
-        The stages must leave the `_id` of an event, its resume token, as it is.
+        The stages must leave the `_id` of an event, its resume token, as it is. `promptly`: raise
+        the error if they fail or take long, instead of finding the events that cause it.
         """
         place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
         results: dict[int, Any] = {}
         parts = _encode(events, results)
         run = partial(self._run, place, stages, events)
         for some in _portions(parts, _LARGEST_COMMAND - len(to_bytes({"": list(stages)}))):
-            results |= await _isolate(run, some, deadline)
+            if promptly:
+                results |= await run(some, Deadline.after_ms(_PROMPT_MS))
+            else:
+                results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
 
     async def check_stages(

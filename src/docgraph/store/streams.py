@@ -51,6 +51,7 @@ _BOTH_IMAGES: Final = dict.fromkeys(
 _IMAGES_SECONDS: Final = 1.0  # for which it is known whether a collection has images …
 _KEPT_IMAGES: Final = 1000  # … and of how many collections
 _LOOK_MS: Final = 30_000
+_PAST_AWAIT_MS: Final = 1  # the least that the database accepts; 0 means its default, a second
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 
 
@@ -140,7 +141,7 @@ class StoreStreams:
         hidden = shield.hidden.get(namespace, ())
         return StreamView(row or None, tuple(hide_in_events(hidden, shown, before=before)), hidden)
 
-    def watch_source(
+    def watch_source(  # noqa: PLR0913 - the parts of a stream
         self,
         db: str,
         collection: str,
@@ -149,12 +150,14 @@ class StoreStreams:
         row: Mapping[str, Any] | None = None,
         images: bool = False,
         resume_after: Mapping[str, Any] | None = None,
+        is_past: bool = False,
     ) -> ChangeEvents:
         """Return the events of a collection as they are, for readers with different permissions.
 
         Nobody may see them as they are: `check_view` has what applies to each reader. Events that
         do not match all of `match`, or that the row filter admits in no state, are left out. With
-        `images` (the collection has them, see `has_images`) events contain both images.
+        `images` (the collection has them, see `has_images`) events contain both images. `is_past`:
+        the database does not wait for events that have not happened yet.
         """
         check_namespace(db, collection)
         stages: list[Mapping[str, Any]] = [shorten_large()]
@@ -166,6 +169,7 @@ class StoreStreams:
             stages.append({"$match": {"$and": list(match)}})
         options: Document = {"full_document": "updateLookup", "resume_after": resume_after}
         options |= _BOTH_IMAGES if images else {}
+        options |= {"max_await_time_ms": _PAST_AWAIT_MS} if is_past else {}
         return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
 
     def decode(self, event: RawBSONDocument, db: str) -> Document:

@@ -13,7 +13,7 @@ import pytest
 from bson import Decimal128, Int64, ObjectId, Timestamp
 
 from docgraph.events.source import Source
-from tests.http.harness import until
+from tests.http.harness import Document, profiled, until
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
 
@@ -82,6 +82,30 @@ async def test_nothing_is_missing_where_the_stream_is_opened_amid_changes(
         found = [event["documentKey"]["_id"] for event in await client.take(7)]
 
     assert found == [*range(1, 8)]
+
+
+async def test_who_catches_up_does_not_wait_for_events_to_come(server: Api) -> None:
+    """After a restart thousands do so, a few at a time: each would delay all others by a second."""
+    async with listen(server.service, PATH, host=server.host) as client:
+        server.things.insert_one({"_id": 0})
+        await client.next()
+    await until(lambda: count_cursors(server), 0)
+    path = f"{PATH}?resume-after={quote(client.ids[0])}"
+    with profiled(server.mongo, server.db, "things") as sent:
+        async with listen(server.service, path, host=server.host) as client:
+            server.things.insert_one({"_id": 1})
+            assert (await client.next())["documentKey"] == {"_id": 1}
+    resumed = [
+        one["command"]["maxTimeMS"]
+        for one in sent
+        if one["op"] == "getmore" and _is_resumed(one["originatingCommand"])
+    ]
+    assert resumed
+    assert set(resumed) == {1}
+
+
+def _is_resumed(command: Document) -> bool:
+    return "resumeAfter" in command["pipeline"][0]["$changeStream"]
 
 
 def begin_at(moment: Timestamp, monkeypatch: pytest.MonkeyPatch) -> None:

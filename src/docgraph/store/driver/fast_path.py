@@ -205,14 +205,36 @@ class FastPath:
     async def _send_in_turn(
         self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost | None
     ) -> tuple[Document, Server, int]:
-        """Return the response of a server, and its size, when it is the turn of the read.
+        """Return the response of a server, and its size, when it is the turn of the read."""
+        if cost is None or cost.is_known:
+            return await self._send_in_lane(db, command, preference, wait, cost)
+        server = await self._select(preference, next(iter(command)))
+        lanes = self._find_lanes(server.pool)
+        is_trial = await lanes.begin_trial(cost)
+        try:
+            return await self._send_in_lane(db, command, preference, wait, cost, is_trial=is_trial)
+        finally:
+            if is_trial:
+                lanes.end_trial(cost)
+
+    async def _send_in_lane(
+        self,
+        db: str,
+        command: Document,
+        preference: _ServerMode,
+        wait: Wait,
+        cost: ReadCost | None,
+        *,
+        is_trial: bool = False,
+    ) -> tuple[Document, Server, int]:
+        """Return the response of a server, and its size.
 
         If a server is given up while the read is queued, the read is not sent to it: that would use
         up the only retry of the read without its fault.
         """
         while True:
             server = await self._select(preference, next(iter(command)))
-            is_heavy = cost is not None and cost.is_heavy
+            is_heavy = cost is not None and cost.is_heavy and not is_trial
             lanes, has_waited = await self._enter(server.pool, wait, is_heavy=is_heavy)
             if not has_waited or server.pool.state == PoolState.READY:
                 break
@@ -243,12 +265,16 @@ class FastPath:
 
     async def _enter(self, pool: Pool, wait: Wait, *, is_heavy: bool) -> tuple[PoolLanes, bool]:
         """Enter a lane to the connections of a server; return whether the read had to wait."""
+        lanes = self._find_lanes(pool)
+        lanes.resize(_count_usable(pool))
+        return lanes, await lanes.enter(wait, is_heavy=is_heavy)
+
+    def _find_lanes(self, pool: Pool) -> PoolLanes:
         lanes = self._lanes.get(pool)
         if lanes is None:
             longest = self._client.options.pool_options.wait_queue_timeout
             lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
-        lanes.resize(_count_usable(pool))
-        return lanes, await lanes.enter(wait, is_heavy=is_heavy)
+        return lanes
 
     async def _send(
         self,

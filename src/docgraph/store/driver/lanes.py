@@ -5,13 +5,15 @@ of them slower. The others wait in a queue that is bounded in proportion to the 
 whose read waits there releases its place among the requests in flight. So a crowd of heavy reads
 occupies neither the whole pool nor the admission queue.
 
-Whether a read is heavy is measured: how long earlier reads of the same shape took. A read that
-shares the database with others takes longer; the square root of their number is between a database
-with one processor and one with many.
+Whether a read is heavy is measured: how long earlier reads of the same shape took. The first read
+of a shape is a trial in the light lane; others of this shape wait a moment for its result. A read
+that shares the database with others takes longer; the square root of their number is between a
+database with one processor and one with many.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ _MAX_SHAPES: Final = 2_000
 _RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slower, never faster
 _FIRST_LIMIT: Final = 8  # heavy reads at a time, at first and at least
 _MAX_SLOWNESS: Final = 4.0
+_MAX_TRIALS: Final = 4  # reads of unknown cost in the light lane
 _WEIGHT: Final = 0.25  # of the newest read in that number
 _QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
 _MIN_QUEUE: Final = 64  # … and at least
@@ -107,6 +110,12 @@ class ReadCost:
     average: float = _HEAVY_SECONDS  # seconds; one that is not known counts as heavy
     least: float = inf  # seconds of the shortest
     size: int | None = None  # bytes of a large response
+    trial: asyncio.Future[None] | None = None  # of the read that is measured first
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a read of this shape was measured, or needs no measure."""
+        return self.size is not None or self.is_point
 
     @property
     def is_heavy(self) -> bool:
@@ -164,6 +173,7 @@ class PoolLanes:
         self._most = max(1, readers * 3 // 4)
         self._limit = float(min(_FIRST_LIMIT, self._most))
         self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
+        self._trials = min(_MAX_TRIALS, (readers - self._most) // 2)  # that may begin
         queue = max(_MIN_QUEUE, _QUEUE * readers)
         self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
 
@@ -194,6 +204,29 @@ class PoolLanes:
     def resize(self, connections: int) -> None:
         """Set the number of reads that may have a connection."""
         self._all.resize(connections)
+
+    async def begin_trial(self, cost: ReadCost | None) -> bool:
+        """Return whether the read measures its shape; call `end_trial` after it.
+
+        A trial that is still running after the time of a light read is one of a heavy shape.
+        """
+        if cost is None or cost.is_known:
+            return False
+        if cost.trial is not None:
+            await asyncio.wait((cost.trial,), timeout=_HEAVY_SECONDS)
+            return False
+        if not self._trials:
+            return False
+        self._trials -= 1
+        cost.trial = asyncio.get_running_loop().create_future()
+        return True
+
+    def end_trial(self, cost: ReadCost) -> None:
+        """Let the reads that waited for the result choose their lanes."""
+        self._trials += 1
+        trial, cost.trial = cost.trial, None
+        if trial is not None and not trial.done():
+            trial.set_result(None)
 
     async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
         """Wait for a turn in the order of arrival; return whether the read had to wait."""
