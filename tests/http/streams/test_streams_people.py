@@ -321,3 +321,25 @@ async def test_an_index_that_decides_wrongly_is_not_used_any_more(
     assert [[one["documentKey"]["_id"] for one in some] for some in told] == [[1], [2]]
     assert [one.outcome for one in sampled] == ["different"]
     assert [one.collection for one in wrong] == ["notes"]
+
+
+async def test_events_of_stages_that_fail_now_and_then_stay_in_order(
+    service: Service, by: str
+) -> None:
+    """They are delivered besides the events of others, which do not wait for them."""
+    await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": MESSAGES})
+    numbers = [0 if n % 7 in (0, 3) else n for n in range(1, 200)]
+    documents = [{"_id": place, "to": "ada", "n": n} for place, n in enumerate(numbers)]
+    async with (
+        listen(service, "/notes/_streams/share", ADA, by=by) as failing,
+        listen(service, ALL, ADA, by=by) as plain,
+    ):
+        for start in (0, 60, 90):
+            notes(service).insert_many(documents[start : {0: 60, 60: 90}.get(start)])
+        events = [await plain.next() for _ in documents]
+        shares = [await failing.next() for _ in documents]
+
+    assert [one["documentKey"]["_id"] for one in events] == list(range(len(documents)))
+    assert ["failed" if "error" in one else one["fullDocument"]["share"] for one in shares] == [
+        "failed" if n == 0 else 1 / n for n in numbers
+    ]
