@@ -185,3 +185,43 @@ async def test_a_request_that_has_begun_is_finished_first() -> None:
     assert not new.done()
     lanes.leave(is_heavy=True)
     await new
+
+
+async def test_the_first_read_of_a_shape_is_a_trial_and_others_wait_for_its_result() -> None:
+    costs, lanes = ReadCosts(), PoolLanes(90, None)
+    cost = find(costs, FIND)
+
+    assert await lanes.begin_trial(cost)
+    other = asyncio.create_task(lanes.begin_trial(cost))
+    await asyncio.sleep(0)
+    assert not other.done()
+    cost.record(0.001, 1, 100)
+    lanes.end_trial(cost)
+
+    assert not await other
+    assert not cost.is_heavy
+    assert not await lanes.begin_trial(cost)  # it is known
+
+
+async def test_a_trial_that_takes_long_lets_others_wait_among_the_heavy_reads() -> None:
+    lanes, cost = PoolLanes(90, None), find(ReadCosts(), FIND)
+
+    assert await lanes.begin_trial(cost)
+    assert not await lanes.begin_trial(cost)
+
+    assert cost.is_heavy
+    lanes.end_trial(cost)
+
+
+@pytest.mark.parametrize(("readers", "trials"), [(90, 4), (12, 1), (3, 0)])
+async def test_trials_leave_room_for_light_reads(readers: int, trials: int) -> None:
+    lanes, costs = PoolLanes(readers, None), ReadCosts()
+    shapes = [find(costs, {**FIND, "filter": {f"f{n}": 1}}) for n in range(6)]
+
+    begun = [await lanes.begin_trial(cost) for cost in shapes]
+    assert sum(begun) == trials
+    for cost, is_trial in zip(shapes, begun, strict=True):
+        if is_trial:
+            lanes.end_trial(cost)
+
+    assert await lanes.begin_trial(shapes[-1]) == (trials > 0)
