@@ -116,8 +116,7 @@ def main() -> None:
     guard_streams(is_server=is_server or sys.argv[1:2] == ["mongod"])
     if is_server:
         end_start_by_signals()
-        if "--help" not in sys.argv:
-            end_start_with_terminal()  # before the imports of the command, which take a second
+        end_start_with_terminal()  # before the imports of the command, which take a second
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
         sys.stdout.flush()

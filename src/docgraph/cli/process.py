@@ -106,6 +106,8 @@ def end_start_by_signals() -> None:
 
 def end_start_with_terminal() -> None:
     """End the start on SIGHUP if the terminal is gone; otherwise it has nothing to reload yet."""
+    if not {"-h", "--help"}.isdisjoint(sys.argv):
+        return  # nothing is started, and help needs none of these imports
     from docgraph.server.process.terminal import ControllingTerminal
 
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
