@@ -103,6 +103,7 @@ class HttpServer:
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
         self._on_sweep = on_sweep
+        self._is_worker = worker > 0
         self._certificate: Certificate | None = None
         self._files = self._blocking.lane("files", 1)
         self._must_reload = asyncio.Event()
@@ -144,7 +145,8 @@ class HttpServer:
     async def _reload(self) -> None:
         while await self._must_reload.wait():
             self._must_reload.clear()
-            await run_blocking(self._files, reopen_logs)
+            if self._is_worker:  # a process that serves alone opens them with `Reload`
+                await run_blocking(self._files, reopen_logs)
             if self._certificate is not None:
                 await run_blocking(self._files, self._certificate.check, is_forced=True)
 
