@@ -539,3 +539,9 @@ def test_an_id_under_ne_excludes_all_kinds_next_to_nin() -> None:
 def test_an_id_under_eq_prefers_kinds_as_an_equality_does() -> None:
     source = {"_id": {"$eq": {"$arg": "id"}}}
     assert isinstance(render(source, {"id": IdText("42")})["_id"]["$in"], KindChoices)
+
+
+@pytest.mark.parametrize("operator", ["$eq", "$ne"])
+def test_an_id_with_one_meaning_stays_an_equality(operator: str) -> None:
+    source = {"_id": {operator: {"$arg": "id"}}}
+    assert render(source, {"id": IdText("ada")}) == {"_id": {operator: "ada"}}
