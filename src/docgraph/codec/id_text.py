@@ -83,16 +83,27 @@ def _list_candidates(text: str) -> Iterator[Any]:
         number = int(text)
         if -_INT64 <= number < _INT64:
             yield number if -_INT32 <= number < _INT32 else Int64(number)
+        else:
+            yield Decimal128(text)
     elif _NUMBER.fullmatch(text):
         if str(float(text)) == text:
             yield float(text)
-        if str(Decimal128(text)) == text:  # equal to a double only where both are exact
-            yield Decimal128(text)
+        decimal = _parse_decimal(text)
+        if decimal is not None and str(decimal) == text:  # equal to a double only where both exact
+            yield decimal
     elif _DATE.fullmatch(text):
         try:
             yield datetime.fromisoformat(text[:-1])
         except ValueError:
             return  # no day of the calendar: only the text
+
+
+def _parse_decimal(text: str) -> Decimal128 | None:
+    """Return the decimal with this text; none where Decimal128 has too few digits for it."""
+    try:
+        return Decimal128(text)
+    except ArithmeticError:  # more than 34 digits, or an exponent that is too large
+        return None
 
 
 class _ByteOrder:

@@ -284,9 +284,12 @@ def _compare_kinds(render: Render) -> Render:
         document = render(scope)
         for single, several in _LIST_OF.items() if document is not NOTHING else ():
             value = document.get(single)
-            if isinstance(value, SeveralKinds) and several not in document:
+            if not isinstance(value, SeveralKinds) or len(value.candidates) == 1:
+                continue  # a text with one meaning stays an equality
+            if single == "$ne" or several not in document:
                 del document[single]
-                document[several] = list(value.candidates)
+                kinds = list if document else KindChoices  # with others, no kind is preferred
+                document[several] = kinds([*document.get(several, ()), *value.candidates])
         return document
 
     return compare

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec.bson_types import ObjectId, Regex
+from docgraph.codec.id_text import IdText
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.variables import (
     CallerDocument,
@@ -20,6 +21,7 @@ from docgraph.variables import (
     mark_caller,
     matches_nothing,
 )
+from docgraph.variables.value_marks import KindChoices
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
 
@@ -527,3 +529,19 @@ def test_a_stored_pattern_does_not_fall_out_of_a_negation(filter_: Any) -> None:
 
 def test_a_missing_key_in_a_negated_list_matches_nothing() -> None:
     assert matches_nothing(render({"a": {"$not": {"$in": [{"$fk": "k"}, 5]}}}, parent={}))
+
+
+def test_an_id_under_ne_excludes_all_kinds_next_to_nin() -> None:
+    source = {"_id": {"$ne": {"$arg": "id"}, "$nin": [7]}}
+    assert render(source, {"id": IdText("42")}) == {"_id": {"$nin": [7, "42", 42]}}
+
+
+def test_an_id_under_eq_prefers_kinds_as_an_equality_does() -> None:
+    source = {"_id": {"$eq": {"$arg": "id"}}}
+    assert isinstance(render(source, {"id": IdText("42")})["_id"]["$in"], KindChoices)
+
+
+@pytest.mark.parametrize("operator", ["$eq", "$ne"])
+def test_an_id_with_one_meaning_stays_an_equality(operator: str) -> None:
+    source = {"_id": {operator: {"$arg": "id"}}}
+    assert render(source, {"id": IdText("ada")}) == {"_id": {operator: "ada"}}
