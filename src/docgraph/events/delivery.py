@@ -34,6 +34,7 @@ _WITHOUT_PAUSE: Final = 32  # events that are delivered without a pause …
 _SIZE_WITHOUT_PAUSE: Final = 65_536  # … and bytes; beyond them, clients are notified
 _WAVE: Final = 1000  # channels that are notified without a pause
 _MAX_LATE: Final = 2_000  # events of a shape whose stages fail or take long
+_MAX_LATE_SIZE: Final = 32 << 20  # bytes of such events, of a source
 _LATE_AT_ONCE: Final = 2  # such shapes that use the database
 _LATE_PORTION: Final = 50
 _LATE_PAUSE: Final = 1.0  # seconds, during an outage of the database
@@ -82,6 +83,7 @@ class LateShapes:
         self._waiting: dict[EventShape, deque[Prepared]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(_LATE_AT_ONCE)
+        self._size = 0  # bytes of all events that wait
 
     def has(self, shape: EventShape) -> bool:
         """Return whether events of this shape wait."""
@@ -96,22 +98,34 @@ class LateShapes:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         waiting.extend(some)
-        if len(waiting) > _MAX_LATE:
+        self._size += sum(one.record.size for one in some)
+        if len(waiting) > _MAX_LATE or self._size > _MAX_LATE_SIZE:
             for channel in find_channels(list(waiting)):
                 channel.log.end(TOO_SLOW)
+            self._size -= sum(one.record.size for one in waiting)
             waiting.clear()
 
     async def _run(self, shape: EventShape, waiting: deque[Prepared]) -> None:
-        while waiting:
-            some = [waiting.popleft() for _ in range(min(len(waiting), _LATE_PORTION))]
-            async with self._turns:
-                while True:
-                    try:
-                        await self._deliver(shape, some)
-                        break
-                    except _RETRIED:
-                        await asyncio.sleep(_LATE_PAUSE)
-        del self._waiting[shape]
+        some: list[Prepared] = []
+        try:
+            while waiting:
+                some = [waiting.popleft() for _ in range(min(len(waiting), _LATE_PORTION))]
+                self._size -= sum(one.record.size for one in some)
+                async with self._turns:
+                    await self._deliver_again(shape, some)
+        except Exception as error:  # nothing awaits this task: clients would not notice
+            for channel in find_channels([*some, *waiting]):
+                channel.fail(error)
+            self._size -= sum(one.record.size for one in waiting)
+        finally:
+            del self._waiting[shape]
+
+    async def _deliver_again(self, shape: EventShape, some: Sequence[Prepared]) -> None:
+        while True:
+            try:
+                return await self._deliver(shape, some)
+            except _RETRIED:
+                await asyncio.sleep(_LATE_PAUSE)
 
     async def finish(self) -> None:
         """Wait a moment until nothing is left."""

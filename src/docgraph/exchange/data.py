@@ -7,6 +7,7 @@ each other can thus react to each other.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,9 +28,9 @@ class SeveralKinds:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def candidates(self) -> tuple[Any, ...]:
         """The stored values that are meant, the preferred one first."""
-        raise NotImplementedError
 
 
 # The sort key of each document in a keyset page; the service removes it again.

@@ -92,7 +92,7 @@ class AnswerBudget:
                 self._grant(waiter.share, waiter.size)
                 waiter.turn.set_result(None)
             elif waiter.share not in self._holders:
-                break  # nobody overtakes it, except requests that hold memory
+                break  # no request overtakes it, except those that hold memory
 
     def _grant(self, share: AnswerShare, size: int) -> None:
         self._holders.setdefault(share)

@@ -154,7 +154,7 @@ class StoreStreams:
     ) -> ChangeEvents:
         """Return the events of a collection as they are, for readers with different permissions.
 
-        Nobody may see them as they are: `check_view` has what applies to each reader. Events that
+        No reader may see them like this: `check_view` has what applies to each one. Events that
         do not match all of `match`, or that the row filter admits in no state, are left out. With
         `images` (the collection has them, see `has_images`) events contain both images. `is_past`:
         the database does not wait for events that have not happened yet.

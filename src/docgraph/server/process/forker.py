@@ -9,7 +9,7 @@ the memory of the imports. The parent cannot fork by then: it has threads. So th
 and each can replace the other one. They ignore signals to the process group, because they have to
 report how the others ended; they end when their parent closes them or ends.
 
-Processes outlive their forker. Its end leaves nobody to report theirs: the parent then checks.
+Processes outlive their forker. Without it no process reports their end: the parent then checks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ForkedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, negative for a signal, None if it runs or nobody knows."""
+        """Its exit code, negative for a signal, None if it runs or that is unknown."""
         return self._exit_code
 
     def send_signal(self, number: signal.Signals) -> None:

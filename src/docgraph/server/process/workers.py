@@ -83,7 +83,7 @@ class _Worker:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the end of its process has to be checked: nobody will report it."""
+        """Whether the end of its process has to be checked: no process reports it."""
         return self.process is not None and self.process.is_orphan and self.channel is None
 
 
