@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from bson import Timestamp
+
+from docgraph.codec import JsonMode, encode
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
 from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
-from docgraph.events.encoded_event import EncodedEvent, read_token
+from docgraph.events.encoded_event import EncodedEvent, build_token, read_token
 from docgraph.events.event_log import LogReader
 from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
@@ -38,6 +41,7 @@ class Client:
         self._reader: LogReader | None = None
         self._offer: Callable[[SharedMessages], bool] | None = None
         self._snapshot: SnapshotReader | None = None
+        self._place = b""
         self._has_left = False
 
     async def begin(self) -> None:
@@ -52,6 +56,15 @@ class Client:
             await self._read_past(self._token)
         self._join_others()
 
+    def begin_after(self, time: Timestamp | None) -> None:
+        """Leave out events up to this time, which the shared log may not have yet."""
+        reader = self._reader
+        assert reader is not None  # noqa: S101 - without a token the client has a reader
+        if time is not None:
+            token = build_token(time)
+            reader.known = max(reader.known, read_token(token))
+            self._place = encode(token, JsonMode.STANDARD)
+
     async def begin_snapshot(self, snapshot: SnapshotReader) -> None:
         """Send documents before the events; events that are in the documents are left out."""
         reader = self._reader
@@ -62,14 +75,14 @@ class Client:
         reader.known = after
         self._snapshot = snapshot
 
-    def find_place(self) -> bytes:
-        """Return the id of the position where the client begins.
+    @property
+    def place(self) -> bytes:
+        """The id of the position where the client begins: a time, and nothing of a document.
 
         It is empty if the client sent a token, and with a snapshot: until its end, a client that
         comes back has to read it again.
         """
-        is_new = self._token is None and self._snapshot is None
-        return self._channel.find_place() if is_new else b""
+        return self._place
 
     @property
     def is_up_to_date(self) -> bool:
