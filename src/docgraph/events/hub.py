@@ -9,8 +9,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from bson import Timestamp
-
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.event_shapes import plan_shape
 from docgraph.events.filter_slots import FilterSlots

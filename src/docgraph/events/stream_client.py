@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bson import Timestamp
-
 from docgraph.codec import JsonMode, encode
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
 from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
