@@ -127,6 +127,7 @@ class ListField:
             config = value.get(key)
             if config is None or not self._check_shape(key, config, known):
                 continue
+            before = len(self._findings.errors)
             tree = FieldTree.build(
                 self._items,
                 get_named_type(self._field.type),
@@ -135,6 +136,8 @@ class ListField:
                 self._findings,
                 is_order=key == "orderBy",
             )
+            if len(self._findings.errors) > before:
+                continue  # a type of wrong fields would be wrong, too
             mapping = build(mapping, config, tree)
             if config.get("indexed-only"):
                 self._check_indexes(mapping, key, tree)

@@ -78,7 +78,7 @@ def order_window(
     fetch: Fetch,
     scope: Scope,
     indexes: Sequence[Index] | None,
-    where: Mapping[str, Any],
+    where: Mapping[str, Any] | None = None,
 ) -> Window:
     """Return the window with `_id` at the end of its sort, if an index allows it (decision 12)."""
     sort, mapping = window.sort, fetch.mapping
