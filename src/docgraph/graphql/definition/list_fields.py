@@ -20,7 +20,7 @@ from graphql import (
 )
 
 from docgraph.graphql.definition.findings import Findings
-from docgraph.graphql.definition.mapping import AnyMapping, FieldMapping
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
 from docgraph.graphql.lists.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
 
@@ -114,11 +114,15 @@ class FieldTree:
 
 
 class ItemFields:
-    """The stored fields of types."""
+    """The stored fields of types, and the `enums` of the schema."""
 
     def __init__(
-        self, schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]]
+        self,
+        schema: GraphQLSchema,
+        mappings: Mapping[str, Mapping[str, AnyMapping]],
+        enums: Mapping[str, EnumMapping],
     ) -> None:
+        self.enums = enums
         self._schema = schema
         self._mappings = mappings
 

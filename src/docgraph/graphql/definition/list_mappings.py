@@ -29,7 +29,7 @@ from docgraph.graphql.definition.generated_types import (
     parse_definition,
 )
 from docgraph.graphql.definition.list_fields import DeclaredField, FieldTree, ItemFields
-from docgraph.graphql.definition.mapping import AnyMapping, QueryMapping
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
 from docgraph.graphql.lists.order import OrderSpec
 from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
@@ -73,13 +73,14 @@ _TEXTS: Final = {
 def add_lists(
     schema: GraphQLSchema,
     mappings: Mappings,
+    enums: Mapping[str, EnumMapping],
     source: Mapping[str, Any],
     generated: GeneratedTypes,
     findings: Findings,
 ) -> Mappings:
     """Return the mappings with their compiled filters and orders; collect the generated types."""
     changed = {name: dict(fields) for name, fields in mappings.items()}
-    items = ItemFields(schema, mappings)
+    items = ItemFields(schema, mappings, enums)
     for type_, name, field in _list_fields(schema, mappings):
         mapping, value = mappings[type_][name], source[type_][name]
         if isinstance(mapping, QueryMapping) and {"filter", "orderBy"} & value.keys():
@@ -202,9 +203,10 @@ class ListField:
             self._generated.add_type(node, where)
         _follow(self._generated, base, tree)
         self._generated.add_arguments(*self._place, parse_arguments(f"orderBy: [{base}!]"), where)
-        return replace(
-            mapping, order=OrderSpec(_list_paths(tree, ""), config.get("indexed-only") is True)
-        )
+        own = self._items.enums.get("SortOrder")
+        ascending = "ASC" if own is None else own.stored.get("ASC")
+        spec = OrderSpec(_list_paths(tree, ""), config.get("indexed-only") is True, ascending)
+        return replace(mapping, order=spec)
 
     # --- both -------------------------------------------------------------------------------------
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.graphql.lists.where import BadWhere
 
 MAX_KEYS: Final = 16  # a sort of MongoDB has 32 at most
-
-_DIRECTIONS: Final = {"ASC": 1, "DESC": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +17,16 @@ class OrderSpec:
 
     fields: Mapping[str, str | Mapping[str, Any]]
     indexed_only: bool = False
+    ascending: Any = "ASC"  # the author may have an enum SortOrder that stores other values
+
+
+def list_orders(fields: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield name and path of each field."""
+    for key, own in fields.items():
+        if isinstance(own, str):
+            yield f"{name}{key}", own
+        else:
+            yield from list_orders(own, f"{name}{key}.")
 
 
 def compile_order(spec: OrderSpec, entries: Sequence[Any] | None) -> dict[str, int] | None:
@@ -36,13 +44,13 @@ def compile_order(spec: OrderSpec, entries: Sequence[Any] | None) -> dict[str, i
                 raise BadWhere("orders by a field that comes before", "bad-order")
         except BadWhere as bad:
             raise bad.under(f"[{number}]").located("orderBy") from None
-        sort[path] = direction
+        sort[path] = 1 if direction == spec.ascending else -1
     if len(sort) > MAX_KEYS:
         raise BadWhere(f"has more than {MAX_KEYS} fields", "bad-order").located("orderBy")
     return sort
 
 
-def _read_entry(entry: Any, fields: Mapping[str, Any]) -> tuple[str, int]:
+def _read_entry(entry: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
     given = [] if entry is None else list(entry.items())
     if len(given) != 1:
         names = ", ".join(name for name, _ in given) or "none"
@@ -56,4 +64,4 @@ def _read_entry(entry: Any, fields: Mapping[str, Any]) -> tuple[str, int]:
             raise BadWhere("must be ASC or DESC", "bad-order")
     except BadWhere as bad:
         raise bad.under(f".{name}") from None
-    return own, _DIRECTIONS[value]
+    return own, value
