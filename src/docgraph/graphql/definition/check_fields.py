@@ -37,7 +37,9 @@ from docgraph.variables import (
 )
 from docgraph.variables.compilation import describe
 
-_QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
+_QUERY_KEYS = (
+    *("db", "collection", "find", "sort", "skip", "limit", "filter", "orderBy", "dataLoader"),
+)
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
@@ -344,4 +346,6 @@ _AS_STAGES = {
     "sort": "make it a stage $sort",
     "skip": "make it a stage $skip",
     "limit": "make it a stage $limit",
+    "filter": "map a find, or write a $match with arguments",
+    "orderBy": "map a find, or make it a stage $sort",
 }
