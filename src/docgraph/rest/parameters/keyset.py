@@ -1,17 +1,8 @@
-"""Keyset pagination: the next page begins after the sort key of the last document.
+"""Tokens of keyset pagination: the next page begins after the sort key of the last document.
 
-A token contains that sort key as the database computed it (`$meta: "sortKey"`: the least element of
-an array, the greatest when descending, null for a missing value). It becomes filters for the
-documents after it in BSON order, which also orders values of different types. `$gt` and `$lt`
-compare within one type, so the filters name the types that follow. They match any element of an
-array, so arrays with an element before the key are excluded again.
-
-The filters are two parts, run one after the other: `near` has values of the same type as the last
-one (an index on the sort with `_id` at its end serves it), `far` those of the types that follow.
-Nearly always the first part fills the page.
-
-A key that the driver cannot decode (another driver wrote it) cannot be sent back to the database.
-The token then contains the last key that can, and the number of documents to skip after it.
+The token contains that key (`codec/keyset.py`). A key that the driver cannot decode (another driver
+wrote it) cannot be sent back to the database: the token then contains the last key that can, and
+the number of documents to skip after it.
 
 The token is opaque to clients and checked when it returns: it must match the sort. It needs no
 signature, as it can express nothing that a `filter` could not.
@@ -19,42 +10,18 @@ signature, as it can express nothing that a `filter` could not.
 
 from __future__ import annotations
 
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from math import isnan
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from docgraph.codec import JsonMode, decode, encode
-from docgraph.codec.bson_types import (
-    Binary,
-    Code,
-    DatetimeMS,
-    DBRef,
-    Decimal128,
-    MaxKey,
-    MinKey,
-    ObjectId,
-    Regex,
-    Timestamp,
-)
+from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.keyset import EMPTY, Key, check_order, name_class
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.parsed import Order
-from docgraph.rest.parameters.sort_keys import (
-    EMPTY_KEY,
-    LEAST_KEY,
-    build_is_behind,
-    name_key,
-    needs_expression,
-    with_key,
-)
 
-Filter = dict[str, Any]
-Key = Sequence[Any]
+_MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 
 
 class PageStart(NamedTuple):
@@ -64,75 +31,11 @@ class PageStart(NamedTuple):
     skip: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """The sort key of an empty array: it comes before null."""
-
-
-EMPTY: Final = Empty()
-
-# In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
-_CLASSES: Final[tuple[tuple[str, ...], ...]] = (
-    ("minKey",),
-    ("undefined",),
-    ("null",),
-    ("number",),
-    ("string", "symbol"),
-    ("object",),
-    ("array",),
-    ("binData",),
-    ("objectId",),
-    ("bool",),
-    ("date",),
-    ("timestamp",),
-    ("regex",),
-    ("dbPointer",),
-    ("javascript",),
-    ("javascriptWithScope",),
-    ("maxKey",),
-)
-_PLACE: Final = {name: place for place, names in enumerate(_CLASSES) for name in names}
-_OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
-    ((bool,), "bool"),  # before the numbers: Python's bool is one
-    ((int, float, Decimal128), "number"),
-    ((str,), "string"),
-    ((dict, DBRef), "object"),
-    ((list,), "array"),
-    ((bytes, Binary, UUID), "binData"),
-    ((ObjectId,), "objectId"),
-    ((datetime, DatetimeMS), "date"),
-    ((Timestamp,), "timestamp"),
-    ((Regex, re.Pattern), "regex"),
-    ((MinKey,), "minKey"),
-    ((MaxKey,), "maxKey"),
-)
-# Names of the number types, which expressions distinguish.
-_NUMBERS: Final = ["int", "long", "double", "decimal"]
-# Values of which a condition leads an index to all that are behind them.
-_INDEXED: Final = (bool, int, float, Decimal128, str, ObjectId, datetime, DatetimeMS)
-# The database sorts by 32 paths at most. The expression of a sort key has 9 levels for each step of
-# a path, and the database reads 200 levels. Its size grows with all steps together.
-_MAX_PATHS: Final = 31
-_MAX_STEPS: Final = 16
-_MAX_ALL_STEPS: Final = 32
-_MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
-_NAN: Final = float("nan")
-_LEAST: Final = float("-inf")  # of all other numbers
-# Types of one value: there is nothing to compare.
-_ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
-
-
 def with_tiebreak(order: Order) -> Order:
     """Return the order with `_id` at its end, in the direction of the last key."""
-    if any(isinstance(direction, dict) for _, direction in order):
-        raise RequestError("after cannot be used with a sort by $meta")
-    steps = [path.count(".") + 1 for path, _ in order]
-    if len(order) > _MAX_PATHS or sum(steps) > _MAX_ALL_STEPS or max(steps, default=0) > _MAX_STEPS:
-        raise RequestError(
-            f"after cannot be used with a sort of more than {_MAX_PATHS} paths, a path of more "
-            f"than {_MAX_STEPS} steps, or more than {_MAX_ALL_STEPS} steps in all paths together",
-            hint="use page instead of after",
-        )
+    if obstacle := check_order(order):
+        hint = None if "$meta" in obstacle else "use page instead of after"
+        raise RequestError(f"after cannot be used with {obstacle}", hint=hint)
     if any(path == "_id" for path, _ in order):
         return order
     return (*order, ("_id", order[-1][1] if order else -1))
@@ -173,8 +76,17 @@ def parse_token(order: Order, token: str) -> PageStart:
             if values is None:
                 return PageStart(None, skip)
             key = [EMPTY if number in empty else value for number, value in enumerate(values)]
+            _check_types(key)
             return PageStart(key, skip)
     raise _illegal("it is not one of ours, or belongs to another sort")
+
+
+def _check_types(key: Key) -> None:
+    try:
+        for value in key:
+            name_class(value)
+    except ValueError:
+        raise _illegal("it is not one of ours") from None
 
 
 def _read_skip(skipped: Sequence[Any]) -> int:
@@ -195,169 +107,3 @@ def _illegal(reason: str) -> RequestError:
         f"illegal after parameter, {reason}",
         hint="take the next page from the header Link; an empty after is the first page",
     )
-
-
-# --- the filters ----------------------------------------------------------------------------------
-
-
-def behind(order: Order, key: Key) -> list[Filter]:
-    """Return filters for the documents after a position, in parts that follow each other."""
-    if needs_expression(order, key):
-        return _compute_behind(order, key)
-    (path, direction), value = order[0], key[0]
-    before = _side(path, value, -direction)
-    within = _within(path, value, direction)
-    near = [{"$and": [one, _differs(path, value)]} for one in within]
-    near += _behind_level(order, key)
-    far = _others(path, value, direction)
-    parts = [
-        _without(near, before),
-        _without(far, [*before, *within, _equal(path, value)]),
-    ]
-    return [part for part in parts if part is not None]
-
-
-def _compute_behind(order: Order, key: Key) -> list[Filter]:
-    """Return the same parts as expressions, for a sort that conditions cannot follow.
-
-    The condition next to an expression is for the index: it never matches less.
-    """
-    (path, direction), value = order[0], key[0]
-    others = {place: {"$literal": _encode_key(one)} for place, one in enumerate(key)}
-    is_behind = build_is_behind(order, "$$key", others)
-    names = _CLASSES[_PLACE[_name_class(value)]]
-    types = _NUMBERS if names == ("number",) else list(names)
-    is_near = {"$in": [{"$type": {"$arrayElemAt": [f"$$key.{name_key(0)}", -1]}}, types]}
-    indexed: Filter = {}
-    if isinstance(value, _INDEXED) and not _is_nan(value):
-        indexed = {path: {"$gte" if direction > 0 else "$lte": value}}
-        if direction < 0 and names == ("number",):
-            indexed = {"$or": [indexed, {path: _NAN}]}  # below all numbers, and no `$lte` of one
-    return [
-        {**indexed, "$expr": with_key(order, {"$and": [is_near, is_behind]})},
-        {"$expr": with_key(order, {"$and": [{"$not": [is_near]}, is_behind]})},
-    ]
-
-
-def find_empty(order: Order) -> Any:
-    """Return an expression that finds empty arrays in a key: the driver decodes them as None."""
-    keys = [f"$$key.{name_key(place)}" for place in range(len(order))]
-    places = {"$range": [0, len(order)]}
-    is_empty = {"$eq": [{"$arrayElemAt": ["$$keys", "$$this"]}, {"$literal": EMPTY_KEY}]}
-    found = {"$filter": {"input": places, "as": "this", "cond": is_empty}}
-    return with_key(order, {"$let": {"vars": {"keys": keys}, "in": found}})
-
-
-def _encode_key(value: Any) -> list[Any]:
-    if value is EMPTY:
-        return EMPTY_KEY
-    return LEAST_KEY if isinstance(value, MinKey) else [2, value]
-
-
-def _behind_level(order: Order, key: Key) -> list[Filter]:
-    """Return filters: equal in the first property, after the key in one of the others.
-
-    `_id` is unique, so the keys after it are ignored.
-    """
-    branches: list[Filter] = []
-    level: list[Filter] = []
-    for (path, direction), value in zip(order, key, strict=True):
-        before = _side(path, value, -direction)
-        if level:  # the first property is the caller's business
-            beyond = _side(path, value, direction)
-            wrong = [] if path == "_id" else [*before, _equal(path, value)]
-            branches += [{"$and": [*level, one, *_none_of(wrong)]} for one in beyond]
-        if path == "_id":
-            break
-        level += [_equal(path, value), *(_none_of(before) if level else ())]
-    return branches
-
-
-def _without(candidates: list[Filter], wrong: list[Filter]) -> Filter | None:
-    if not candidates:
-        return None
-    return {"$or": candidates, "$nor": wrong} if wrong else {"$or": candidates}
-
-
-def _none_of(filters: list[Filter]) -> list[Filter]:
-    return [{"$nor": filters}] if filters else []
-
-
-def _side(path: str, value: Any, direction: int) -> list[Filter]:
-    """Return filters for values (of arrays: an element) greater or less than this one."""
-    return [*_within(path, value, direction), *_others(path, value, direction)]
-
-
-def _others(path: str, value: Any, direction: int) -> list[Filter]:
-    """Return the conditions for other types, and for NaN, which the operators ignore."""
-    name = _name_class(value)
-    place = _PLACE[name]
-    filters: list[Filter] = []
-    if name == "number" and direction < 0 and not _is_nan(value):
-        filters.append({path: {"$eq": _NAN}})
-    classes = _CLASSES[place + 1 :] if direction > 0 else _CLASSES[:place]
-    types = [one for names in classes for one in names]
-    if "null" in types:
-        filters.append({path: None})
-    if path != "_id":  # an id is never an array
-        if "undefined" in types:
-            filters.append(_empty(path))
-        if "array" in types:
-            filters.append({path: {"$elemMatch": {"$type": "array"}}})
-    named = [one for one in types if one not in ("null", "array")]
-    if named:
-        filters.append({path: {"$type": named}})
-    return filters
-
-
-def _within(path: str, value: Any, direction: int) -> list[Filter]:
-    """Return the condition for values of the same type."""
-    name = _name_class(value)
-    operator = "$gt" if direction > 0 else "$lt"
-    if name in _ALONE:
-        return []
-    if name == "number" and _is_nan(value):  # the least number; `$ne` would look at whole arrays
-        return [{path: {"$gte": _LEAST}}] if direction > 0 else []
-    return [_compare(path, operator, value)]
-
-
-def _differs(path: str, value: Any) -> Filter:
-    """Return the condition that excludes the value, also as an element of an array."""
-    return {"$nor": [_equal(path, value)]}
-
-
-def _equal(path: str, value: Any) -> Filter:
-    if value is EMPTY:
-        return {"$or": [_empty(path), {path: {"$type": "undefined"}}]}
-    return _compare(path, "$eq", value)
-
-
-def _compare(path: str, operator: str, value: Any) -> Filter:
-    """Return the comparison; an array operand would also compare whole arrays."""
-    if isinstance(value, list):
-        return {path: {"$elemMatch": {operator: value}}}
-    return {path: {operator: value}}
-
-
-def _empty(path: str) -> Filter:
-    """Return conditions for an empty array: one for the index, one that excludes `[[]]`."""
-    return {path: {"$eq": [], "$size": 0}}
-
-
-def _name_class(value: Any) -> str:
-    if value is None:
-        return "null"
-    if value is EMPTY:
-        return "undefined"
-    if isinstance(value, Code):
-        return "javascript" if value.scope is None else "javascriptWithScope"
-    for types, name in _OF_TYPE:
-        if isinstance(value, types):
-            return name
-    raise _illegal("it is not one of ours")
-
-
-def _is_nan(value: Any) -> bool:
-    if isinstance(value, Decimal128):
-        return bool(value.to_decimal().is_nan())
-    return isinstance(value, float) and isnan(value)
