@@ -83,6 +83,7 @@ _ARGUMENTS: Final = """
 "The cursor that the page ends before." before: String
 """
 _SIZES: Final = "remove it: callers use first and last, up to the option graphql.max-limit"
+_WRAPPERS: Final = frozenset({"edges", "pageInfo"})
 _PARTS: Final = {
     "PageInfo": ("hasNextPage", "hasPreviousPage", "startCursor", "endCursor"),
     "Connection": ("edges", "nodes", "pageInfo", "totalCount"),
@@ -240,6 +241,6 @@ def _map_parts(connection: str, edge: str) -> dict[str, dict[str, AnyMapping]]:
     """Return the mappings of the generated types: each field reads the part of its name."""
     names = {"PageInfo": "PageInfo", "Connection": connection, "Edge": edge}
     return {
-        names[kind]: {part: FieldMapping((part,), is_wrapper=part != "node") for part in parts}
+        names[kind]: {part: FieldMapping((part,), is_wrapper=part in _WRAPPERS) for part in parts}
         for kind, parts in _PARTS.items()
     }
