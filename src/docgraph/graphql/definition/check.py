@@ -27,7 +27,7 @@ from docgraph.graphql.definition.check_fields import (
     check_one_field,
 )
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
-from docgraph.graphql.definition.connections import add_connections
+from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report

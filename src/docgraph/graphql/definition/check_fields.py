@@ -11,7 +11,7 @@ from graphql import GraphQLField, GraphQLObjectType, get_named_type
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
-from docgraph.graphql.definition.connections import read_connection
+from docgraph.graphql.definition.connection_types import read_connection
 from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,

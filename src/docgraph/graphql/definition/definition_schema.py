@@ -66,6 +66,15 @@ _DATA_LOADER = _object(
         "maxBatchSize": {"type": "integer"},
     },
 )
+_CONNECTION = _object(
+    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
+    {
+        "field": {
+            **_NAME,
+            "description": "A field that is added for the pages; without it the list is replaced.",
+        }
+    },
+)
 _ID: Schema = {
     "description": "The name of the app, and its address without descriptor.uri.",
     "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
@@ -137,6 +146,7 @@ _DEFINITIONS: Schema = {
             "skip": _COUNT,
             "limit": _COUNT,
             "dataLoader": _DATA_LOADER,
+            "connection": _CONNECTION,
         },
         "db",
         "collection",

@@ -34,7 +34,7 @@ class BadCursor(ValueError):
     """A text that is no cursor of this list."""
 
 
-class Position(NamedTuple):
+class CursorPosition(NamedTuple):
     """The position of a document: its sort key, or its `_id` alone if the key is too long."""
 
     key: Key | None
@@ -98,7 +98,7 @@ class Cursors:
         sealed = self.keys.encrypt(content.ljust(size, _PAD), self.binding)
         return _encode(sealed)
 
-    def parse(self, text: str, length: int) -> Position:
+    def parse(self, text: str, length: int) -> CursorPosition:
         """Return the position of a cursor with a key of this length; raise `BadCursor`."""
         if len(text) > _MAX_TEXT:
             raise BadCursor
@@ -111,9 +111,9 @@ class Cursors:
             raise BadCursor from None
         match content:
             case [None, id]:
-                return Position(None, id)
+                return CursorPosition(None, id)
             case [list(values), list(empty)] if len(values) == length:
-                return Position([EMPTY if n in empty else v for n, v in enumerate(values)])
+                return CursorPosition([EMPTY if n in empty else v for n, v in enumerate(values)])
         raise BadCursor
 
 

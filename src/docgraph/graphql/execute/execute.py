@@ -26,12 +26,12 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
-from docgraph.graphql.execute.connections import fetch_connections
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
+from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup

@@ -15,7 +15,7 @@ from docgraph.rest.call import JSON, Handlers, RestCall
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
-from docgraph.rest.parameters.keyset import PageStart, parse_token, render_token, with_tiebreak
+from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_token, with_tiebreak
 from docgraph.rest.streamed_lists import JsonList
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
