@@ -38,7 +38,10 @@ from docgraph.variables import (
 )
 from docgraph.variables.compilation import describe
 
-_QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader", "connection")
+_QUERY_KEYS = (
+    *("db", "collection", "find", "sort", "skip", "limit", "filter", "orderBy", "dataLoader"),
+    "connection",
+)
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
@@ -162,7 +165,7 @@ class _FieldChecker:
         limit = self._number(value, "limit", self.rules.max_limit)
         db, collection = str(value.get("db")), str(value.get("collection"))
         loader, pages = self._loader(value), read_connection(self.where, value, sort, self.findings)
-        return QueryMapping(db, collection, find, sort, skip, limit, loader, pages)
+        return QueryMapping(db, collection, find, sort, skip, limit, loader, connection=pages)
 
     def _check_order_index(self, value: Mapping[str, Any], sort: Template | None) -> None:
         db, collection = value.get("db"), value.get("collection")
@@ -344,4 +347,6 @@ _AS_STAGES = {
     "sort": "make it a stage $sort",
     "skip": "make it a stage $skip",
     "limit": "make it a stage $limit",
+    "filter": "map a find, or write a $match with arguments",
+    "orderBy": "map a find, or make it a stage $sort",
 }

@@ -134,9 +134,9 @@ def add_connections(
 ) -> Mappings:
     """Return the mappings with those of connections; collect their types."""
     changed = {name: dict(fields) for name, fields in mappings.items()}
-    for type_name, fields in mappings.items():
+    for type_name in sorted(mappings, key=lambda name: name != "Query"):
         type_ = schema.type_map.get(type_name)
-        for name, mapping in fields.items():
+        for name, mapping in mappings[type_name].items():
             if not isinstance(mapping, QueryMapping) or mapping.connection is None:
                 continue
             if isinstance(type_, GraphQLObjectType) and name in type_.fields:

@@ -34,6 +34,7 @@ from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
@@ -118,6 +119,7 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
         predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
+        await prepare_lists(tree, run)
         if tree.connections:
             await prepare_pages(tree, run)
         await prepare_orders(tree, run)
@@ -196,7 +198,7 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             window = prepared.window and order_window(
-                prepared.window, fetch, prepared.scope, indexes
+                prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
             )
             run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
 
@@ -205,11 +207,15 @@ def _prepare(
     fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run
 ) -> PreparedFetch:
     try:
-        scope = Scope(fetch.arguments.coerce(variables), predefined)
-        mapping = fetch.mapping
-        if not isinstance(mapping, QueryMapping) or fetch.has_own_windows:
-            return PreparedFetch(scope)
-        return PreparedFetch(scope, read_window(mapping, scope, run.bounds, is_list=fetch.is_list))
+        given, mapping = fetch.arguments.coerce(variables), fetch.mapping
+        if not isinstance(mapping, QueryMapping):
+            return PreparedFetch(Scope(given, predefined))
+        where, order = compile_arguments(mapping, given)
+        scope = Scope(given, predefined)
+        if fetch.has_own_windows:
+            return PreparedFetch(scope, where=where, order=order)
+        window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, order=order)
+        return PreparedFetch(scope, window, where=where, order=order)
     except FieldFailure as failure:
         return PreparedFetch(Scope(variables=predefined), failure=failure)
     except DocgraphError as error:

@@ -21,8 +21,9 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.pages import find_keys
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.window import Page
+from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
-from docgraph.graphql.plan.relation import combine, freeze
+from docgraph.graphql.plan.relation import freeze
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
 

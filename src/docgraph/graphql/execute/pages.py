@@ -19,9 +19,10 @@ from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.cursors import BadCursor, CursorKeys, Cursors
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
+from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
 from docgraph.graphql.plan.projection import add_paths
-from docgraph.graphql.plan.relation import combine, freeze
+from docgraph.graphql.plan.relation import freeze
 
 _VERSION: Final = 1  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound
@@ -50,6 +51,8 @@ async def _build_window(fetch: Fetch, prepared: PreparedFetch, run: Run) -> Wind
     assert fetch.connection is not None  # noqa: S101 - see PlanTree.connections
     arguments = prepared.scope.arguments
     size, is_backward = _read_size(arguments, run)
+    if prepared.where.nearest:
+        raise _reject_order("nearestFirst")
     order = build_order(prepared.window.sort)
     pages = _Positions(fetch, order, arguments, run)
     after, before = await pages.read("after"), await pages.read("before")
@@ -89,11 +92,17 @@ def build_order(sort: Mapping[str, Any] | None) -> Order:
     given = tuple((sort or {}).items())
     if any(path.startswith("$") for path, _ in given) or (obstacle := check_order(given)):
         text = "$natural" if any(path.startswith("$") for path, _ in given) else obstacle
-        raise FieldFailure(f"a connection cannot follow {text}", "bad-order")
+        raise _reject_order(text)
     order = tuple((path, 1 if direction > 0 else -1) for path, direction in given)
     if any(path == "_id" for path, _ in order):
         return order
     return (*order, ("_id", order[-1][1] if order else 1))
+
+
+def _reject_order(text: str) -> FieldFailure:
+    return FieldFailure(
+        f"a connection cannot follow {text}: order it by stored values", "bad-order"
+    )
 
 
 def _build_parts(

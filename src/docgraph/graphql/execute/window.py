@@ -111,26 +111,41 @@ class Window(NamedTuple):
 
 
 def read_window(
-    mapping: QueryMapping, scope: Scope, bounds: PageLimits, *, is_list: bool
+    mapping: QueryMapping,
+    scope: Scope,
+    bounds: PageLimits,
+    *,
+    is_list: bool,
+    order: Mapping[str, Any] | None = None,
 ) -> Window:
-    """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed."""
-    sort = None if mapping.sort is None else mapping.sort.render(scope)
+    """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed.
+
+    The `order` of the caller, which may be empty, replaces the sort of the mapping.
+    """
+    sort = order
+    if order is None and mapping.sort is not None:
+        sort = mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
     return Window(sort or None, skip, limit)
 
 
 def order_window(
-    window: Window, fetch: Fetch, scope: Scope, indexes: Sequence[Index] | None
+    window: Window,
+    fetch: Fetch,
+    scope: Scope,
+    indexes: Sequence[Index] | None,
+    where: Mapping[str, Any] | None = None,
 ) -> Window:
     """Return the window with `_id` at the end of its sort, if an index allows it (decision 12)."""
     sort, mapping = window.sort, fetch.mapping
     if not sort or not isinstance(mapping, QueryMapping):
         return window
-    key = (repr(sort), mapping.find.given(scope))
+    equal = frozenset(pinned_paths(where)) if where else frozenset()
+    key = (repr(sort), mapping.find.given(scope), equal)
     known = fetch.orders.get(key)
     if known is None or known[0] is not indexes:
-        pinned = frozenset(pinned_paths(mapping.find.decide(scope).source))
+        pinned = equal.union(pinned_paths(mapping.find.decide(scope).source))
         ordered = order_ties(sort, pinned, indexes)
         if len(fetch.orders) >= _KEPT_ORDERS:
             fetch.orders.clear()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.lists.conditions import combine
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
@@ -151,14 +152,3 @@ def _read_join(source: Any) -> Join | None:
         case "$in", [{"$fk": str(key)}]:
             return Join(name, key, many=False)
     return None
-
-
-def combine(filters: Sequence[Any]) -> Any:
-    """Return one filter that holds when all of them do."""
-    filters = [item for item in filters if item]
-    merged: dict[str, Any] = {}
-    for item in filters:
-        if merged.keys() & item.keys() or any(key.startswith("$") for key in item):
-            return filters[0] if len(filters) == 1 else {"$and": filters}
-        merged.update(item)
-    return merged
