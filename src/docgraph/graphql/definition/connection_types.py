@@ -189,7 +189,7 @@ class _Adding:
             self._generated.add_arguments(self._type, self._name, arguments, self._where)
             self._generated.replace_field_type(self._type, self._name, shown)
         else:
-            self._add_field(spec.field, field, shown)
+            self._add_field(spec.field, field, shown, _find_replaced(mapping))
             own[self._name] = replace(mapping, connection=None)
         own[target] = paged
         return {self._type: own, **_map_parts(connection, edge)}
@@ -214,11 +214,14 @@ class _Adding:
         self._generated.follow((edge,), (edge, "node"))
         return connection, edge
 
-    def _add_field(self, name: str, field: GraphQLField, shown: str) -> None:
-        """Add a field next to the list, with the arguments and directives of the list."""
+    def _add_field(
+        self, name: str, field: GraphQLField, shown: str, replaced: frozenset[str]
+    ) -> None:
+        """Add a field next to the list, with its directives and arguments except the replaced."""
         node = field.ast_node
         assert node is not None  # noqa: S101 - the author has written the field
-        given = {one.name.value: one for one in node.arguments or ()}
+        own = ((one.name.value, one) for one in node.arguments or ())
+        given = {key: one for key, one in own if key not in replaced}
         given |= self._generated.arguments_of(self._type, self._name)
         given |= {one.name.value: one for one in parse_arguments(_ARGUMENTS)}
         added = replace(
@@ -228,6 +231,14 @@ class _Adding:
             arguments=tuple(given.values()),
         )
         self._generated.add_field(self._type, added, self._where)
+
+
+def _find_replaced(mapping: QueryMapping) -> frozenset[str]:
+    """Return the names that only `skip` and `limit` use, in whose place there are pages."""
+    sizes = [one for one in (mapping.skip, mapping.limit) if one is not None]
+    others = [one for one in (mapping.find, mapping.sort) if one is not None]
+    names, kept = (frozenset().union(*(t.names for t in some)) for some in (sizes, others))
+    return names - kept
 
 
 def _build_types(connection: str, edge: str, node: str) -> tuple[Any, Any]:
