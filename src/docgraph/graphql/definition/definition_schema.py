@@ -67,6 +67,15 @@ _DATA_LOADER = _object(
         "maxBatchSize": {"type": "integer"},
     },
 )
+_CONNECTION = _object(
+    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
+    {
+        "field": {
+            **_NAME,
+            "description": "A field that is added for the pages; without it the list is replaced.",
+        }
+    },
+)
 _INDEXED_ONLY: Schema = {
     "description": "Reject what no index of a declared field serves.",
     "type": "boolean",
@@ -178,6 +187,7 @@ _DEFINITIONS: Schema = {
             "filter": _FILTER,
             "orderBy": _ORDER_BY,
             "dataLoader": _DATA_LOADER,
+            "connection": _CONNECTION,
         },
         "db",
         "collection",

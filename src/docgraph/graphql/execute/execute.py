@@ -26,14 +26,17 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
+from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
+from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
+from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes
 from docgraph.graphql.execute.result import Result
@@ -73,14 +76,16 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     limits: GraphqlLimits,
     lane: Lane | None = None,
     answers: IntrospectionCache | None = None,
+    key_ring: KeyRing | None = None,
     slow_after: float = inf,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
-    Work that would block the event loop runs in the `lane`. `answers` caches introspection.
+    Work that would block the event loop runs in the `lane`. `answers` caches introspection,
+    `key_ring` has the key of cursors.
     Operations of `slow_after` seconds or more are logged.
     """
-    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
+    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:
@@ -115,6 +120,8 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
         await prepare_lists(tree, run)
+        if tree.connections:
+            await prepare_pages(tree, run)
         await prepare_orders(tree, run)
     return tree
 
@@ -229,17 +236,25 @@ async def fetch_values(
     if prepared.failure is not None:
         return [prepared.failure] * len(parents)
     run.parents[id(fetch)] = len(parents)
-    if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
-        answers: list[Any] = [answer]
-    elif fetch.folds:
-        answers = await fetch_folding(fetch, run)
-    elif fetch.is_plain_join and len(parents) > 1:
-        answers = await fetch_joined(fetch, parents, run)
-    else:
-        answers = await fetch_per_parent(fetch, parents, roots, run)
+    if fetch.connection is not None:
+        return await fetch_connections(fetch, parents, roots, run, fetch_documents)
+    answers = await fetch_documents(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
     return [_first(answer) if type(answer) is list else answer for answer in answers]
+
+
+async def fetch_documents(
+    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+) -> list[Any]:
+    """Return the documents of each parent, by the method that fits."""
+    if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
+        return [answer]
+    if fetch.folds:
+        return await fetch_folding(fetch, run)
+    if fetch.is_plain_join and len(parents) > 1:
+        return await fetch_joined(fetch, parents, run)
+    return await fetch_per_parent(fetch, parents, roots, run)
 
 
 def _first(documents: list[Any]) -> Any:
