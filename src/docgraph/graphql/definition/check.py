@@ -30,6 +30,7 @@ from docgraph.graphql.definition.check_types import check_abstract_type, check_e
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
+from docgraph.graphql.definition.groups import check_groups
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
@@ -50,7 +51,7 @@ __all__ = [
     "require_id",
 ]
 
-_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
+_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages", "group"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def examine_written(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
+        check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
