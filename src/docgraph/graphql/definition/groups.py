@@ -91,8 +91,8 @@ def _add_results(
             reject(where, f"{name!r} cannot be the name of a field here", _EXPLICIT)
         elif name in results:
             other = results[name]
-            text = f"{name} would be both {other.operator} of {other.path} and {operator} of {path}"
-            reject(where, text, _EXPLICIT)
+            both = f"{other} and {GroupedValue(operator, path)}"
+            reject(where, f"{name} would be both {both}", _EXPLICIT)
         else:
             results[name] = GroupedValue(operator, path)
 

@@ -91,11 +91,8 @@ class GroupedValue(NamedTuple):
     path: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.operator} {self.path}"
-            if self.operator == "by"
-            else f"{self.operator} of {self.path}"
-        )
+        joint = " " if self.operator == "by" else " of "
+        return joint.join(filter(None, self))
 
 
 @dataclass(frozen=True, slots=True)
