@@ -404,7 +404,8 @@ WRONG: list[tuple[str, Document, str]] = [
     (
         "[One]",
         {"group": {"by": "where.country", "sum": "total", "avg": ["price"]}},
-        "group: the type One needs the fields country (by where.country), avgPrice: Float (avg of price)",
+        "group: the type One needs the fields country (by where.country), "
+        "avgPrice: Float (avg of price)",
     ),
     (
         "[One]",
