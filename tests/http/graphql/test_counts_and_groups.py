@@ -12,7 +12,8 @@ from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import DefinitionError
 from docgraph.observe.command_events import CommandFinished
-from tests.http.harness import Document, Mongo, Service, listening, running
+from tests.http.access_harness import ADA, allow, guarded
+from tests.http.harness import Document, Mongo, Service, identity, listening, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -378,7 +379,68 @@ async def test_values_that_do_not_fit_are_null_with_an_error(service: Service) -
     assert sum(one["count"] for one in found.json["data"]["per"]) == len(ORDERS)
 
 
-# --- row filters ----------------------------------------------------------------------------------
+# --- permissions ----------------------------------------------------------------------------------
+
+
+async def test_row_filters_hold_for_counts_and_groups(mongo_client: Mongo, mongo_uri: str) -> None:
+    """Decision 40."""
+    async with guarded(mongo_client, mongo_uri) as service:
+        service.insert("orders", *ORDERS)
+        service.insert("customers", *CUSTOMERS)
+        await service.define("shop", SCHEMA, build_mappings(service))
+        rows = {"readFilters": {f"{service.db}.orders": {"status": "open"}}}
+        await allow(service, "path-prefix('/graphql')", "user", mongo=rows)
+        query = "{ manyOrders totals { count } perStatus { status } customers { _id ordersCount } }"
+        found = (await service.query("shop", query, headers=ADA)).data
+    seen = [one for one in ORDERS if one.get("status") == "open"]
+    assert found["manyOrders"] == {"$numberLong": str(len(seen))}
+    assert found["totals"] == {"count": len(seen)}
+    assert found["perStatus"] == [{"status": "open"}]
+    assert [one["ordersCount"] for one in found["customers"]] == [
+        sum(belongs(order, one["_id"]) for order in seen) for one in CUSTOMERS
+    ]
+
+
+async def test_passwords_are_not_grouped(service: Service) -> None:
+    """Decision 34."""
+    mapping = {"db": "docgraph", "collection": "users", "group": {"by": "password", "max": "_id"}}
+    schema = "type Query { per: [One] } type One { password: String count: Int max_id: ID }"
+    with pytest.raises(DefinitionError) as caught:
+        await service.define("wrong", schema, {"Query": {"per": mapping}})
+    assert "mappings.Query.per.group: password is never shown" in caught.value.message
+
+
+# --- plans and costs ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def verbose(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    settings = {"graphql": {"verbose": True}, **identity("admin")}
+    async with running(mongo_client, mongo_uri, settings) as service:
+        service.insert("orders", *ORDERS)
+        service.insert("customers", *CUSTOMERS)
+        await service.define("shop", SCHEMA, build_mappings(service))
+        yield service
+
+
+async def test_the_plan_shows_how_counts_are_fetched(verbose: Service) -> None:
+    found = await verbose.query("shop", "{ customers { ordersCount perStatus { count } } }")
+    plan = found.json["extensions"]["plan"]
+    name = f"aggregate {verbose.db}.orders"
+    assert f"ordersCount: {name}, one command for all parents, joined in memory" in plan
+    assert "join customerId = parent's _id" in plan
+    assert f"perStatus: {name}, equal queries once, different ones together" in plan
+
+
+async def test_limits_of_groups_count_in_the_estimate(verbose: Service) -> None:
+    limits = {"estimated-documents": 100, "fetched-documents": 100}
+    schema = "type Query { per(limit: Int): [One] } type One { status: String count: Int }"
+    mapping = verbose.find("orders", group={"by": "status"}, limit={"$arg": "limit"})
+    await verbose.define("small", schema, {"Query": {"per": mapping}}, limits=limits)
+    found = await verbose.query("small", "{ per(limit: 100) { status } }")
+    assert len(found.data["per"]) == 4
+    found = await verbose.query("small", "{ per(limit: 101) { status } }")
+    assert found.code == "too-many-estimated-documents"
 
 
 # --- checks ---------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ async def test_a_relation_of_one_parent_and_aliases(service: Service) -> None:
 async def test_an_object_in_several_positions_is_reported_at_each(service: Service) -> None:
     text = "{ authors(skip: 7) { posts(limit: 2) { author { posts(limit: 1) { _id } } } } }"
     found = await query(service, text)
+    inner: dict[tuple[Any, ...], int]
     inner = {("authors", 0, "posts", n, "author", "posts"): 1 for n in range(2)}
     assert read_cuts(found) == {("authors", 0, "posts"): 2, **inner}
 
