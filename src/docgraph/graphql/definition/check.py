@@ -169,7 +169,8 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         return Examination(findings.report())
     parts = _Parts(schema, definition.mappings, rules, findings)
     generated = GeneratedTypes(document, findings)
-    mappings = add_lists(schema, parts.mappings, definition.mappings, generated, findings)
+    known = (parts.mappings, parts.enums, definition.mappings)
+    mappings = add_lists(schema, *known, generated, findings)
     follow_groups(schema, mappings, generated, findings)
     if generated and not findings.errors:
         try:

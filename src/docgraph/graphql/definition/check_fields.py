@@ -39,10 +39,14 @@ from docgraph.variables import (
 )
 from docgraph.variables.compilation import describe
 
-_QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
+_QUERY_KEYS = (
+    *("db", "collection", "find", "sort", "skip", "limit", "filter", "orderBy", "dataLoader"),
+)
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _COUNT_KEYS = ("db", "collection", "find", "count", "dataLoader")
-_GROUP_KEYS = (*_QUERY_KEYS, "group", "allowDiskUse")
+_GROUP_KEYS = (
+    *("db", "collection", "find", "group", "sort", "skip", "limit", "allowDiskUse", "dataLoader"),
+)
 _KINDS = ("stages", "count", "group")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
@@ -263,9 +267,9 @@ class _FieldChecker:
             if key in known:
                 continue
             where = f"{self.where}.{key}"
-            if key in _AS_STAGES:
-                kind = "count" if "count" in value else "stages"
-                hint = None if kind == "count" else _AS_STAGES[key]
+            if key in _QUERY_KEYS:
+                kind = next(kind for kind in _KINDS if kind in value)
+                hint = _AS_STAGES.get(key) if kind == "stages" else None
                 self.findings.warn(where, f"has no effect beside {kind}", hint)
             elif key in _AGGREGATION_KEYS:
                 self.findings.warn(where, "has no effect without stages")
@@ -392,7 +396,7 @@ def _is_whole(value: Any) -> bool:
 
 def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
     """Return the key that was probably meant to be the missing one."""
-    known = {*_GROUP_KEYS, *_AGGREGATION_KEYS, "count"}
+    known = {*_QUERY_KEYS, *_AGGREGATION_KEYS, *_KINDS}
     near = [name for name in value if name not in known and find_nearest(name, known) == key]
     return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None
 
@@ -403,4 +407,6 @@ _AS_STAGES = {
     "sort": "make it a stage $sort",
     "skip": "make it a stage $skip",
     "limit": "make it a stage $limit",
+    "filter": "map a find, or write a $match with arguments",
+    "orderBy": "map a find, or make it a stage $sort",
 }

@@ -86,6 +86,10 @@ class GeneratedTypes:
         """Return the type of this name, generated or written by the author."""
         return self._types.get(name) or self._declared.get(name)
 
+    def is_generated(self, name: str) -> bool:
+        """Return whether a type of this name was added."""
+        return name in self._types
+
     def can_add(self, node: TypeDefinitionNode) -> bool:
         """Return whether the name of the type is free, or has the same shape."""
         known = self.find(node.name.value)

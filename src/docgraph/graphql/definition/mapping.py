@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from docgraph.codec.decode import decode
 from docgraph.codec.equality import unordered_key
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.lists.order import OrderSpec
+from docgraph.graphql.lists.where import WhereSpec
 from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 
@@ -45,7 +47,10 @@ class DataLoader:
 
 @dataclass(frozen=True, slots=True)
 class QueryMapping:
-    """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number."""
+    """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number.
+
+    `where` and `order` are what callers may filter and order by, in arguments of the same fields.
+    """
 
     db: str
     collection: str
@@ -54,6 +59,8 @@ class QueryMapping:
     skip: Template | None = None
     limit: Template | None = None
     loader: DataLoader = field(default_factory=DataLoader)
+    where: WhereSpec | None = None
+    order: OrderSpec | None = None
 
     @property
     def templates(self) -> tuple[Template, ...]:

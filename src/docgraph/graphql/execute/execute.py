@@ -33,6 +33,7 @@ from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes
@@ -121,6 +122,7 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
         predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
+        await prepare_lists(tree, run)
         await prepare_orders(tree, run)
     return tree
 
@@ -201,7 +203,7 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             window = prepared.window and order_window(
-                prepared.window, fetch, prepared.scope, indexes
+                prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
             )
             run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
 
@@ -210,14 +212,20 @@ def _prepare(
     fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run
 ) -> PreparedFetch:
     try:
-        scope = Scope(fetch.arguments.coerce(variables), predefined)
-        mapping = fetch.mapping
-        if not isinstance(mapping, QueryMapping | GroupMapping) or fetch.has_own_windows:
+        given, mapping = fetch.arguments.coerce(variables), fetch.mapping
+        scope = Scope(given, predefined)
+        if isinstance(mapping, GroupMapping) and fetch.is_list and not fetch.has_own_windows:
+            window = read_window(mapping, scope, run.bounds, is_list=True, extra=run.extra)
+            return PreparedFetch(scope, window)
+        if not isinstance(mapping, QueryMapping):
             return PreparedFetch(scope)
-        if isinstance(mapping, GroupMapping) and not fetch.is_list:
-            return PreparedFetch(scope)  # one result
-        window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
-        return PreparedFetch(scope, window)
+        where, order = compile_arguments(mapping, given)
+        if fetch.has_own_windows:
+            return PreparedFetch(scope, where=where, order=order)
+        window = read_window(
+            mapping, scope, run.bounds, is_list=fetch.is_list, order=order, extra=run.extra
+        )
+        return PreparedFetch(scope, window, where=where, order=order)
     except FieldFailure as failure:
         return PreparedFetch(Scope(variables=predefined), failure=failure)
     except DocgraphError as error:

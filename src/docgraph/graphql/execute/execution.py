@@ -18,13 +18,15 @@ from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.window import PageLimits, Window
+from docgraph.graphql.lists.conditions import combine
+from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
-from docgraph.variables import Scope
+from docgraph.variables import Scope, matches_nothing
 
 CONCURRENT_COMMANDS = 8
 
@@ -32,13 +34,25 @@ CONCURRENT_COMMANDS = 8
 class PreparedFetch(NamedTuple):
     """A fetch with the values of this request: coerced arguments, and the window if it is fixed.
 
-    `indexes` are those of its collection, if a sort needs them.
+    `indexes` are those of its collection, if a sort needs them. `where` and `order` are the
+    caller's conditions and order, if the mapping allows some.
     """
 
     scope: Scope
     window: Window | None = None
     failure: FieldFailure | None = None
     indexes: Sequence[Index] | None = None
+    where: CompiledWhere = NO_CONDITION
+    order: Mapping[str, Any] | None = None
+
+    def narrow(self, *filters: Any) -> Any:
+        """Return one filter that holds when these and the caller's `where` do."""
+        if matches_nothing(filters[0]):
+            return filters[0]
+        where = self.where.filter
+        if matches_nothing(where):
+            return where
+        return combine([*filters, where]) if where or len(filters) > 1 else filters[0]
 
 
 @dataclass(slots=True)

@@ -26,10 +26,9 @@ from docgraph.graphql.execute.batched_queries import (
     send_alone,
 )
 from docgraph.graphql.execute.execution import PreparedFetch, Run
-from docgraph.graphql.execute.join_keys import is_comparable, match_any
 from docgraph.graphql.execute.window import Window, order_window, read_window
+from docgraph.graphql.lists.conditions import is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import combine
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
@@ -95,14 +94,16 @@ def _build_query(fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run) 
     _check_keys(fetch, scope.parent)
     if isinstance(mapping, AggregationMapping):
         return _build_pipeline(fetch, mapping, scope, run)
-    filter_ = _render_filter(fetch, mapping, scope)
+    filter_ = _render_filter(fetch, mapping, prepared, scope)
     if matches_nothing(filter_):
         return None
     window = prepared.window or _read_window(fetch, mapping, scope, run)
     return Find(filter_, window)
 
 
-def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
+def _render_filter(
+    fetch: Fetch, mapping: QueryMapping, prepared: PreparedFetch, scope: Scope
+) -> Any:
     """Return the filter of one parent.
 
     Keys that `$in` would not compare (see `is_comparable`) are joined by `$eq`, as they are when
@@ -111,19 +112,27 @@ def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
     relation = fetch.relation
     keys = [join.list_keys(scope.parent) for join in relation.joins]
     if relation.rest is None or all(is_comparable(key) for own in keys for key in own):
-        return mapping.find.render(scope)
+        return prepared.narrow(mapping.find.render(scope))
     rest = relation.rest.render(scope)
     if matches_nothing(rest) or not all(keys):
         return MATCH_NOTHING
     pairs = zip(relation.joins, keys, strict=True)
-    return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
+    return prepared.narrow(rest, *(match_any(join.target, own) for join, own in pairs))
 
 
 def _read_window(
     fetch: Fetch, mapping: QueryMapping | GroupMapping, scope: Scope, run: Run
 ) -> Window:
-    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
-    return order_window(window, fetch, scope, run.prepared[id(fetch)].indexes)
+    prepared = run.prepared[id(fetch)]
+    window = read_window(
+        mapping,
+        scope,
+        run.bounds,
+        is_list=fetch.is_list,
+        order=prepared.order,
+        extra=run.extra,
+    )
+    return order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
 
 
 def _build_pipeline(

@@ -65,13 +65,17 @@ def read_window(
     bounds: PageLimits,
     *,
     is_list: bool,
+    order: Mapping[str, Any] | None = None,
     extra: int = 0,
 ) -> Window:
     """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed.
 
-    Groups without a limit may be as many as any limit allows. Their `_id` orders all of them.
+    The `order` of the caller, which may be empty, replaces the sort of the mapping. Groups without
+    a limit may be as many as any limit allows; their `_id` orders all of them.
     """
-    sort = None if mapping.sort is None else mapping.sort.render(scope)
+    sort = order
+    if order is None and mapping.sort is not None:
+        sort = mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
     if isinstance(mapping, GroupMapping):
@@ -81,16 +85,21 @@ def read_window(
 
 
 def order_window(
-    window: Window, fetch: Fetch, scope: Scope, indexes: Sequence[Index] | None
+    window: Window,
+    fetch: Fetch,
+    scope: Scope,
+    indexes: Sequence[Index] | None,
+    where: Mapping[str, Any] | None = None,
 ) -> Window:
     """Return the window with `_id` at the end of its sort, if an index allows it (decision 12)."""
     sort, mapping = window.sort, fetch.mapping
     if not sort or not isinstance(mapping, QueryMapping):
         return window
-    key = (repr(sort), mapping.find.given(scope))
+    equal = frozenset(pinned_paths(where)) if where else frozenset()
+    key = (repr(sort), mapping.find.given(scope), equal)
     known = fetch.orders.get(key)
     if known is None or known[0] is not indexes:
-        pinned = frozenset(pinned_paths(mapping.find.decide(scope).source))
+        pinned = equal.union(pinned_paths(mapping.find.decide(scope).source))
         ordered = order_ties(sort, pinned, indexes)
         if len(fetch.orders) >= _KEPT_ORDERS:
             fetch.orders.clear()

@@ -220,9 +220,23 @@ class PlanTree:
 
     @cached_property
     def sorted_fetches(self) -> tuple[Fetch, ...]:
-        """The queries among them that have a sort."""
-        found = (f for f in self.fetches if isinstance(f.mapping, QueryMapping))
-        return tuple(f for f in found if getattr(f.mapping, "sort", None) is not None)
+        """The queries among them that have a sort, or may get one from the caller."""
+        return tuple(
+            fetch
+            for fetch in self.fetches
+            if isinstance(fetch.mapping, QueryMapping)
+            and (fetch.mapping.sort is not None or fetch.mapping.order is not None)
+        )
+
+    @cached_property
+    def listed_fetches(self) -> tuple[Fetch, ...]:
+        """The queries among them that callers may filter or order."""
+        return tuple(
+            fetch
+            for fetch in self.fetches
+            if isinstance(fetch.mapping, QueryMapping)
+            and (fetch.mapping.where is not None or fetch.mapping.order is not None)
+        )
 
     @cached_property
     def variables(self) -> frozenset[str]:
