@@ -32,6 +32,8 @@ from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
+from docgraph.graphql.definition.group_visibility import follow_groups
+from docgraph.graphql.definition.groups import check_groups
 from docgraph.graphql.definition.list_mappings import add_lists
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
@@ -55,7 +57,7 @@ __all__ = [
 ]
 
 _ANY_LIMIT = 2**63
-_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
+_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages", "group"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def examine_written(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
+        check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
@@ -170,6 +173,7 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     known = (parts.mappings, parts.enums, definition.mappings)
     mappings = add_lists(schema, *known, generated, findings)
     paged = add_connections(schema, mappings, generated, findings)
+    follow_groups(schema, mappings, generated, findings)
     if generated and not findings.errors:
         mappings = paged
         try:

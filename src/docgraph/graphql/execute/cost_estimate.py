@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
@@ -131,7 +131,7 @@ async def estimate_cost(run: Run, variables_resolver: Resolvers) -> CostEstimate
 async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     mapping = fetch.mapping
     prepared = run.prepared[id(fetch)]
-    window = prepared.window
+    window = prepared.window if isinstance(mapping, QueryMapping) else None
     sort = dict(window.sort) if window is not None and window.sort else {}
     filter_ = _render_filter(fetch, run)
     plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)

@@ -22,11 +22,12 @@ from graphql.execution.values import VariableValues
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
 from docgraph.graphql.execute.cursor_keys import KeyRing
+from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
@@ -78,14 +79,16 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     answers: IntrospectionCache | None = None,
     key_ring: KeyRing | None = None,
     slow_after: float = inf,
+    report_limits: bool = False,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
     Work that would block the event loop runs in the `lane`. `answers` caches introspection,
-    `key_ring` has the key of cursors.
-    Operations of `slow_after` seconds or more are logged.
+    `key_ring` has the key of cursors. Operations of `slow_after` seconds or more are logged.
+    `report_limits`: the result names the lists that their limit cut.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
+    run.cuts = CutLists() if report_limits else None
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:
@@ -103,8 +106,12 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     (root,) = values.items
     if isinstance(root, Damaged):
         report_causes(root.errors, run.exchange)
-        return Result.build(root.value, root.errors, run.commands, run.documents)
-    return Result.build(root, None, run.commands, run.documents)
+        result = Result.build(root.value, root.errors, run.commands, run.documents)
+    else:
+        result = Result.build(root, None, run.commands, run.documents)
+    return (
+        result if run.cuts is None else result._replace(limits=run.cuts.list_entries(result.data))
+    )
 
 
 async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
@@ -153,10 +160,14 @@ async def resolve_column(
     else:
         values = await fetch_values(column, parents, roots, run)
     if column.selection is None:
-        return complete_values(column, values)
-    elements = Elements(column, column.selection, values, roots)
-    objects = await resolve_selection(column.selection, elements.documents, elements.roots, run)
-    return elements.rebuild(objects)
+        completed = complete_values(column, values)
+    else:
+        elements = Elements(column, column.selection, values, roots)
+        objects = await resolve_selection(column.selection, elements.documents, elements.roots, run)
+        completed = elements.rebuild(objects)
+    if run.cuts is not None:
+        run.cuts.follow(values, completed.items)
+    return completed
 
 
 async def resolve_selection(
@@ -208,13 +219,18 @@ def _prepare(
 ) -> PreparedFetch:
     try:
         given, mapping = fetch.arguments.coerce(variables), fetch.mapping
-        if not isinstance(mapping, QueryMapping):
-            return PreparedFetch(Scope(given, predefined))
-        where, order = compile_arguments(mapping, given)
         scope = Scope(given, predefined)
+        if isinstance(mapping, GroupMapping) and fetch.is_list and not fetch.has_own_windows:
+            window = read_window(mapping, scope, run.bounds, is_list=True, extra=run.extra)
+            return PreparedFetch(scope, window)
+        if not isinstance(mapping, QueryMapping):
+            return PreparedFetch(scope)
+        where, order = compile_arguments(mapping, given)
         if fetch.has_own_windows:
             return PreparedFetch(scope, where=where, order=order)
-        window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, order=order)
+        window = read_window(
+            mapping, scope, run.bounds, is_list=fetch.is_list, order=order, extra=run.extra
+        )
         return PreparedFetch(scope, window, where=where, order=order)
     except FieldFailure as failure:
         return PreparedFetch(Scope(variables=predefined), failure=failure)
@@ -241,7 +257,9 @@ async def fetch_values(
     answers = await fetch_documents(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
-    return [_first(answer) if type(answer) is list else answer for answer in answers]
+    empty = fetch.empty
+    values = [_first(answer) if type(answer) is list else answer for answer in answers]
+    return values if empty is None else [empty if one is None else one for one in values]
 
 
 async def fetch_documents(

@@ -11,7 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import (
     AggregateQuery,
@@ -132,9 +136,18 @@ def _render_filter(
     return prepared.narrow(rest, *(match_any(join.target, own) for join, own in pairs))
 
 
-def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Window:
+def _read_window(
+    fetch: Fetch, mapping: QueryMapping | GroupMapping, scope: Scope, run: Run
+) -> Window:
     prepared = run.prepared[id(fetch)]
-    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, order=prepared.order)
+    window = read_window(
+        mapping,
+        scope,
+        run.bounds,
+        is_list=fetch.is_list,
+        order=prepared.order,
+        extra=run.extra,
+    )
     return order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
 
 
@@ -146,6 +159,11 @@ def _build_pipeline(
         return None
     if not fetch.is_list:
         return AggregateQuery(stages, 1, 1)
+    if isinstance(mapping, GroupMapping):
+        window = run.prepared[id(fetch)].window or _read_window(fetch, mapping, scope, run)
+        stages = [*stages, *window.stages]
+        may_be_cut = mapping.limit is not None
+        return AggregateQuery(stages, window.size, window.limit, may_be_cut=may_be_cut)
     return AggregateQuery(stages, run.bounds.max_limit + 1, run.bounds.max_limit)
 
 

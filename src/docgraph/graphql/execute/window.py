@@ -10,7 +10,7 @@ from docgraph.codec.keyset import Key
 from docgraph.exchange import Document
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
-from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.cursors import Cursors
 from docgraph.graphql.plan.plan_tree import Fetch
@@ -79,6 +79,12 @@ class Window(NamedTuple):
     skip: int
     limit: int
     page: Page | None = None
+    extra: int = 0  # documents beyond the limit that show that it cut the list
+
+    @property
+    def size(self) -> int:
+        """How many documents a command returns."""
+        return self.limit + self.extra
 
     @property
     def end(self) -> int:
@@ -95,7 +101,7 @@ class Window(NamedTuple):
             stages.append({"$sort": self.sort})
         if self.skip:
             stages.append({"$skip": self.skip})
-        stages.append({"$limit": self.limit})
+        stages.append({"$limit": self.size})
         if self.page is not None and self.page.has_keys:
             stages.append({"$set": {SORT_KEY: _META_KEY}})
         return stages
@@ -111,23 +117,28 @@ class Window(NamedTuple):
 
 
 def read_window(
-    mapping: QueryMapping,
+    mapping: QueryMapping | GroupMapping,
     scope: Scope,
     bounds: PageLimits,
     *,
     is_list: bool,
     order: Mapping[str, Any] | None = None,
+    extra: int = 0,
 ) -> Window:
     """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed.
 
-    The `order` of the caller, which may be empty, replaces the sort of the mapping.
+    The `order` of the caller, which may be empty, replaces the sort of the mapping. Groups without
+    a limit may be as many as any limit allows; their `_id` orders all of them.
     """
     sort = order
     if order is None and mapping.sort is not None:
         sort = mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
-    return Window(sort or None, skip, limit)
+    if isinstance(mapping, GroupMapping):
+        sort = {**(sort or {}), "_id": 1}
+        limit, extra = (bounds.max_limit, 1) if mapping.limit is None else (limit, extra)
+    return Window(sort or None, skip, limit, extra=extra if is_list else 0)
 
 
 def order_window(
@@ -153,7 +164,7 @@ def order_window(
     return window if known[1] == sort else window._replace(sort=known[1])
 
 
-def _read_limit(mapping: QueryMapping, scope: Scope, bounds: PageLimits) -> int:
+def _read_limit(mapping: QueryMapping | GroupMapping, scope: Scope, bounds: PageLimits) -> int:
     limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
     if limit > bounds.max_limit:
         raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -135,7 +135,7 @@ class QueryTools:
         try:
             ran = await self._access.graphql.run(
                 session.app,
-                wanted.request,
+                replace(wanted.request, limits=True),
                 session.exchange,
                 msgspec.structs.replace(limits, fetched_documents=budget),
             )
@@ -151,11 +151,13 @@ class QueryTools:
         self, result: Result, uri: str, request: GraphqlRequest, offsets: Mapping[str, int] | None
     ) -> dict[str, Any]:
         errors = [one.as_dict() for one in result.errors]
-        reserved = len(orjson.dumps(errors)) + _RESERVED
+        reserved = len(orjson.dumps((errors, result.limits))) + _RESERVED
         fitted = fit(result.data, self._settings.max_result_bytes, reserved, offsets)
         content: dict[str, Any] = {"data": fitted.data}
         if errors:
             content["errors"] = errors
+        if result.limits:
+            content["limits"] = result.limits
         if fitted.cuts:
             content["cut"] = [cut.as_dict() for cut in fitted.cuts]
             content["cursor"] = render_cursor(uri, request, fitted.offsets)

@@ -15,7 +15,11 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.lists.order import list_orders
 from docgraph.graphql.lists.where import RANGE, list_paths
@@ -163,7 +167,8 @@ def _plan_stages(
     if first not in _FINDING and not any(map(matches_nothing, filters)):
         filter_ = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
         reads_on = not filter_ and not sort and first not in _BOUNDING
-        yield PlannedQuery(access, access.place, filter_, sort, names, "stages", reads_on)
+        part = "find" if isinstance(access.mapping, GroupMapping) else "stages"
+        yield PlannedQuery(access, access.place, filter_, sort, names, part, reads_on)
 
 
 def _plan_joined(
