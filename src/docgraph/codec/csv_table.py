@@ -249,8 +249,7 @@ class FoundColumns:
             if self._has_more:
                 text += (b"," if self._width else b"") + line.rest
             parts.append((text or b'""') + b"\r\n")
-        text = b"".join(parts)
-        return text
+        return b"".join(parts)
 
     def _encode_names(self) -> bytes:
         names = list(self._names)

@@ -64,6 +64,7 @@ _OPTIONS = (
     (re.UNICODE, "u"),
     (re.VERBOSE, "x"),
 )
+_UUID_SHAPE = (4, 16)  # subtype and length
 _MAX_SAFE = 2**53 - 1  # of the integers that every JSON parser reads exactly
 # A regular expression that parses unchanged between slashes, with its own slashes escaped.
 _BETWEEN_SLASHES = re.compile(
@@ -189,7 +190,7 @@ def _plain_binary(value: bytes) -> str:
 
 
 def _text_or_uuid(value: bytes) -> str:
-    is_uuid = isinstance(value, Binary) and value.subtype == 4 and len(value) == 16
+    is_uuid = isinstance(value, Binary) and (value.subtype, len(value)) == _UUID_SHAPE
     return str(UUID(bytes=bytes(value))) if is_uuid else _plain_binary(value)
 
 

@@ -59,6 +59,8 @@ class Parameters(DataParameters):
     read_concern: str | None = None
     write_concern: WriteConcern | None = None
     avars: Document = field(default_factory=dict)
+    format: str | None = None  # None: as `Accept` says
+    raw_formulas: bool = False  # in CSV
 
     @property
     def skip(self) -> int:
@@ -281,6 +283,22 @@ def _read_representation(values: list[str], settings: Mongo) -> dict[str, Any]:
     return {}
 
 
+def _read_format(values: list[str], settings: Mongo) -> dict[str, Any]:
+    return {"format": _read_choice("format", values[0], ("csv", "json"))}
+
+
+def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:
+    text = text.strip().lower()
+    if text not in choices:
+        raise RequestError(f"illegal {name} parameter, it must be {' or '.join(choices)}")
+    return text
+
+
+def parse_formulas(text: str) -> bool:
+    """Return whether texts that begin like a formula stay as they are (`csv-formulas`)."""
+    return _read_choice("csv-formulas", text, ("text", "raw")) == "raw"
+
+
 _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "page": _read_page,
     "pagesize": _read_pagesize,
@@ -300,6 +318,8 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
     "rep": _read_representation,
+    "format": _read_format,
+    "csv-formulas": lambda values, _: {"raw_formulas": parse_formulas(values[0])},
     "sid": _reject_session,
     "txn": _reject_session,
 }
