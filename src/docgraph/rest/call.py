@@ -265,8 +265,8 @@ class RestCall:
 
     @property
     def wants_csv(self) -> bool:
-        """Whether the caller prefers CSV to JSON; the entries of a batch are JSON."""
-        if self.exchange.is_entry or self.resource.type not in _TABLES:
+        """Whether the caller prefers CSV to JSON, of a resource that is a table."""
+        if self.resource.type not in _TABLES:
             return False
         if self.parameters.format is not None:
             return self.parameters.format == "csv"
