@@ -29,6 +29,7 @@ from docgraph.codec.encode import JsonMode, encode, replace_surrogates
 from docgraph.codec.forms import FORMS, plain_double_form
 from docgraph.codec.id_text import binary_text
 from docgraph.exchange.data import Document
+from docgraph.exchange.errors import RequestError
 
 CSV: Final = "text/csv"
 MAX_SAMPLE: Final = 1000  # documents whose fields are the columns
@@ -92,6 +93,13 @@ def show_json(text: bytes) -> str:
 
 def _show_double(number: float) -> str:
     return repr(number) if number - number == 0 else plain_double_form(number)
+
+
+def parse_formulas(text: str) -> bool:
+    """Return whether texts that begin like a formula stay as they are (`csv-formulas`)."""
+    if text not in ("text", "raw"):
+        raise RequestError("illegal csv-formulas parameter, it must be text or raw")
+    return text == "raw"
 
 
 def encode_cells(cells: Sequence[str]) -> bytes:

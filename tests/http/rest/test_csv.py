@@ -84,7 +84,7 @@ async def test_a_list_is_a_table_that_a_browser_saves(api: Api) -> None:
 
     assert reply.text == (
         "_id,title,author.name,tags,n,author.age\r\n"
-        "1,'=1+1,Ada,\"[\"\"a\"\",\"\"b\"\"]\",,\r\n"
+        '1,\'=1+1,Ada,"[""a"",""b""]",,\r\n'
         "2,plain,Bob,,-5,7\r\n"
     )
     assert reply.headers["content-type"] == TYPE
@@ -285,7 +285,7 @@ async def test_errors_are_json(api: Api, path: str, status: int, code: str) -> N
 async def test_everything_else_is_json(api: Api, method: str, path: str, status: int) -> None:
     api.things.insert_one({"_id": "doc"})
     for parameters in ({}, {"format": "csv"}):
-        body = {} if method == "POST" else None
+        body: Any = {} if method == "POST" else None
         reply = await api.send(method, path, body, headers=CSV, **parameters)
 
         assert reply.status == status, reply.text

@@ -122,9 +122,7 @@ def test_fields_after_the_sample_are_in_the_last_column(monkeypatch: pytest.Monk
     begin = table.drain().decode()
     table.add([{"a": 6}, {"b": 7}])
 
-    assert begin == (
-        'a,b.c,_more\r\n1,,\r\n,2,\r\n3,4,"{""b"":{""d"":5},""e"":""=1""}"\r\n'
-    )
+    assert begin == ('a,b.c,_more\r\n1,,\r\n,2,\r\n3,4,"{""b"":{""d"":5},""e"":""=1""}"\r\n')
     assert table.drain().decode() == '6,,\r\n,,"{""b"":7}"\r\n'
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from docgraph.codec import JsonMode, decode
+from docgraph.codec.csv_table import parse_formulas
 from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
@@ -284,19 +285,10 @@ def _read_representation(values: list[str], settings: Mongo) -> dict[str, Any]:
 
 
 def _read_format(values: list[str], settings: Mongo) -> dict[str, Any]:
-    return {"format": _read_choice("format", values[0], ("csv", "json"))}
-
-
-def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:
-    text = text.strip().lower()
-    if text not in choices:
-        raise RequestError(f"illegal {name} parameter, it must be {' or '.join(choices)}")
-    return text
-
-
-def parse_formulas(text: str) -> bool:
-    """Return whether texts that begin like a formula stay as they are (`csv-formulas`)."""
-    return _read_choice("csv-formulas", text, ("text", "raw")) == "raw"
+    name = values[0].strip().lower()
+    if name not in ("csv", "json"):
+        raise RequestError("illegal format parameter, it must be csv or json")
+    return {"format": name}
 
 
 _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
