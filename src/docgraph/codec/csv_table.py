@@ -169,7 +169,7 @@ class _Column:
         self.inner: dict[str, _Column] = {}
 
 
-class _Line(NamedTuple):
+class _TableLine(NamedTuple):
     cells: bytes  # of the columns that were known
     width: int  # how many that were
     rest: bytes  # the cell of everything that has no column
@@ -185,7 +185,7 @@ class FoundColumns:
         self._cells = cells
         self._fields: dict[str, _Column] = {}
         self._names: list[str] = []
-        self._lines: list[_Line] = []
+        self._lines: list[_TableLine] = []
         self._width: int | None = None  # None: the names are not rendered yet
         self._has_rest = False
         self._size = 0
@@ -204,7 +204,7 @@ class FoundColumns:
             rest = self._fill(self._fields, document, "", cells)
             text = b"" if not rest else encode_cells([show_json(encode(rest, JsonMode.CSV))])
             self._has_rest = self._has_rest or bool(rest)
-            line = _Line(encode_cells(cells), len(cells), text)
+            line = _TableLine(encode_cells(cells), len(cells), text)
             self._size += len(line.cells) + len(line.rest) + 3
             self._lines.append(line)
 
