@@ -26,7 +26,7 @@ from docgraph.codec.forms import (
 )
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
-__all__ = ["EncodeError", "JsonMode", "encode", "fragment", "to_json"]
+__all__ = ["EncodeError", "JsonMode", "encode", "fragment", "replace_surrogates", "to_json"]
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
@@ -36,6 +36,7 @@ _CONTAINERS = (dict, list, tuple)
 _NOT_FINITE: dict[JsonMode, Form] = {
     JsonMode.SHELL: shell_double_form,
     JsonMode.GRAPHQL_PLAIN: plain_double_form,
+    JsonMode.CSV: plain_double_form,
 }
 _FINITE = frozenset({str, int, bool, type(None), *FORMS[JsonMode.STANDARD]})
 
@@ -99,7 +100,7 @@ class _Encoder:
     def convert(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is str:
-            return value if value.isascii() else _replace_surrogates(value)
+            return value if value.isascii() else replace_surrogates(value)
         if kind is bool or value is None:
             return value
         if kind is int:
@@ -235,10 +236,10 @@ def _check_int64(number: int) -> None:
 def _convert_key(key: Any) -> str:
     if not isinstance(key, str):
         raise EncodeError(f"a key of the type {type(key).__name__}; keys are strings")
-    return _replace_surrogates(str(key))
+    return replace_surrogates(str(key))
 
 
-def _replace_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which are no characters, by U+FFFD, as browsers do."""
     try:
         text.encode()

@@ -53,6 +53,7 @@ class JsonMode(StrEnum):
     GRAPHQL_CANONICAL = "graphql-canonical"
     GRAPHQL_RELAXED = "graphql-relaxed"
     GRAPHQL_PLAIN = "graphql-plain"
+    CSV = "csv"  # the JSON in cells
 
 
 _OPTIONS = (
@@ -63,6 +64,7 @@ _OPTIONS = (
     (re.UNICODE, "u"),
     (re.VERBOSE, "x"),
 )
+_UUID_SHAPE = (4, 16)  # subtype and length
 _MAX_SAFE = 2**53 - 1  # of the integers that every JSON parser reads exactly
 # A regular expression that parses unchanged between slashes, with its own slashes escaped.
 _BETWEEN_SLASHES = re.compile(
@@ -187,6 +189,11 @@ def _plain_binary(value: bytes) -> str:
     return b64encode(value).decode()
 
 
+def _text_or_uuid(value: bytes) -> str:
+    is_uuid = isinstance(value, Binary) and (value.subtype, len(value)) == _UUID_SHAPE
+    return str(UUID(bytes=bytes(value))) if is_uuid else _plain_binary(value)
+
+
 def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
     """Return `/pattern/options`; the last slash ends the pattern, so none needs an escape."""
     pattern, options = _regex_parts(value)
@@ -289,4 +296,5 @@ FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.GRAPHQL_CANONICAL: _GRAPHQL,
     JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
     JsonMode.GRAPHQL_PLAIN: _PLAIN,
+    JsonMode.CSV: _PLAIN | {Binary: _text_or_uuid},
 }

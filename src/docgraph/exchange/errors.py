@@ -5,6 +5,7 @@
     │   ├── BodyError                      400  malformed-body
     │   ├── BodyTooLarge                   413  body-too-large
     │   ├── UnsupportedMediaType           415  unsupported-media-type
+    │   ├── NotAcceptable                  406  not-acceptable
     │   ├── RequestTimeout                 408  request-timeout
     │   ├── UrlTooLong                     414  url-too-long
     │   ├── HeadersTooLarge                431  headers-too-large
@@ -61,6 +62,7 @@ __all__ = [
     "InternalError",
     "LoopTooLarge",
     "MethodNotAllowed",
+    "NotAcceptable",
     "NotFound",
     "NotSupported",
     "OutcomeUnknown",
@@ -135,6 +137,12 @@ class UnsupportedMediaType(RequestError):
     """The content type is not one that the service reads."""
 
     status, code = 415, "unsupported-media-type"
+
+
+class NotAcceptable(RequestError):
+    """The response has no format that the caller accepts."""
+
+    status, code = 406, "not-acceptable"
 
 
 class RequestTimeout(RequestError):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final, NamedTuple
+
+_WILDCARDS: Final = ("*/*", "application/*")
 
 
 class Headers:
@@ -76,3 +79,26 @@ def parse_weight(item: str) -> tuple[str, float]:
             except ValueError:
                 return name.strip().lower(), 0.0  # an invalid weight is not acceptable
     return name.strip().lower(), 1.0
+
+
+class Acceptance(NamedTuple):
+    """What `Accept` says about another type than the usual ones of a resource."""
+
+    is_preferred: bool = False
+    is_required: bool = False  # none of the usual types is accepted
+
+
+def find_acceptance(accepted: Iterable[str], media_type: str, usual: Sequence[str]) -> Acceptance:
+    """Compare a type with the usual ones; only its own name requests it, a wildcard the usual ones.
+
+    Of types with equal weights, the first one is preferred.
+    """
+    weights = [parse_weight(item) for item in ",".join(accepted).split(",")]
+    own = [(weight, -place) for place, (name, weight) in enumerate(weights) if name == media_type]
+    if not own or max(own)[0] <= 0:
+        return Acceptance()
+    others = [(weight, -place) for place, (name, weight) in enumerate(weights) if name in usual]
+    if not others:  # a name is preferred to a wildcard of the same weight
+        others = [(weight, -len(weights)) for name, weight in weights if name in _WILDCARDS]
+    is_required = not others or max(others)[0] <= 0
+    return Acceptance(is_required or max(own) > max(others), is_required)

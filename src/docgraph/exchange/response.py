@@ -23,7 +23,8 @@ class Body:
 class Stream:
     """A response of unknown length; each chunk is sent as it comes.
 
-    `stop` ends the chunks of a stream that lasts: it is called when the server stops.
+    `stop` ends the chunks of a stream that lasts: it is called when the server stops. `is_bounded`:
+    its size has a limit, so it is buffered for a slow client, as a `Body` is.
     """
 
     chunks: AsyncIterator[bytes]
@@ -31,6 +32,7 @@ class Stream:
     media_type: str | None = None
     headers: HeaderList = field(default_factory=list)
     stop: Callable[[], None] | None = None
+    is_bounded: bool = False
 
 
 @dataclass(slots=True)

@@ -90,8 +90,11 @@ def build_responses(item: Document | None = None) -> dict[str, Document]:
         return _RESPONSES
     schemas = {"Page": {"type": "array", "items": item}, "One": item}
     shaped = {
-        name: {**_RESPONSES[name], "content": {JSON: {"schema": schema}}}
-        for name, schema in schemas.items()
+        name: {
+            **_RESPONSES[name],
+            "content": {**_RESPONSES[name]["content"], JSON: {"schema": one}},
+        }
+        for name, one in schemas.items()
     }
     return {**_RESPONSES, **shaped}
 

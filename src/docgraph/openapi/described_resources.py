@@ -42,6 +42,7 @@ class ServedApp:
     name: str
     description: str = ""
     operations: tuple[tuple[str, str], ...] = ()  # names and descriptions
+    csv: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,4 +238,5 @@ def _read_app(definition: Document) -> ServedApp:
         tuple(
             (one.name, one.description) for one in read_operations(descriptor.get("operations"), [])
         ),
+        descriptor.get("csv") is True,
     )

@@ -41,6 +41,7 @@ _PAGING = ("page", "pagesize")
 _CONSISTENCY = ("readPreference", "readConcern")
 _READING = ("filter", "keys", "hint", "shardkey", "jsonMode", *_CONSISTENCY)
 _LIST = (*_PAGING, "after", "sort", *_READING, "count", "nocache")
+_FORMAT = ("format", "csv-formulas")
 _OF_ONE = ("id_type", "filter", "shardkey")
 _WRITING = ("If-Match", "If-None-Match", "checkEtag", "writeConcern")
 _WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
@@ -68,7 +69,9 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
     (ResourceType.DATABASE, "DELETE"): OperationSpec(
         "Drop the database with all that is in it", _GONE, _WRITING, errors=_CONDITIONAL
     ),
-    (ResourceType.COLLECTION, "GET"): OperationSpec("A page of documents", {200: "Page"}, _LIST),
+    (ResourceType.COLLECTION, "GET"): OperationSpec(
+        "A page of documents", {200: "Page"}, (*_LIST, *_FORMAT)
+    ),
     (ResourceType.COLLECTION, "POST"): OperationSpec(
         "Add a document, or many",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
@@ -138,7 +141,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
     (ResourceType.AGGREGATION, "GET"): OperationSpec(
         "Run the stored aggregation",
         {200: "Results"},
-        ("avars", *_PAGING, "jsonMode", "nocache", *_CONSISTENCY),
+        ("avars", *_PAGING, *_FORMAT, "jsonMode", "nocache", *_CONSISTENCY),
         errors=(422,),
     ),
     (ResourceType.STREAMS, "GET"): OperationSpec(
@@ -160,7 +163,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
         errors=(422,),
     ),
     (ResourceType.SCHEMA_STORE, "GET"): OperationSpec(
-        "A page of JSON schemas", {200: "Page"}, _LIST
+        "A page of JSON schemas", {200: "Schemas"}, _LIST
     ),
     (ResourceType.SCHEMA_STORE, "POST"): OperationSpec(
         "Add a JSON schema, or several",

@@ -99,7 +99,10 @@ def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathIt
 
 def _describe_app(service: Bound, app: ServedApp) -> Document:
     answers = {one: refer("responses", "GraphqlError") for one in (400, 404, 405, 408, 413, 500)}
-    answers |= {200: refer("responses", "GraphqlResult"), 503: refer("responses", "GraphqlError")}
+    result = "GraphqlTable" if app.csv else "GraphqlResult"
+    answers |= {200: refer("responses", result), 503: refer("responses", "GraphqlError")}
+    if app.csv:
+        answers[406] = refer("responses", "GraphqlError")
     operation = _complete(service, {"summary": f"Query the app {app.name}", "responses": answers})
     return {
         **operation,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
+from docgraph.codec.csv_table import CSV, CsvCells, CsvTable, FoundColumns
 from docgraph.exchange import (
     Answer,
     Body,
@@ -25,7 +26,9 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import NotFound
+from docgraph.exchange.headers import find_acceptance
 from docgraph.plugins.kinds import DataInterceptor, Decision
+from docgraph.rest.csv_lists import CsvExport, CsvList, build_table
 from docgraph.rest.parameters.consistency import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
@@ -260,18 +263,48 @@ class RestCall:
             check_size(len(text), MAX_BYTES)
         return Body(status, text, JSON, headers or [])
 
-    def open_list(self, max_bytes: int | None = None) -> JsonList:
+    @property
+    def wants_csv(self) -> bool:
+        """Whether the caller prefers CSV to JSON, of a resource that is a table."""
+        if self.resource.type not in _TABLES:
+            return False
+        if self.parameters.format is not None:
+            return self.parameters.format == "csv"
+        accepted = self.request.headers.get_list("accept")
+        return bool(accepted) and find_acceptance(accepted, CSV, (JSON,)).is_preferred
+
+    def open_list(self) -> JsonList | CsvList:
         """Return an empty list for the documents of a response."""
+        if self.wants_csv:
+            return CsvList(self._build_table(), MAX_BYTES, self.request.offload)
+        return JsonList(self.parameters.json_mode, MAX_BYTES, self.request.offload)
+
+    def open_export(self, max_bytes: int | None = None) -> CsvExport:
+        """Return an empty list that is sent while it is read.
+
+        A client of HTTP/1.0 gets it whole: it could not detect that the end is missing.
+        """
         limit = MAX_BYTES if max_bytes is None else max_bytes
-        return JsonList(self.parameters.json_mode, limit, self.request.offload)
+        is_whole = self.request.connection.http_version == "1.0"
+        return CsvExport(self._build_table(), limit, self.request.offload, is_whole=is_whole)
+
+    def _build_table(self) -> CsvTable:
+        cells = CsvCells(raw=self.parameters.raw_formulas)
+        if self.resource.type is ResourceType.AGGREGATION:
+            return FoundColumns(cells)
+        permission = self._own_permission
+        shown = None if permission is None else permission.project_response
+        return build_table(cells, self.parameters.keys, shown)
 
 
 Handler = Callable[[RestCall], Awaitable[Answer]]
 Handlers = dict[tuple[ResourceType, str], Handler]
 
+_TABLES = frozenset({ResourceType.COLLECTION, ResourceType.AGGREGATION})
+
 # Paths of services in similar systems: a request to one is not about a collection.
 _FOREIGN = {
-    "csv": "CSV is not supported: POST documents as JSON to the path of a collection",
+    "csv": "CSV is not accepted: POST documents as JSON to the path of a collection",
     "ic": "there is no cache to clear: ?nocache reads metadata anew",
 }
 _UNLIMITED = (1 << 31) - 2

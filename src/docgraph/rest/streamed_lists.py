@@ -5,7 +5,7 @@ Nothing is sent before the list is complete, so an error in between can still be
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document
@@ -16,6 +16,8 @@ from docgraph.store.driver.portions import LargePortion
 
 class JsonList:
     """A bounded list of documents as JSON; the last document stays available."""
+
+    media_type: ClassVar[str] = "application/json"
 
     def __init__(self, mode: JsonMode, most_bytes: int, offload: Offload) -> None:
         self._mode = mode

@@ -20,7 +20,7 @@ from docgraph.server.fields import render_field
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
     "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "
-    "RateLimit-Policy, WWW-Authenticate, Allow"
+    "RateLimit-Policy, WWW-Authenticate, Allow, Content-Disposition"
 )
 _ACCEPTED = (
     "Authorization, Content-Type, X-Requested-With, No-Auth-Challenge, If-Match, If-None-Match, "

@@ -58,6 +58,7 @@ class Head:
     length: int | None = None
     closes: bool = False  # the connection ends with this response
     is_endless: bool = False  # events: the response has no end to wait for
+    is_bounded: bool = False  # a stream that is buffered for a slow client
 
 
 class Responder:
@@ -107,6 +108,7 @@ class Responder:
     ) -> tuple[Head, AsyncIterator[bytes]]:
         """Render an answer of unknown length."""
         head, chunks = self._render(stream, exchange, trace), pass_bytes(stream.chunks)
+        head.is_bounded = stream.is_bounded
         if stream.media_type is not None:
             head.lines.append(_content_type(stream.media_type))
             head.is_endless = stream.media_type.startswith(_EVENTS)

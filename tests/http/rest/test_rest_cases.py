@@ -951,7 +951,7 @@ MANAGEMENT: dict[str, list[Ask]] = {
                 "access-control-expose-headers": "Location, ETag, Link, X-Total-Count, "
                 "X-Count-Strategy, Preference-Applied, X-Request-Id, Auth-Token, "
                 "Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "
-                "RateLimit-Policy, WWW-Authenticate, Allow",
+                "RateLimit-Policy, WWW-Authenticate, Allow, Content-Disposition",
             },
         )
     ],

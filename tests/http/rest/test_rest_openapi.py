@@ -401,3 +401,30 @@ async def test_what_a_collection_refuses_is_described_as_refused(api: Api) -> No
         assert body.endswith("/BulkChanges")
         refused = await api.patch(f"/{name}/x", [{"$set": {"a": 1}}])
         assert refused.status == 400
+
+
+async def test_csv_is_described_where_there_is_some(api: Api) -> None:
+    await api.put("/gql-apps")
+    schema = "type Query { things: [Thing] } type Thing { n: Int }"
+    mappings = {"Query": {"things": {"db": api.db, "collection": "things"}}}
+    for id, descriptor in (("tables", {"csv": True}), ("plain", {})):
+        definition = build_definition(id, schema, mappings, **descriptor)
+        reply = await api.put(f"/gql-apps/{id}", definition, wm="upsert")
+        assert reply.status == 201, reply.text
+    await api.put("/things", {"aggrs": [{"uri": "sums", "stages": []}]})
+    document = await describe(api)
+
+    def contents(path: str, method: str) -> set[str]:
+        response = document["paths"][path][method]["responses"]["200"]
+        if "$ref" in response:
+            response = document["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
+        return set(response["content"])
+
+    for path in ("/things", "/things/_aggrs/sums"):
+        assert contents(path, "get") == {"application/json", "text/csv"}
+        assert parameter(document, path, "get", "format")["schema"]["enum"] == ["json", "csv"]
+        assert parameter(document, path, "get", "csv-formulas")
+    assert "text/csv" not in contents("/_schemas", "get")
+    assert "text/csv" in contents("/graphql/tables", "post")
+    assert "406" in document["paths"]["/graphql/tables"]["post"]["responses"]
+    assert "text/csv" not in contents("/graphql/plain", "post")

@@ -67,6 +67,10 @@ def _compare_descriptors(
     modes = [one.json_mode or json_mode for one in (old, new)]
     if modes[0] != modes[1]:
         yield Effect(Severity.BREAKING, f"The JSON mode changed from {modes[0]} to {modes[1]}.")
+    if old.csv and not new.csv:
+        yield Effect(Severity.BREAKING, "The app no longer answers with CSV.")
+    elif new.csv and not old.csv:
+        yield Effect(Severity.SAFE, "The app answers with CSV where callers accept it.")
     yield from _compare_operations(old, new)
 
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _PARTS = ("descriptor", "schema", "mappings")
-_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode", "operations")
+_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode", "csv", "operations")
 _MAX_LIMIT = 2**31 - 1
 
 
@@ -52,6 +52,7 @@ class AppDefinition:
     json_mode: str | None  # None: the mode of the service
     version: str  # a digest of the whole document
     operations: tuple[DeclaredOperation, ...] = ()
+    csv: bool = False  # answers with one list may be CSV
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
@@ -141,6 +142,7 @@ class _Decoder:
             json_mode=self._read_json_mode(descriptor),
             version=self._digest(),
             operations=read_operations(descriptor.get("operations"), self._problems),
+            csv=self._read(descriptor, "csv", bool, False, "descriptor."),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )

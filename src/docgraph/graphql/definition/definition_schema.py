@@ -150,6 +150,11 @@ _DEFINITIONS: Schema = {
                 "description": "How values of results are written.",
                 "enum": list(JSON_MODES),
             },
+            "csv": {
+                "description": "Whether Accept: text/csv gives an answer with one list as CSV.",
+                "type": "boolean",
+                "default": False,
+            },
             "limits": _limits(),
             "operations": {
                 "description": "Stored queries: by name over HTTP, and each a tool for agents.",

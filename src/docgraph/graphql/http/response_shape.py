@@ -28,13 +28,7 @@ def render_result(
     """Return 200 if there is data, even with errors; 400 if there are only errors."""
     data = encode_data(result.data, limit)
     if data is None:
-        return render_error(
-            OperationRefused.because(
-                f"the response is larger than {limit} bytes",
-                "response-too-large",
-                Classification.ABORTED,
-            )
-        )
+        return render_error(reject_length(limit))
     content = b'{"data":' + data
     if result.errors:
         content += b',"errors":' + orjson.dumps([one.as_dict() for one in result.errors])
@@ -42,6 +36,12 @@ def render_result(
         content += b',"extensions":' + orjson.dumps(extensions)
     status = _OK if result.data is not None else _BAD_REQUEST
     return Body(status, content + b"}", MEDIA_TYPE)
+
+
+def reject_length(limit: int) -> OperationRefused:
+    """Reject an operation whose response is longer than the limit of the app."""
+    text = f"the response is larger than {limit} bytes"
+    return OperationRefused.because(text, "response-too-large", Classification.ABORTED)
 
 
 def render_error(error: DocgraphError) -> Body:

@@ -15,8 +15,9 @@ from math import inf
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.codec import decode
+from docgraph.codec.csv_table import CSV, CsvCells, render_disposition
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
-from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
+from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
@@ -30,9 +31,16 @@ from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.csv_answers import (
+    CsvShape,
+    find_cells,
+    find_preference,
+    find_shape,
+    render_table,
+)
 from docgraph.graphql.http.persisted import RequestedOperation, is_stored, reject_unknown
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.response_shape import render_error, render_result
+from docgraph.graphql.http.response_shape import reject_length, render_error, render_result
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
@@ -246,7 +254,10 @@ class GraphqlService(Service):
         request = await parsed.asked.find(body, exchange.request.content_type)
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
+        table = await self._find_table(app, request, exchange)
         ran = await self._run(app, request, exchange, None, self._answers)
+        if table is not None and not ran.result.errors:
+            return await self._answer_csv(*table, ran)
         extensions: dict[str, Any] = {}
         if self.config.verbose and self._is_administrator(exchange.account):
             extensions |= ran.explain()
@@ -255,6 +266,33 @@ class GraphqlService(Service):
         return render_result(
             ran.result, limit=app.limits.response_bytes, extensions=extensions or None
         )
+
+    async def _find_table(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> tuple[CsvShape, CsvCells] | None:
+        """Return the table that the caller wants; None: JSON."""
+        preference = find_preference(app, exchange)
+        if not preference.is_preferred:
+            return None
+        cells = find_cells(exchange)
+        plan, _ = await self._find(app, request, exchange)
+        coerced = plan.variables.read(request.variables).coerced
+        tree = await plan.grow(coerced, self._lane)
+        try:
+            return find_shape(tree.block), cells
+        except NotAcceptable:
+            if preference.is_required:
+                raise
+            return None
+
+    async def _answer_csv(self, shape: CsvShape, cells: CsvCells, ran: Ran) -> Answer:
+        limit = ran.plan.app.limits.response_bytes
+        text = await render_table(shape, ran.result.data, cells, limit)
+        if text is None:
+            raise reject_length(limit)
+        disposition = render_disposition(ran.plan.name or shape.path[-1])
+        headers = [("Content-Disposition", disposition), ("Vary", "Accept")]
+        return Body(200, text, CSV, headers)
 
     async def _run(
         self,

@@ -22,6 +22,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.call import JSON, Handlers, RestCall
+from docgraph.rest.csv_lists import VARY, CsvList, csv_headers
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.rest.streamed_lists import JsonList
@@ -60,8 +61,14 @@ async def _get(call: RestCall) -> Answer:
     namespace = namespace_of(call.db, call.collection)
     if shown := find_shown(call.exchange.permission, namespace):
         await check_text_search(call, aggregation.stages.source, shown)
-    results = await _run(call, aggregation, await _render(call, aggregation))
-    return Body(200, results.render(), JSON)
+    stages = await _render(call, aggregation)
+    if call.wants_csv:
+        export = call.open_export(MAX_BYTES)
+        read = _run(call, aggregation, stages, export)
+        return await export.answer(read, csv_headers(aggregation.uri))
+    results = JsonList(call.parameters.json_mode, MAX_BYTES, call.request.offload)
+    await _run(call, aggregation, stages, results)
+    return Body(200, results.render(), JSON, [VARY])
 
 
 async def _render(call: RestCall, aggregation: Aggregation) -> list[Document]:
@@ -86,16 +93,18 @@ def _unbound(error: NotBound) -> NotBound:
     return error
 
 
-async def _run(call: RestCall, aggregation: Aggregation, stages: Stages) -> JsonList:
+async def _run(
+    call: RestCall, aggregation: Aggregation, stages: Stages, results: JsonList | CsvList
+) -> None:
     permission = call.exchange.permission
-    results = call.open_list(MAX_BYTES)
+    deadline = Deadline.after_ms(call.context.settings.aggregation_time_limit)
     try:
         await call.context.store.reads.aggregate(
             call.db,
             call.collection,
             hide_properties(stages, permission, namespace_of(call.db, call.collection)),
             limit=MAX_RESULTS + 1,
-            deadline=Deadline.after_ms(call.context.settings.aggregation_time_limit),
+            deadline=deadline._replace(patience=call.exchange.deadline.patience),
             allow_disk_use=aggregation.allow_disk_use,
             comment={"request": call.exchange.id, "operation": aggregation.uri},
             rows=call.rows,
@@ -118,7 +127,6 @@ async def _run(call: RestCall, aggregation: Aggregation, stages: Stages) -> Json
         ) from error
     if results.count > MAX_RESULTS:
         raise _too_much(f"{MAX_RESULTS} results")
-    return results
 
 
 def _too_much(bound: str) -> AggregationFailed:

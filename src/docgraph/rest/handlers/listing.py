@@ -6,12 +6,15 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.codec.documents import read_documents
 from docgraph.codec.keyset import EMPTY, Key, behind, find_empty
-from docgraph.exchange import Answer, Body, Document, Read, ResourceType
+from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
-from docgraph.rest.call import JSON, Handlers, RestCall
+from docgraph.exchange.response import HeaderList
+from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.csv_lists import VARY, CsvList, csv_headers
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
@@ -29,15 +32,16 @@ _NEWEST_FIRST: Final[Order] = (("_id", -1),)
 class _Page:
     """The documents of a page, and the header that leads to the next one."""
 
-    documents: JsonList
+    documents: JsonList | CsvList
     next: tuple[str, str] | None = None
 
 
 async def list_documents(call: RestCall) -> Answer:
     """A page, newest first by default."""
     await call.require_collection()
-    metadata = await call.find_metadata(call.collection)
-    headers = etag_headers(metadata)
+    headers = await _find_headers(call)
+    if call.wants_csv and _is_long(call):
+        return await _export_page(call, headers)
     if call.parameters.count is None:
         page = await _read_page(call)
     else:
@@ -45,7 +49,32 @@ async def list_documents(call: RestCall) -> Answer:
         headers += counted
     if page.next is not None:
         headers.append(page.next)
-    return Body(200, page.documents.render(), JSON, headers)
+    return Body(200, page.documents.render(), page.documents.media_type, headers)
+
+
+async def _find_headers(call: RestCall) -> HeaderList:
+    """The headers of the format; the etag is that of the collection, not of a table."""
+    if call.wants_csv:
+        return csv_headers(call.collection)
+    return [*etag_headers(await call.find_metadata(call.collection)), VARY]
+
+
+def _is_long(call: RestCall) -> bool:
+    """Check if the page is sent while it is read; with `after`, its `Link` depends on its end."""
+    return call.parameters.pagesize > MAX_SAMPLE and call.parameters.after is None
+
+
+async def _export_page(call: RestCall, headers: HeaderList) -> Answer:
+    parameters = call.parameters
+    if parameters.count is not None:
+        headers += await _count(call)
+    order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
+    export = call.open_export()
+    read = call.read(_build_read(call, order, parameters.filter), export.add)
+    answer = await export.answer(read, headers)
+    if isinstance(answer, Stream) or export.count >= parameters.pagesize:
+        answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
+    return answer
 
 
 async def _read_and_count(call: RestCall) -> tuple[_Page, list[tuple[str, str]]]:

@@ -74,6 +74,7 @@ class HttpCall:
     is_answered = False
     is_refused = False  # it exceeded the limit
     is_endless = False
+    is_bounded = False  # the response is buffered for a slow client
     trace: RequestTrace | None = None
     on_stream: Callable[[], None] | None = None  # called when the response is a stream
     on_stop: Callable[[], None] | None = None  # ends a stream cleanly when the server stops
@@ -130,7 +131,7 @@ class HttpCall:
 
     async def send_part(self, data: bytes) -> None:
         """Send the next part of the content."""
-        if not self.wire.is_writable:
+        if not self.wire.is_writable and not self.is_bounded:
             await self.wire.wait_writable()
         if self.is_aborted or self._is_bodiless or not data:
             return
@@ -173,7 +174,7 @@ class HttpCall:
         if self.status:
             raise RuntimeError("a request has one response")
         self.status = head.status
-        self.is_endless = head.is_endless
+        self.is_endless, self.is_bounded = head.is_endless, head.is_bounded
         if self.is_endless and self.on_stream is not None:
             self.on_stream()
         incoming, request = self.incoming, self.request

@@ -254,7 +254,8 @@ class Exchanges:
         if exchange.error == Overloaded.code:
             self._reject(call)
             self._shed_until = monotonic() + _SHEDDING_SECONDS
-        self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
+        if not (isinstance(answer, Stream) and answer.is_bounded):  # it is still being built
+            self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
         return answer
 
     async def _read_body(self, call: HttpCall, incoming: Incoming, id: str, limit: int) -> bytes:

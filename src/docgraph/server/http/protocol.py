@@ -217,6 +217,8 @@ class HttpProtocol(asyncio.Protocol):
         """Send; the transport keeps what the peer does not take."""
         if not self.transport.is_closing():
             self.transport.write(data)
+            if not self.is_writable:
+                self._state.unread.update(self)
 
     def render_date(self) -> bytes:
         """The line of the date."""

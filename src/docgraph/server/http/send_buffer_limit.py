@@ -37,9 +37,17 @@ class Unread:
         """Add a connection whose client reads more slowly than we write."""
         self.leave(connection)
         network = self._networks[connection] = group_address(connection.address)
-        size = connection.transport.get_write_buffer_size()
-        self._sizes.setdefault(network, {})[connection] = size
-        self.size += size
+        self._sizes.setdefault(network, {})[connection] = 0
+        self.update(connection)
+
+    def update(self, connection: _Reading) -> None:
+        """Count what was written to a connection since, if it is one of them."""
+        network = self._networks.get(connection)
+        if network is None:
+            return
+        sizes, size = self._sizes[network], connection.transport.get_write_buffer_size()
+        self.size += size - sizes[connection]
+        sizes[connection] = size
         if self.size > self._most:
             self._give_up_slow_ones()
 

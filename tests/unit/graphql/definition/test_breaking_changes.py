@@ -64,6 +64,8 @@ def test_the_worst_comes_first() -> None:
         ({}, {"uri": "/v2"}, "breaking: The address changed from /app to /v2."),
         (OPERATIONS, {}, "breaking: The prepared query all was removed."),
         ({}, OPERATIONS, "safe: The prepared query all was added."),
+        ({"csv": True}, {}, "breaking: The app no longer answers with CSV."),
+        ({}, {"csv": True}, "safe: The app answers with CSV where callers accept it."),
         ({}, {"json-mode": "plain"}, "breaking: The JSON mode changed from standard to plain."),
     ],
 )

@@ -11,7 +11,7 @@ from docgraph.exchange import Answer, Body, Exchange, Stream
 from docgraph.server.http.state import build_state
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, build_request
-from tests.unit.server.http.test_exchanges import App
+from tests.unit.server.http.test_exchanges import App, Handler
 
 pytestmark = pytest.mark.anyio
 
@@ -21,9 +21,9 @@ STEPS = 20  # of the loop: more than a request needs to its answer
 class SlowReader:
     """A client whose connection takes no more as soon as an answer is written to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Handler | None = None) -> None:
         self.begun: list[str] = []
-        self.peer = Peer(build_state(App(self._answer), ServerSettings()))
+        self.peer = Peer(build_state(App(answer or self._answer), ServerSettings()))
         self._write = self.peer.transport.write
         self.peer.transport.write = self._write_and_pause  # type: ignore[method-assign]
 
@@ -130,3 +130,28 @@ async def test_a_server_that_ends_answers_what_it_has_accepted(client: SlowReade
     assert await client.read() == b"/1"
     assert await client.read() == b"/2"
     await client.peer.wait_lost()
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+async def test_a_bounded_stream_is_buffered_and_counted(is_bounded: bool) -> None:
+    """An unbounded one waits until its client has read."""
+
+    async def produce() -> AsyncIterator[bytes]:
+        for part in (b"one", b"two"):
+            yield part
+
+    async def answer(_: Exchange) -> Answer:
+        return Stream(produce(), media_type="application/octet-stream", is_bounded=is_bounded)
+
+    client = SlowReader(answer)
+    transport, unread = client.peer.transport, client.peer.protocol._state.unread
+    transport.pending = 1000
+    await client.ask("/")
+
+    assert (b"two" in transport.output) is is_bounded
+    assert unread.size == 1000
+    transport.pending = 3000
+    client.peer.protocol.write(b"")
+    assert unread.size == 3000
+    client.peer.protocol.resume_writing()
+    assert unread.size == 0

@@ -1,0 +1,285 @@
+"""CSV tables of documents (RFC 4180): cells, columns, lines.
+
+The columns are given, or they are the fields of the first documents, in the order in which they
+appear. A line is encoded when its document arrives: columns that are found later are at its end,
+where it is empty. So no document is stored until all columns are known.
+
+Spreadsheets execute a cell that begins like a formula. Its text may come from anyone who can write
+to the database, so it gets an apostrophe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from docgraph.codec.bson_types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from docgraph.codec.encode import JsonMode, encode, replace_surrogates
+from docgraph.codec.forms import FORMS, plain_double_form
+from docgraph.codec.id_text import binary_text
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import RequestError
+
+CSV: Final = "text/csv"
+MAX_SAMPLE: Final = 1000  # documents whose fields are the columns
+MAX_COLUMNS: Final = 4096  # further fields are in the last column
+_MORE: Final = "_more"
+_FORMULA: Final = "=+-@\t\r"
+_MAX_NAME: Final = 100  # characters of a file name
+_MISSING: Final = object()
+
+_needs_quotes = re.compile('[",\r\n]').search
+_unsafe = re.compile(r"[^\w.-]+")
+
+Show = Callable[[Any], str]
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def quote_cell(text: str) -> str:
+    """Quote the text if it needs quotes; an empty text has them, because an empty cell is null."""
+    if not text or _needs_quotes(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def protect_cell(text: str) -> str:
+    """Return the cell of a text that no spreadsheet reads as a formula."""
+    return quote_cell(f"'{text}" if text[:1] in _FORMULA and text else text)
+
+
+class CsvCells:
+    """Renders values as cells; `raw`: texts that begin like a formula stay as they are."""
+
+    def __init__(self, *, raw: bool = False) -> None:
+        self.text: Callable[[str], str] = quote_cell if raw else protect_cell
+        plain = FORMS[JsonMode.CSV]
+        self._shows: dict[type, Show] = {
+            str: self.text,
+            type(None): lambda _: "",
+            bool: lambda value: "true" if value else "false",
+            int: str,
+            Int64: lambda value: str(int(value)),
+            float: _show_double,
+            ObjectId: str,
+            Regex: lambda value: self.text(plain[Regex](value)),
+            Binary: lambda value: self.text(binary_text(value)),
+            bytes: lambda value: self.text(binary_text(value)),
+            **{kind: plain[kind] for kind in (Decimal128, datetime, DatetimeMS, Timestamp)},
+        }
+
+    def show(self, value: Any) -> str:
+        """Return the cell of a stored value; arrays and documents are JSON."""
+        show = self._shows.get(type(value))
+        return show_json(encode(value, JsonMode.CSV)) if show is None else show(value)
+
+
+def show_json(text: bytes) -> str:
+    """Return the cell of an array or object, which never begins like a formula."""
+    return quote_cell(text.decode())
+
+
+def _show_double(number: float) -> str:
+    return repr(number) if number - number == 0 else plain_double_form(number)
+
+
+def parse_formulas(text: str) -> bool:
+    """Return whether texts that begin like a formula stay as they are (`csv-formulas`)."""
+    if text not in ("text", "raw"):
+        raise RequestError("illegal csv-formulas parameter, it must be text or raw")
+    return text == "raw"
+
+
+def encode_cells(cells: Sequence[str]) -> bytes:
+    """Return the cells of a line, without its end."""
+    line = ",".join(cells)
+    try:
+        return line.encode()
+    except UnicodeEncodeError:
+        return replace_surrogates(line).encode()
+
+
+def encode_line(cells: Sequence[str]) -> bytes:
+    """Return a line; one empty cell alone has quotes, because readers skip empty lines."""
+    return (encode_cells(cells) or b'""') + b"\r\n"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+class NamedColumns:
+    """A table with given columns: paths, each through objects and the elements of arrays."""
+
+    def __init__(self, cells: CsvCells, paths: Sequence[str]) -> None:
+        self._show = cells.show
+        self._paths = [tuple(path.split(".")) for path in paths]
+        self._lines = [encode_line([cells.text(path) for path in paths])] if paths else []
+        self.size = sum(map(len, self._lines))
+        self.count = 0
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Append a line for each document."""
+        show, paths = self._show, self._paths
+        for document in documents:
+            self.count += 1
+            if paths:
+                found = [_find_value(document, path) for path in paths]
+                line = encode_line([show(None if one is _MISSING else one) for one in found])
+                self.size += len(line)
+                self._lines.append(line)
+
+    def drain(self) -> bytes:
+        """Return the lines since the last call; the first one has the names of the columns."""
+        lines, self._lines = self._lines, []
+        return b"".join(lines)
+
+
+def _find_value(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at the path; of an array, those of its elements that have one."""
+    for place, step in enumerate(path):
+        if isinstance(value, list):
+            found = [_find_value(one, path[place:]) for one in value]
+            return [one for one in found if one is not _MISSING]
+        if not isinstance(value, dict):
+            return _MISSING
+        value = value.get(step, _MISSING)
+    return value
+
+
+class _Column:
+    """A field that occurs; `index` is its place, None if only fields inside it have one."""
+
+    __slots__ = ("index", "inner", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.index: int | None = None
+        self.inner: dict[str, _Column] = {}
+
+
+class _TableLine(NamedTuple):
+    cells: bytes  # of the columns that were known
+    width: int  # how many that were
+    rest: bytes  # the cell of everything that has no column
+
+
+class FoundColumns:
+    """A table whose columns are the fields of its first documents; objects have a column a field.
+
+    The last column, if there are more documents or fields, has what has no column.
+    """
+
+    def __init__(self, cells: CsvCells) -> None:
+        self._cells = cells
+        self._fields: dict[str, _Column] = {}
+        self._names: list[str] = []
+        self._lines: list[_TableLine] = []
+        self._width: int | None = None  # None: the names are not rendered yet
+        self._has_rest = False
+        self._size = 0
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        """The size of the table in bytes, or a little more."""
+        return self._size + len(self._lines) * len(self._names)
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Append a line for each document."""
+        for document in documents:
+            self.count += 1
+            cells = [""] * len(self._names)
+            rest = self._fill(self._fields, document, "", cells)
+            text = b"" if not rest else encode_cells([show_json(encode(rest, JsonMode.CSV))])
+            self._has_rest = self._has_rest or bool(rest)
+            line = _TableLine(encode_cells(cells), len(cells), text)
+            self._size += len(line.cells) + len(line.rest) + 3
+            self._lines.append(line)
+
+    def _fill(
+        self, fields: dict[str, _Column], document: Document, prefix: str, cells: list[str]
+    ) -> Document:
+        """Set the cells of a document; return its fields that have no column."""
+        rest: Document = {}
+        show = self._cells.show
+        for key, value in document.items():
+            column = fields.get(key)
+            if column is None:
+                if self._is_full:
+                    rest[key] = value
+                    continue
+                column = fields[key] = _Column(f"{prefix}{key}")
+            if value and isinstance(value, dict):
+                inner = self._fill(column.inner, value, f"{column.name}.", cells)
+                if inner:
+                    rest[key] = inner
+                continue
+            if column.index is None:
+                if self._is_full:
+                    rest[key] = value
+                    continue
+                column.index = len(cells)
+                self._names.append(column.name)
+                cells.append("")
+            cells[column.index] = show(value)
+        return rest
+
+    @property
+    def _is_full(self) -> bool:
+        return self.count > MAX_SAMPLE or len(self._names) >= MAX_COLUMNS
+
+    def drain(self) -> bytes:
+        """Return the lines since the last call; the first one has the names of the columns.
+
+        Call it when all documents are added, or more than the first ones.
+        """
+        lines, self._lines = self._lines, []
+        parts = []
+        if self._width is None:
+            self._width = len(self._names)
+            self._has_more = self._has_rest or self.count > MAX_SAMPLE
+            parts.append(self._encode_names())
+        for line in lines if self._width or self._has_more else ():
+            missing = self._width - max(line.width, 1)
+            text = line.cells + b"," * missing
+            if self._has_more:
+                text += (b"," if self._width else b"") + line.rest
+            parts.append((text or b'""') + b"\r\n")
+        return b"".join(parts)
+
+    def _encode_names(self) -> bytes:
+        names = list(self._names)
+        if self._has_more:
+            more = _MORE
+            while more in names:
+                more = f"_{more}"
+            names.append(more)
+        line = encode_line([self._cells.text(name) for name in names]) if names else b""
+        self._size += len(line)
+        return line
+
+
+CsvTable = NamedColumns | FoundColumns
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def render_disposition(name: str) -> str:
+    """Return `Content-Disposition`; a browser stores the file under a name without path."""
+    safe = _unsafe.sub("_", name)[:_MAX_NAME].strip("._-") or "list"
+    plain = re.sub(r"[^\x20-\x7e]", "_", safe)
+    value = f'attachment; filename="{plain}.csv"'
+    return value if plain == safe else f"{value}; filename*=UTF-8''{quote(safe)}.csv"

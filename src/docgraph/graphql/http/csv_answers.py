@@ -1,0 +1,166 @@
+"""CSV answers of an app that allows them (`descriptor.csv`): the one list of an operation.
+
+The columns are the selected fields, those of nested objects as `author.name`. Which ones they are
+is known from the plan: an operation that is no table is rejected before it is executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import orjson
+from graphql import GraphQLOutputType, get_named_type, is_list_type, is_non_null_type
+
+from docgraph.codec.csv_table import (
+    CSV,
+    MAX_COLUMNS,
+    CsvCells,
+    encode_line,
+    parse_formulas,
+    quote_cell,
+    show_json,
+)
+from docgraph.exchange import Exchange
+from docgraph.exchange.errors import NotAcceptable
+from docgraph.exchange.headers import Acceptance, find_acceptance
+from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.inputs import build_bson
+from docgraph.graphql.http.response_shape import MEDIA_TYPE
+from docgraph.graphql.plan.plan_tree import Block, Selection
+
+_JSON: Final = (MEDIA_TYPE, "application/json")
+_TOGETHER: Final = 64  # rows that are encoded before other requests run
+_HINT: Final = "select one list, with single values in it, or send Accept: application/json"
+# Their texts are numbers and dates in every `json-mode`, and no formulas.
+_NUMBERS: Final = frozenset({"Int", "Float", "Long", "Decimal128", "Timestamp", "DateTime"})
+
+
+class CsvColumn(NamedTuple):
+    """A selected field of the rows; without a path, the rows themselves."""
+
+    path: tuple[str, ...]
+    is_text: bool
+
+
+class CsvShape(NamedTuple):
+    """Where the list is in the result, and its columns."""
+
+    path: tuple[str, ...]
+    columns: tuple[CsvColumn, ...]
+
+
+def find_preference(app: App, exchange: Exchange) -> Acceptance:
+    """Return whether the caller wants CSV of an app that allows it."""
+    accepted = exchange.request.headers.get_list("accept") if app.definition.csv else ()
+    return find_acceptance(accepted, CSV, _JSON) if accepted else Acceptance()
+
+
+def find_cells(exchange: Exchange) -> CsvCells:
+    """Return the cells as the request wants them (`?csv-formulas=raw`)."""
+    formulas = exchange.request.query.get("csv-formulas")
+    return CsvCells(raw=formulas is not None and parse_formulas(formulas))
+
+
+# --- the shape of an operation --------------------------------------------------------------------
+
+
+def find_shape(block: Block) -> CsvShape:
+    """Return the table of an operation; raise `NotAcceptable` if it has none, or more."""
+    path: tuple[str, ...] = ()
+    while len(block.fields) == 1:
+        field: Any = block.fields[0]
+        path = (*path, field.key)
+        type_, selection = getattr(field, "type", None), getattr(field, "selection", None)
+        if type_ is not None and (item := _find_item(type_)) is not None:
+            if selection is None:
+                return CsvShape(path, (CsvColumn((), _is_text(type_)),))
+            if _find_item(item) is not None:
+                raise _reject(path, "is a list of lists")
+            return CsvShape(path, _find_columns(selection))
+        if selection is None or len(selection.blocks) != 1:
+            raise _reject(path, "is not a list")
+        block = selection.only_block
+    raise _reject(path, "has more than one field, and CSV is one list")
+
+
+def _find_columns(selection: Selection) -> tuple[CsvColumn, ...]:
+    found = list(islice(_walk(selection, ()), MAX_COLUMNS + 1))
+    if len(found) > MAX_COLUMNS:
+        raise _reject((), f"has more than {MAX_COLUMNS} columns")
+    return tuple(dict.fromkeys(found))
+
+
+def _walk(selection: Selection, prefix: tuple[str, ...]) -> Iterator[CsvColumn]:
+    """Find the single values below a field, of all types that it may have."""
+    for block in selection.blocks.values():
+        for field in block.fields:
+            path = (*prefix, field.key)
+            type_, inner = getattr(field, "type", None), getattr(field, "selection", None)
+            if inner is None:
+                yield CsvColumn(path, type_ is None or _is_text(type_))
+            elif type_ is not None and _find_item(type_) is not None:
+                raise _reject(path, "is a list inside the list")
+            else:
+                yield from _walk(inner, path)
+
+
+def _find_item(type_: GraphQLOutputType) -> GraphQLOutputType | None:
+    """Return the type of the items of a list; None if it is no list."""
+    type_ = type_.of_type if is_non_null_type(type_) else type_
+    return type_.of_type if is_list_type(type_) else None
+
+
+def _is_text(type_: GraphQLOutputType) -> bool:
+    return get_named_type(type_).name not in _NUMBERS
+
+
+def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
+    where = ".".join(path) or "the operation"
+    return NotAcceptable(f"the answer is no CSV table: {where} {reason}", hint=_HINT)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) -> bytes | None:
+    """Return the CSV of a result; None if it would be longer than `limit` bytes."""
+    rows = data
+    for key in shape.path:
+        rows = None if rows is None else rows[key]
+    names = [".".join(path) or shape.path[-1] for path, _ in shape.columns]
+    shows = [(path, partial(_show, cells, is_text=is_text)) for path, is_text in shape.columns]
+    lines = [encode_line([cells.text(name) for name in names])]
+    size = len(lines[0])
+    for place, row in enumerate(rows or ()):
+        if place % _TOGETHER == 0:
+            await asyncio.sleep(0)
+        line = encode_line([show(_find_value(row, path)) for path, show in shows])
+        size += len(line)
+        if size > limit:
+            return None
+        lines.append(line)
+    return b"".join(lines)
+
+
+def _find_value(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if value is None:
+            return None
+        value = value.get(key)  # an object of another type may not have it
+    return value
+
+
+def _show(cells: CsvCells, value: Any, *, is_text: bool) -> str:
+    """Return the cell of a value of the result: the forms of BSON types as REST writes them."""
+    kind = type(value)
+    if kind is str:
+        return cells.text(value) if is_text else quote_cell(value)
+    if kind is dict:
+        return cells.show(build_bson(value))
+    if kind is list or kind is orjson.Fragment:
+        return show_json(orjson.dumps(value))
+    return cells.show(value)

@@ -1,0 +1,162 @@
+"""CSV lists of documents: encoded as they arrive, sent whole or while they are read.
+
+Up to `MAX_SAMPLE` documents, nothing is sent before the list is complete, so an error can still be
+the response. A longer list is sent while it is read; an error then ends the connection before the
+last chunk, and no client takes the list for complete. The database never waits for the client: the
+text, which has a limit, is buffered as that of other responses is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, ClassVar, Final
+
+from docgraph.codec.csv_table import (
+    CSV,
+    MAX_SAMPLE,
+    CsvCells,
+    CsvTable,
+    FoundColumns,
+    NamedColumns,
+    render_disposition,
+)
+from docgraph.exchange import Answer, Body, Document, Stream
+from docgraph.exchange.request import Offload
+from docgraph.exchange.response import HeaderList
+from docgraph.rest.streamed_lists import check_size
+from docgraph.runtime.tasks import cancel_until_over
+from docgraph.store.driver.portions import LargePortion
+from docgraph.store.guard.shown import Shown, is_hidden_whole
+
+VARY: Final = ("Vary", "Accept")
+_TOGETHER: Final = 64  # documents that are encoded before other requests run
+_CHUNK: Final = 128 * 1024  # bytes that are sent, and perhaps compressed, together
+
+
+class CsvList:
+    """A bounded list of documents as CSV; the last document stays available."""
+
+    media_type: ClassVar[str] = CSV
+
+    def __init__(self, table: CsvTable, most_bytes: int, offload: Offload) -> None:
+        self._table = table
+        self._most_bytes = most_bytes
+        self._offload = offload
+        self.last: Document = {}
+
+    @property
+    def count(self) -> int:
+        """The number of documents."""
+        return self._table.count
+
+    async def add(self, documents: list[Document]) -> None:
+        """Encode further documents; raise `AnswerTooLarge` if they do not fit."""
+        for start in range(0, len(documents), _TOGETHER):
+            if start:
+                await asyncio.sleep(0)
+            some = documents[start : start + _TOGETHER]
+            if isinstance(documents, LargePortion):
+                await self._offload(self._table.add, some)
+            else:
+                self._table.add(some)
+            check_size(self._table.size, self._most_bytes)
+        self.last = documents[-1] if documents else self.last
+
+    def render(self) -> bytes:
+        """Return the CSV."""
+        return self._table.drain()
+
+
+class CsvExport(CsvList):
+    """A list that is sent while it is read, unless `is_whole`: the chunks of a `Stream`."""
+
+    _work: asyncio.Task[Any]
+
+    def __init__(
+        self, table: CsvTable, most_bytes: int, offload: Offload, *, is_whole: bool
+    ) -> None:
+        super().__init__(table, most_bytes, offload)
+        self._is_whole = is_whole
+        self._chunks = bytearray()
+        self._news = asyncio.Event()
+
+    async def add(self, documents: list[Document]) -> None:
+        """Encode further documents, and send them if the list is a long one."""
+        await super().add(documents)
+        if self.count > MAX_SAMPLE and not self._is_whole:
+            self._chunks += self._table.drain()
+            self._news.set()
+
+    async def answer(self, read: Coroutine[Any, Any, Any], headers: HeaderList) -> Answer:
+        """Return the response to a read that passes its documents to `add`; raise its error."""
+        self._work = asyncio.create_task(read, name="csv")
+        self._work.add_done_callback(self._finish)
+        try:
+            await self._news.wait()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if not self._chunks:
+            self._work.result()
+            return Body(200, self._table.drain(), CSV, headers)
+        return Stream(self, media_type=CSV, headers=headers, is_bounded=True)
+
+    def _finish(self, work: asyncio.Task[Any]) -> None:
+        if not work.cancelled():
+            work.exception()  # retrieved: the list may be replaced by another response
+        self._news.set()
+
+    def __aiter__(self) -> CsvExport:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next chunk; raise the error of the read."""
+        while not self._chunks:
+            if self._work.done():
+                self._work.result()
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        await asyncio.sleep(0)  # let other requests run
+        chunk = bytes(self._chunks[:_CHUNK])
+        del self._chunks[:_CHUNK]
+        return chunk
+
+    async def aclose(self) -> None:
+        """Cancel the read."""
+        await cancel_until_over([self._work])
+
+
+def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | None) -> CsvTable:
+    """Return the table of a page: with the columns that `keys` names, if it names them all.
+
+    A key that is hidden from the caller is no column.
+    """
+    paths = _find_paths(keys or {})
+    if not any(_is_included(value) for path, value in paths.items() if path != "_id"):
+        return FoundColumns(cells)
+    paths = {"_id": 1, **paths}
+    named = [path for path, value in paths.items() if value or isinstance(value, dict)]
+    return NamedColumns(
+        cells, [one for one in named if not (shown and is_hidden_whole(one, shown))]
+    )
+
+
+def _find_paths(keys: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the paths of a projection, which may be nested: `{"a": {"b": 1}}` is `a.b`."""
+    found: dict[str, Any] = {}
+    for key, value in keys.items():
+        path = f"{prefix}{key}"
+        is_nested = isinstance(value, dict) and not any(name[:1] == "$" for name in value)
+        found |= _find_paths(value, f"{path}.") if is_nested else {path: value}
+    return found
+
+
+def _is_included(value: Any) -> bool:
+    return isinstance(value, int | float) and bool(value)
+
+
+def csv_headers(name: str) -> HeaderList:
+    """Return the headers of a CSV response: a browser saves it, and caches know its other form."""
+    return [("Content-Disposition", render_disposition(name)), VARY]
