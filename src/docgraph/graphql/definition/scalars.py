@@ -26,8 +26,9 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
-from docgraph.codec.id_text import IdText, binary_text, is_uuid
+from docgraph.codec.id_text import IdText
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
+from docgraph.codec.uuids import binary_text, is_uuid
 from docgraph.graphql.definition.inputs import (
     PARSERS,
     PLAIN_PARSERS,
@@ -75,8 +76,7 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
         case "DateTime":
             return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
         case "UUID":
-            is_typed = mode is JsonMode.GRAPHQL_CANONICAL
-            return _shown(_as_uuid, form[Binary] if is_typed else binary_text)
+            return _shown(_as_uuid, form[Binary])
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":

@@ -17,7 +17,7 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
-from docgraph.codec.id_text import is_uuid
+from docgraph.codec.uuids import is_uuid
 
 _KINDS: Final[dict[type, str]] = {
     str: "string",
