@@ -37,6 +37,7 @@ from docgraph.codec.parse_scalars import (
     render_decimal,
     render_far_date,
 )
+from docgraph.codec.uuids import binary_text, is_uuid
 
 Form = Callable[[Any], Any]
 
@@ -145,6 +146,10 @@ def _binary(value: bytes) -> Any:
     return {"$binary": {"base64": b64encode(value).decode(), "subType": f"{subtype:02x}"}}
 
 
+def _binary_or_uuid(value: Binary) -> Any:
+    return binary_text(value) if is_uuid(value) else _binary(value)
+
+
 def _old_binary(value: bytes) -> Any:
     subtype = value.subtype if isinstance(value, Binary) else 0
     return {"$binary": b64encode(value).decode(), "$type": f"{subtype:02X}"}
@@ -181,10 +186,6 @@ def _plain_date(value: datetime | DatetimeMS) -> str:
 
 def _plain_timestamp(value: Timestamp) -> str:
     return f"{value.time}.{value.inc}"
-
-
-def _plain_binary(value: bytes) -> str:
-    return b64encode(value).decode()
 
 
 def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
@@ -247,8 +248,9 @@ _STANDARD: dict[type, Form] = {
     UUID: str,  # as orjson does; the store returns binary of subtype 4 instead
 }
 _MARKED_LONGS = _STANDARD | {Int64: _long}
-_GRAPHQL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
-_STRICT = _GRAPHQL | {Binary: _old_binary, bytes: _old_binary}
+_CANONICAL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
+_GRAPHQL = _CANONICAL | {Binary: _binary_or_uuid}
+_STRICT = _CANONICAL | {Binary: _old_binary, bytes: _old_binary}
 _RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
 _EXTENDED = _MARKED_LONGS | {datetime: _extended_date, DatetimeMS: _extended_date}
 _SHELL: dict[type, Form] = {
@@ -273,8 +275,8 @@ _PLAIN = _STANDARD | {
     datetime: _plain_date,
     DatetimeMS: _plain_date,
     Timestamp: _plain_timestamp,
-    Binary: _plain_binary,
-    bytes: _plain_binary,
+    Binary: binary_text,
+    bytes: binary_text,
     Regex: _plain_regex,
     re.Pattern: _plain_regex,
 }
@@ -286,7 +288,7 @@ FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.RELAXED: _RELAXED,
     JsonMode.SHELL: _SHELL,
     JsonMode.GRAPHQL: _GRAPHQL,
-    JsonMode.GRAPHQL_CANONICAL: _GRAPHQL,
+    JsonMode.GRAPHQL_CANONICAL: _CANONICAL,
     JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
     JsonMode.GRAPHQL_PLAIN: _PLAIN,
 }
