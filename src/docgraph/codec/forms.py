@@ -176,12 +176,12 @@ def _plain_long(value: int) -> int | str:
     return number if -_MAX_SAFE <= number <= _MAX_SAFE else str(number)
 
 
-def _plain_date(value: datetime | DatetimeMS) -> str:
+def render_date(value: datetime | DatetimeMS) -> str:
     """Return ISO 8601, always with milliseconds, so that texts sort as dates do."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return f"{value.isoformat(timespec='milliseconds')}Z"
     date = build_date(_millis(value))
-    return render_far_date(int(date)) if isinstance(date, DatetimeMS) else _plain_date(date)
+    return render_far_date(int(date)) if isinstance(date, DatetimeMS) else render_date(date)
 
 
 def _plain_timestamp(value: Timestamp) -> str:
@@ -272,8 +272,8 @@ _PLAIN = _STANDARD | {
     ObjectId: str,
     Int64: _plain_long,
     Decimal128: render_decimal,
-    datetime: _plain_date,
-    DatetimeMS: _plain_date,
+    datetime: render_date,
+    DatetimeMS: render_date,
     Timestamp: _plain_timestamp,
     Binary: binary_text,
     bytes: binary_text,

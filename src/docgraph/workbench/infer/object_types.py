@@ -17,7 +17,7 @@ from docgraph.workbench.infer.sensitive import (
     is_secret,
     looks_secret,
 )
-from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar
+from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar, find_shown
 from docgraph.workbench.infer.words import (
     NamePool,
     is_name,
@@ -41,7 +41,7 @@ _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
 _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}|[0-9a-fA-F]{16}")
-_NOT_COMPARED: Final = "Binary"  # no scalar: callers cannot send such values
+_NOT_COMPARED: Final = "Binary"  # no scalar: nobody asks for an image by its value
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
 Path = tuple[str, ...]
@@ -55,6 +55,7 @@ class _Typed:
     text: str
     remarks: list[str] = field(default_factory=list)
     is_leaf: bool = True
+    has_misfits: bool = False  # some values are null in results
 
 
 @dataclass(slots=True)
@@ -118,7 +119,8 @@ class TypeBuilder:
             self.model.notes.append(f"{type_.name}.{name}: the property is called {key!r}")
         is_required = key in self.required or key == "_id"
         is_always = seen.filled == shape.count
-        text = typed.text + ("!" if len(path) == 1 and is_required and is_always else "")
+        is_certain = is_required and is_always and not typed.has_misfits
+        text = typed.text + ("!" if len(path) == 1 and is_certain else "")
         one = Field(name, text, None if name == key else step, remarks=typed.remarks)
         if path not in self.references and typed.base not in self.model.enums:
             is_open = not is_about_people(self.collection)
@@ -136,6 +138,7 @@ class TypeBuilder:
             others = sum(forms.values()) - forms[form]
             share = _percent(others, sum(forms.values()))
             typed.remarks.append(f"{share} of the values have another form: null, with an error")
+            typed.has_misfits = True
         return typed
 
     def _type_form(
@@ -186,7 +189,11 @@ class TypeBuilder:
 
     def _type_scalar(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
         counts = {kind: seen.kinds[kind] for kind in seen.kinds if kind not in _FORMS}
-        kinds = _without_exceptions(counts)
+        shown = find_shown(counts)
+        if not shown:
+            return None
+        is_id = path == ("_id",)  # every one of them is shown, and asked for as it is shown
+        kinds = shown if is_id else _without_exceptions({kind: counts[kind] for kind in shown})
         scalar = choose_scalar(kinds)
         if scalar is None:
             return None
@@ -198,16 +205,18 @@ class TypeBuilder:
         elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
         elif kinds == {"binary"}:
-            typed.remarks.append("binary data, shown as text; it cannot be asked for by value")
+            typed.remarks.append("binary data, shown as base64")
         if len(kinds) < len(counts):
             others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
             typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
+            typed.has_misfits = True
         if seen.dates and seen.dates == seen.kinds["string"]:
             typed.remarks.append("texts that look like dates")
         known = (len(seen.values), seen.filled, seen.overflowed, seen.is_prose)
-        compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
-        if "binary" in kinds:
-            compared = _NOT_COMPARED
+        compared = typed.base
+        if typed.base == "ID" and not is_id:
+            compared = _NOT_COMPARED if "binary" in kinds else compared
+            compared = "Float" if _is_number(counts) else compared
         self.leaves.append(ScalarProperty(path, compared, False, list_depth, *known))
         return typed
 
