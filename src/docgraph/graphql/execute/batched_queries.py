@@ -10,7 +10,7 @@ that an invalid query fails only for its own parents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from docgraph.exchange import Document
@@ -20,7 +20,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
-from docgraph.variables.value_marks import KindChoices
+from docgraph.variables.value_marks import narrow
 
 Answer = list[Document] | FieldFailure
 
@@ -29,6 +29,7 @@ ALONE = 1_000  # queries that are sent one by one when they cannot be sent toget
 
 # Results of these stages have one or two small fields.
 _SMALL = frozenset({"$count", "$sortByCount"})
+_CHOOSING = frozenset({"$sort", "$skip", "$limit", "$sample"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +53,17 @@ class Find:
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
-        choices = find_choices(fetch, self.filter, self.window)
-        if choices is None:
-            return await run.find(fetch, self.filter, self.window)
-        found = await run.find(fetch, self.filter, self.window._replace(limit=2))
-        return found if len(found) < 2 else await self._send_preferred(fetch, run, *choices)  # noqa: PLR2004 - one and another
+        return await run.find(fetch, self.filter, self.window)
 
-    async def _send_preferred(
-        self, fetch: Fetch, run: Run, path: str, values: KindChoices
-    ) -> Answer:
-        """Return the document with the preferred kind of value, of several with the same text."""
-        for value in values:
-            found = await run.find(fetch, {**self.filter, path: value}, self.window)
-            if found:
-                return found
-        return []
+    def narrow(self) -> list[Find]:
+        """Return the queries for each kind of an `ID`, unless sort or skip choose a document."""
+        if self.window.sort or self.window.skip:
+            return []
+        return [replace(self, filter=one) for one in narrow(self.filter)]
 
-
-def find_choices(
-    fetch: Fetch, filter_: Mapping[str, Any], window: Window
-) -> tuple[str, KindChoices] | None:
-    """Return the path of a to-one field that several kinds of values fit, and these values."""
-    if fetch.is_list or window.sort or window.skip:
-        return None
-    for path, condition in filter_.items():
-        if isinstance(condition, dict) and isinstance(condition.get("$in"), KindChoices):
-            return path, condition["$in"]
-    return None
+    def widen(self) -> Find:
+        """Return the query for one document and another."""
+        return replace(self, window=self.window._replace(limit=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +84,16 @@ class AggregateQuery:
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
         return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit))
+
+    def narrow(self) -> list[AggregateQuery]:
+        """Return the queries for each kind of an `ID`, unless a stage chooses a document."""
+        if any(not _CHOOSING.isdisjoint(stage) for stage in self.stages):
+            return []
+        return [replace(self, stages=one) for one in narrow(self.stages)]
+
+    def widen(self) -> AggregateQuery:
+        """Return the query for one result and another."""
+        return replace(self, limit=2, max_results=2)
 
     def check(self, results: list[Document]) -> Answer:
         """Return the results, or a failure if there are too many (decision 12)."""
@@ -128,12 +123,24 @@ async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Ans
 async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
     """Return the answer to a query that is sent alone."""
     try:
-        answer = await query.send(fetch, run)
+        is_certain = fetch.is_list or not query.narrow()
+        answer = await (query.send(fetch, run) if is_certain else _prefer(fetch, query, run))
     except DocgraphError as error:
         return describe_failure(error)
     if isinstance(answer, list):
         run.count(len(answer))
     return answer
+
+
+async def _prefer(fetch: Fetch, query: Query, run: Run) -> Answer:
+    """Return one document: of several with the same text, that of the preferred kind."""
+    found = await query.widen().send(fetch, run)
+    while isinstance(found, list) and len(found) > 1 and (kinds := query.narrow()):
+        for kind in kinds:
+            query, found = kind, await kind.widen().send(fetch, run)
+            if found:
+                break
+    return found[:1] if isinstance(found, list) else found
 
 
 async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
@@ -146,11 +153,13 @@ async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[A
 async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) == 1:
         return [await send_alone(fetch, queries[0], run)]
-    pipeline = _tag(queries[0].as_stages(fetch), 0)
-    for number, query in enumerate(queries[1:], 1):
+    is_uncertain = [not fetch.is_list and bool(query.narrow()) for query in queries]
+    sent = [one.widen() if wide else one for one, wide in zip(queries, is_uncertain, strict=True)]
+    pipeline = _tag(sent[0].as_stages(fetch), 0)
+    for number, query in enumerate(sent[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
         pipeline.append({"$unionWith": union})
-    limit = min(sum(query.limit for query in queries), run.remaining + 1)
+    limit = min(sum(query.limit for query in sent), run.remaining + 1)
     try:
         results = await run.aggregate(fetch, pipeline, limit)
     except DocgraphError as error:
@@ -160,10 +169,16 @@ async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> li
     answers: list[list[Document]] = [[] for _ in queries]
     for result in results:
         answers[result["query"]].append(result["document"])
-    return [
+    checked: list[Answer] = [
         query.check(answer) if isinstance(query, AggregateQuery) else answer
-        for query, answer in zip(queries, answers, strict=True)
+        for query, answer in zip(sent, answers, strict=True)
     ]
+    again = [n for n, wide in enumerate(is_uncertain) if wide and len(answers[n]) > 1]
+    if again:
+        preferred = await _send_each(fetch, [queries[number] for number in again], run)
+        for number, answer in zip(again, preferred, strict=True):
+            checked[number] = answer
+    return checked
 
 
 def _tag(stages: Sequence[Document], number: int) -> list[Document]:

@@ -17,6 +17,7 @@ from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.join_keys import match_any
 from docgraph.graphql.execute.lookup import fetch_by_lookup
@@ -179,6 +180,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
     if matches_nothing(rest):
         return answers
+    if not fetch.is_list and Find(rest, prepared.window).narrow():
+        return await fetch_per_parent(fetch, parents, None, run)
     batches = _make_batches(fetch, parents, answers)
     calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
     for found in await concurrently(calls) if calls else ():
