@@ -15,7 +15,6 @@ from docgraph.workbench.infer.sensitive import (
     is_about_people,
     is_personal,
     is_secret,
-    looks_secret,
 )
 from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar, find_shown
 from docgraph.workbench.infer.words import (
@@ -36,7 +35,7 @@ _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
 _MAP_KEYS: Final = 2
 _DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
-_REPEATED: Final = 3  # occurrences of a string before it becomes an example
+_REPEATED: Final = 3  # occurrences of a value before it becomes an example
 _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
@@ -107,7 +106,9 @@ class TypeBuilder:
     ) -> None:
         key = path[-1]
         step = _write_step(key)
-        reason = _find_reason(key, seen, step, self.collection)
+        reason = _find_reason(path, seen, step, self.collection)
+        if not reason and path not in self.references:
+            reason = _find_secrets(path, seen, self.collection)
         typed = None if reason else self._type(type_.name, path, seen, list_depth)
         if typed is None or step is None:
             label = key if is_name(key) else safe_name(key)
@@ -270,7 +271,7 @@ def _find_forms(seen: Seen) -> dict[str, int]:
     return forms
 
 
-def _find_reason(key: str, seen: Seen, step: str | None, collection: str) -> str | None:
+def _find_reason(path: Path, seen: Seen, step: str | None, collection: str) -> str | None:
     """Return why a property cannot become a field; None if it can."""
     if step is None:
         return "a mapping cannot name it"
@@ -278,11 +279,13 @@ def _find_reason(key: str, seen: Seen, step: str | None, collection: str) -> str
         return "it is always null or empty in the sample"
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
-    if is_secret(key, collection, is_number=is_number):
+    if is_secret(" ".join(path[-2:]), collection, is_number=is_number):
         return "it looks like a secret"
-    if "string" in seen.kinds and looks_secret(seen.values):
-        return "its values look like secrets"
     return None
+
+
+def _find_secrets(path: Path, seen: Seen, collection: str) -> str | None:
+    return "its values look like secrets" if seen.holds_secrets(path[-1], collection) else None
 
 
 def _write_step(key: str) -> str | None:
@@ -318,11 +321,15 @@ def _describe(path: Path, seen: Seen, typed: _Typed) -> str:
 
 def _find_examples(seen: Seen) -> Iterator[str]:
     leaf = seen.elements if seen.elements is not None and "array" in seen.kinds else seen
+    if leaf.overflowed or len(leaf.values) * 2 > leaf.filled:
+        return  # hardly a value repeats: one could identify its document
     ordered = sorted(leaf.values.items(), key=lambda item: (-item[1], str(item[0])))
     for value, count in ordered:
+        if count < _REPEATED:
+            return
         if isinstance(value, str):
             is_short = value.isprintable() and 0 < len(value.strip()) <= _LONGEST_EXAMPLE
-            if count >= _REPEATED and is_short and not _PRIVATE_TEXT.search(value):
+            if is_short and not _PRIVATE_TEXT.search(value):
                 yield value
         elif isinstance(value, datetime):
             yield value.date().isoformat()
