@@ -27,7 +27,7 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.encode import JsonMode, encode, replace_surrogates
 from docgraph.codec.forms import FORMS, plain_double_form
-from docgraph.codec.id_text import binary_text
+from docgraph.codec.uuids import binary_text
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 

@@ -37,6 +37,7 @@ from docgraph.codec.parse_scalars import (
     render_decimal,
     render_far_date,
 )
+from docgraph.codec.uuids import binary_text, is_uuid
 
 Form = Callable[[Any], Any]
 
@@ -147,6 +148,10 @@ def _binary(value: bytes) -> Any:
     return {"$binary": {"base64": b64encode(value).decode(), "subType": f"{subtype:02x}"}}
 
 
+def _binary_or_uuid(value: Binary) -> Any:
+    return binary_text(value) if is_uuid(value) else _binary(value)
+
+
 def _old_binary(value: bytes) -> Any:
     subtype = value.subtype if isinstance(value, Binary) else 0
     return {"$binary": b64encode(value).decode(), "$type": f"{subtype:02X}"}
@@ -173,25 +178,16 @@ def _plain_long(value: int) -> int | str:
     return number if -_MAX_SAFE <= number <= _MAX_SAFE else str(number)
 
 
-def _plain_date(value: datetime | DatetimeMS) -> str:
+def render_date(value: datetime | DatetimeMS) -> str:
     """Return ISO 8601, always with milliseconds, so that texts sort as dates do."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return f"{value.isoformat(timespec='milliseconds')}Z"
     date = build_date(_millis(value))
-    return render_far_date(int(date)) if isinstance(date, DatetimeMS) else _plain_date(date)
+    return render_far_date(int(date)) if isinstance(date, DatetimeMS) else render_date(date)
 
 
 def _plain_timestamp(value: Timestamp) -> str:
     return f"{value.time}.{value.inc}"
-
-
-def _plain_binary(value: bytes) -> str:
-    return b64encode(value).decode()
-
-
-def _text_or_uuid(value: bytes) -> str:
-    is_uuid = isinstance(value, Binary) and (value.subtype, len(value)) == _UUID_SHAPE
-    return str(UUID(bytes=bytes(value))) if is_uuid else _plain_binary(value)
 
 
 def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
@@ -254,8 +250,9 @@ _STANDARD: dict[type, Form] = {
     UUID: str,  # as orjson does; the store returns binary of subtype 4 instead
 }
 _MARKED_LONGS = _STANDARD | {Int64: _long}
-_GRAPHQL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
-_STRICT = _GRAPHQL | {Binary: _old_binary, bytes: _old_binary}
+_CANONICAL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
+_GRAPHQL = _CANONICAL | {Binary: _binary_or_uuid}
+_STRICT = _CANONICAL | {Binary: _old_binary, bytes: _old_binary}
 _RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
 _EXTENDED = _MARKED_LONGS | {datetime: _extended_date, DatetimeMS: _extended_date}
 _SHELL: dict[type, Form] = {
@@ -277,11 +274,11 @@ _PLAIN = _STANDARD | {
     ObjectId: str,
     Int64: _plain_long,
     Decimal128: render_decimal,
-    datetime: _plain_date,
-    DatetimeMS: _plain_date,
+    datetime: render_date,
+    DatetimeMS: render_date,
     Timestamp: _plain_timestamp,
-    Binary: _plain_binary,
-    bytes: _plain_binary,
+    Binary: binary_text,
+    bytes: binary_text,
     Regex: _plain_regex,
     re.Pattern: _plain_regex,
 }
@@ -293,8 +290,8 @@ FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.RELAXED: _RELAXED,
     JsonMode.SHELL: _SHELL,
     JsonMode.GRAPHQL: _GRAPHQL,
-    JsonMode.GRAPHQL_CANONICAL: _GRAPHQL,
+    JsonMode.GRAPHQL_CANONICAL: _CANONICAL,
     JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
     JsonMode.GRAPHQL_PLAIN: _PLAIN,
-    JsonMode.CSV: _PLAIN | {Binary: _text_or_uuid},
+    JsonMode.CSV: _PLAIN,
 }

@@ -2,54 +2,66 @@
 
 A stored `_id` may have many types; GraphQL shows all of them as text under `ID`. The same text,
 sent back, is compared with every kind of value that is shown as that text (decision 48).
-
-The order of bytes in UUIDs of subtype 3 is that of the programs that stored them. It is one for the
-whole process, as the connection to the database is: the scalar `ID` of GraphQL exists once.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import datetime
+from math import inf, isfinite, nan
 from typing import Any, Final
 from uuid import UUID
 
-from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import (
+    Binary,
+    Code,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Timestamp,
+)
 from docgraph.codec.encode import EncodeError, encode
-from docgraph.codec.forms import JsonMode
-from docgraph.codec.parse_scalars import parse_uuid
+from docgraph.codec.forms import JsonMode, plain_double_form, render_date
+from docgraph.codec.parse_scalars import (
+    InvalidScalar,
+    build_binary,
+    build_timestamp,
+    parse_date,
+    parse_uuid,
+    render_decimal,
+)
+from docgraph.codec.uuids import binary_text, build_legacy_uuid, is_uuid
 from docgraph.exchange.data import SeveralKinds
 
 __all__ = [
+    "BINARY_SUBTYPES",
     "IdText",
     "SeveralKinds",
     "UuidOfAnyKind",
-    "binary_text",
-    "build_legacy_uuid",
-    "is_uuid",
     "name_id",
     "parse_any_uuid",
-    "use_uuid_representation",
+    "render_id_text",
 ]
 
-_STANDARD: Final = tuple(range(16))
-# The position of each byte of the text; applied twice, an order is the standard one again.
-_ORDERS: Final[dict[str, tuple[int, ...]]] = {
-    "standard": _STANDARD,
-    "java-legacy": (*range(7, -1, -1), *range(15, 7, -1)),
-    "csharp-legacy": (3, 2, 1, 0, 5, 4, 7, 6, *range(8, 16)),
-    "python-legacy": _STANDARD,
-}
-_LEGACY: Final = 3
-_UUID_KINDS: Final = (4, _LEGACY)  # subtypes
 _UUID_LENGTH: Final = 16
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{24}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+_DATE: Final = re.compile(
+    r"([0-9]{4}|[+-][0-9]{6,9})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
+)
+_TIMESTAMP: Final = re.compile(r"(0|[1-9][0-9]{0,9}):(0|[1-9][0-9]{0,9})")
+_BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+BINARY_SUBTYPES: Final = (0, 5, 128)  # generic, MD5, of users; others are of the database itself
+_NAMED: Final[dict[str, Any]] = {
+    "true": True,
+    "false": False,
+    **{plain_double_form(number): number for number in (nan, inf, -inf)},
+}
 _INT32, _INT64 = 1 << 31, 1 << 63
 
 
@@ -60,7 +72,7 @@ class IdText(str, SeveralKinds):
 
     @property
     def candidates(self) -> tuple[Any, ...]:
-        """The text, then the ObjectId, UUIDs, numbers and date that are shown as this text."""
+        """The text, then the values of other kinds that are shown as this text."""
         return tuple(_list_candidates(str(self)))
 
 
@@ -73,10 +85,31 @@ class UuidOfAnyKind(Binary, SeveralKinds):
         return Binary(bytes(self), 4), build_legacy_uuid(self)
 
 
+def render_id_text(value: Any) -> str | None:
+    """Return the text of a stored value under `ID`; None for kinds that no text finds again."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not isfinite(value):
+        return plain_double_form(value)
+    if isinstance(value, Decimal128):
+        return render_decimal(value)
+    if isinstance(value, str | int | float | ObjectId):
+        return None if isinstance(value, Code) else str(value)
+    if isinstance(value, datetime | DatetimeMS):
+        return render_date(value)
+    if isinstance(value, Timestamp):
+        return f"{value.time}:{value.inc}"
+    subtype = value.subtype if isinstance(value, Binary) else 0
+    is_found = is_uuid(value) or (isinstance(value, bytes) and subtype in BINARY_SUBTYPES)
+    return binary_text(value) if is_found else None
+
+
 def _list_candidates(text: str) -> Iterator[Any]:
     yield text
     if _OBJECT_ID.fullmatch(text):
         yield ObjectId(text)
+        if text.isdigit() and text[0] != "0":
+            yield Decimal128(text)
     elif _UUID.fullmatch(text):
         yield from UuidOfAnyKind(UUID(text).bytes, 4).candidates
     elif _INTEGER.fullmatch(text):
@@ -91,11 +124,23 @@ def _list_candidates(text: str) -> Iterator[Any]:
         decimal = _parse_decimal(text)
         if decimal is not None and str(decimal) == text:  # equal to a double only where both exact
             yield decimal
-    elif _DATE.fullmatch(text):
-        try:
-            yield datetime.fromisoformat(text[:-1])
-        except ValueError:
-            return  # no day of the calendar: only the text
+    elif text in _NAMED:
+        yield _NAMED[text]
+    else:
+        yield from _list_others(text)
+
+
+def _list_others(text: str) -> Iterator[Any]:
+    """Yield the date, the timestamp or the binary values that are shown as this text."""
+    try:
+        if _DATE.fullmatch(text):
+            yield parse_date(text)
+        elif parts := _TIMESTAMP.fullmatch(text):
+            yield build_timestamp(int(parts[1]), int(parts[2]))
+        elif _BASE64.fullmatch(text) and b64encode(data := b64decode(text)).decode() == text:
+            yield from (build_binary(data, subtype) for subtype in BINARY_SUBTYPES)
+    except InvalidScalar:
+        return  # no day of the calendar, or no numbers of 32 bits: only the text
 
 
 def _parse_decimal(text: str) -> Decimal128 | None:
@@ -104,39 +149,6 @@ def _parse_decimal(text: str) -> Decimal128 | None:
         return Decimal128(text)
     except ArithmeticError:  # more than 34 digits, or an exponent that is too large
         return None
-
-
-class _ByteOrder:
-    """The order of bytes in UUIDs of subtype 3, as configured."""
-
-    positions: tuple[int, ...] = _STANDARD
-
-
-def use_uuid_representation(representation: str) -> None:
-    """Show and read UUIDs of subtype 3 in this order of bytes, in the whole process."""
-    _ByteOrder.positions = _ORDERS[representation]
-
-
-def _reorder(data: bytes) -> bytes:
-    return bytes(data[position] for position in _ByteOrder.positions)
-
-
-def build_legacy_uuid(data: bytes) -> Binary:
-    """Return the UUID with these bytes in standard order as it is stored with subtype 3."""
-    return Binary(_reorder(data), _LEGACY)
-
-
-def is_uuid(value: Any) -> bool:
-    """Return whether a stored value is a UUID."""
-    return isinstance(value, Binary) and value.subtype in _UUID_KINDS and len(value) == _UUID_LENGTH
-
-
-def binary_text(value: bytes) -> str:
-    """Return the text of binary data: a UUID with dashes, base64 otherwise."""
-    if not isinstance(value, Binary) or not is_uuid(value):
-        return b64encode(value).decode()
-    is_legacy = value.subtype == _LEGACY
-    return str(UUID(bytes=_reorder(value) if is_legacy else bytes(value)))
 
 
 def parse_any_uuid(text: str) -> UuidOfAnyKind:

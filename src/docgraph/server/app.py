@@ -9,7 +9,7 @@ is closed in the opposite order, also when the start fails half-way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.codec import decode
-from docgraph.codec.id_text import use_uuid_representation
+from docgraph.codec.uuids import use_uuid_representation
 from docgraph.events.sections import Events
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
@@ -62,6 +62,7 @@ class Docgraph:
         self._prepared = prepared
         self._instance = instance
         self._address = address
+        self._uuids = prepared.config.get(MClient).uuid_representation
         self._stack = AsyncExitStack()
         self._tried: list[asyncio.Event] = []  # initializers that were called
         self._pipeline: Pipeline
@@ -128,9 +129,10 @@ class Docgraph:
         except Exception as fault:  # of a plugin that renders its own errors
             return render(fault, exchange, None, self._authenticator)
 
-    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
+    async def answer(self, exchange: Exchange) -> Answer:
         """Answer one request."""
-        return self._pipeline.answer(exchange)
+        use_uuid_representation(self._uuids)
+        return await self._pipeline.answer(exchange)
 
     async def open(self) -> None:
         """Open the store and the plugins, without the part that answers requests."""
@@ -144,7 +146,7 @@ class Docgraph:
         self._stack.push_async_callback(blocking.close)
         generations = self._instance.open_generations()
         self._stack.callback(generations.close)
-        use_uuid_representation(config.get(MClient).uuid_representation)
+        use_uuid_representation(self._uuids)  # of the tasks that start now
         self.store = open_store(
             config.get(MClient),
             config.get(AggregationSecurity),

@@ -107,6 +107,8 @@ def _list_kinds(values: list[Any]) -> list[Any]:
     """Replace each value of an `ID` or `UUID` by all stored values that it may mean."""
     if not any(isinstance(value, SeveralKinds) for value in values):
         return values
+    if len(values) == 1:
+        return KindChoices(values[0].candidates)
     return [
         one
         for value in values
@@ -286,13 +288,21 @@ def _compare_kinds(render: Render) -> Render:
             value = document.get(single)
             if not isinstance(value, SeveralKinds) or len(value.candidates) == 1:
                 continue  # a text with one meaning stays an equality
-            if single == "$ne" or several not in document:
-                del document[single]
-                kinds = list if document else KindChoices  # with others, no kind is preferred
-                document[several] = kinds([*document.get(several, ()), *value.candidates])
+            del document[single]
+            if single == "$eq" and several in document:
+                _add_membership(document, value)
+            else:
+                document[several] = KindChoices([*document.get(several, ()), *value.candidates])
         return document
 
     return compare
+
+
+def _add_membership(document: dict[str, Any], value: SeveralKinds) -> None:
+    """Add that the value is one of these kinds, beside an `$in` of other values."""
+    if "$not" in document:
+        raise UnusableValue("$eq with an ID next to $in and $not: write them as members of $and")
+    document["$not"] = {"$nin": list(value.candidates)}
 
 
 def _operator_position(key: str, around: Position) -> Position:

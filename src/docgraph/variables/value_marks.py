@@ -8,6 +8,7 @@ plugin returns as such).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ __all__ = [
     "check_caller_document",
     "mark_caller",
     "matches_nothing",
+    "narrow",
 ]
 
 
@@ -62,6 +64,10 @@ def matches_nothing(filter_: Any) -> bool:
     return filter_ is MATCH_NOTHING or filter_ is NO_DOCUMENTS
 
 
+_NEGATIONS: Final = frozenset({"$not", "$nin", "$ne"})
+_LOGICAL: Final = frozenset({"$and", "$or"})
+
+
 class CallerDocument(dict[str, Any]):
     """A document that a caller wrote where query operators are allowed."""
 
@@ -72,6 +78,43 @@ class KindChoices(list[Any]):
     """The values of several types that a value of a caller may mean, the preferred one first."""
 
     __slots__ = ()
+
+
+def narrow(query: Any) -> list[Any]:
+    """Return the filter, or the stages, once for each kind of its first value of several kinds.
+
+    All conditions with the same value have the same kind in it; negations stay as they are.
+    """
+    choices = next(_find_choices(query), None)
+    return [] if choices is None else [_choose(query, choices, value) for value in choices]
+
+
+def _find_choices(query: Any) -> Iterator[KindChoices]:
+    if isinstance(query, KindChoices):
+        yield query
+    elif isinstance(query, dict):
+        for key, value in query.items():
+            if _is_followed(key, value):
+                yield from _find_choices(value)
+    else:
+        for member in query:
+            yield from _find_choices(member)
+
+
+def _choose(query: Any, choices: KindChoices, value: Any) -> Any:
+    if isinstance(query, KindChoices):
+        return [value] if query == choices else query
+    if isinstance(query, dict):
+        return {
+            key: _choose(one, choices, value) if _is_followed(key, one) else one
+            for key, one in query.items()
+        }
+    return [_choose(one, choices, value) for one in query]
+
+
+def _is_followed(key: str, value: Any) -> bool:
+    """Return whether to search for choices there: not in values, negations and other pipelines."""
+    return key in _LOGICAL or (type(value) in (dict, KindChoices) and key not in _NEGATIONS)
 
 
 def mark_caller(value: Any) -> Any:

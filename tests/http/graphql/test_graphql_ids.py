@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from bson import Binary, Decimal128, Int64, ObjectId
+from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
@@ -30,6 +30,23 @@ IDS: dict[str, Any] = {
     "uuid": Binary(UUID, 4),
     "legacy uuid": Binary(UUID[::-1], 3),
     "text of digits": "0123",
+    "true": True,
+    "false": False,
+    "not a number": float("nan"),
+    "infinity": float("-inf"),
+    "infinite decimal": Decimal128("Infinity"),
+    "whole double": 3.0,
+    "small double": 5e-324,
+    "24 digits": Decimal128("123456789012345678901234"),
+    "34 digits": Decimal128("-9.999999999999999999999999999999999E+6144"),
+    "decimal with a point": Decimal128("0.000001234567890123456789012345678901234"),
+    "far date": DatetimeMS(253_402_300_800_000),
+    "early date": DatetimeMS(-(2**53)),
+    "timestamp": Timestamp(1_700_000_000, 2**32 - 1),
+    "bytes": b"\x00\x01\x02",
+    "12 bytes": b"abcdefghijkl",
+    "md5": Binary(UUID, 5),
+    "user-defined binary": Binary(b"abcde", 128),
 }
 # One text for several documents: the preferred one first.
 SAME: dict[str, list[Any]] = {
@@ -45,6 +62,16 @@ type Query {
   all: [Thing!]!
   thing(id: ID!): Thing
   tagged(id: ID!): Thing
+  joined(id: ID!): Thing
+  optional(id: ID): Thing
+  single(id: ID!): Thing
+  one(ids: [ID!]!): Thing
+  either(id: ID!): Thing
+  both(id: ID!, ids: [ID!]!): Thing
+  staged(id: ID!): Thing
+  counted(id: ID!): Count
+  last(id: ID!): Thing
+  numbers: [Number!]!
   equal(id: ID!): [Thing!]!
   among(ids: [ID!]!): [Thing!]!
   listed(id: ID!): [Thing!]!
@@ -55,6 +82,8 @@ type Query {
   byUuid(id: UUID!): [Thing!]!
   amongUuids(ids: [UUID!]!): [Thing!]!
 }
+type Count { count: Int }
+type Number { n: Int text: String near(id: ID!): Thing far(id: ID!): Thing staged(id: ID!): Thing }
 type Thing { id: ID! kind: String parent: Thing others(id: ID!): [Thing!]! }
 """
 
@@ -63,9 +92,11 @@ async def prepare(service: Service) -> None:
     documents = [{"_id": id, "kind": kind, "group": 1} for kind, id in IDS.items()]
     for number, (text, ids) in enumerate(SAME.items()):
         documents += [
-            {"_id": id, "kind": f"{number} {place}", "text": text} for place, id in enumerate(ids)
+            {"_id": id, "kind": f"{number} {place}", "text": text, "place": place}
+            for place, id in reversed(list(enumerate(ids)))
         ]
     service.insert("things", *documents)
+    service.insert("numbers", *({"n": n, "text": text} for text in SAME for n in (0, 0, 1)))
     find = service.find
     argument = {"$arg": "id"}
     await service.define(
@@ -76,6 +107,20 @@ async def prepare(service: Service) -> None:
                 "all": find("things", {"group": 1}),
                 "thing": find("things", {"_id": argument}),
                 "tagged": find("things", {"_id": argument, "kind": {"$exists": True}}),
+                "joined": find(
+                    "things", {"$and": [{"kind": {"$exists": True}}, {"_id": argument}]}
+                ),
+                "optional": find("things", {"$ifarg": ["id", {"_id": argument}, {"_id": 0}]}),
+                "single": find("things", {"_id": {"$in": [argument]}}),
+                "one": find("things", {"_id": {"$in": {"$arg": "ids"}}}),
+                "either": find("things", {"$or": [{"_id": argument}, {"kind": argument}]}),
+                "both": find("things", {"_id": {"$eq": argument, "$in": {"$arg": "ids"}}}),
+                "staged": service.stages("things", {"$match": {"_id": argument}}),
+                "counted": service.stages(
+                    "things", {"$match": {"_id": argument}}, {"$count": "count"}
+                ),
+                "last": find("things", {"_id": argument}, sort={"kind": -1}),
+                "numbers": find("numbers", {}, sort={"n": 1}),
                 "equal": find("things", {"_id": {"$eq": argument}}),
                 "among": find("things", {"_id": {"$in": {"$arg": "ids"}}}),
                 "listed": find("things", {"_id": {"$in": [argument]}}),
@@ -85,6 +130,13 @@ async def prepare(service: Service) -> None:
                 "byText": find("things", {"_id": argument}),
                 "byUuid": find("things", {"_id": argument}),
                 "amongUuids": find("things", {"_id": {"$in": {"$arg": "ids"}}}),
+            },
+            "Number": {
+                "near": find("things", {"text": {"$fk": "text"}, "_id": argument}),
+                "far": find("things", {"place": {"$gte": {"$fk": "n"}}, "_id": argument}),
+                "staged": service.stages(
+                    "things", {"$match": {"place": {"$gte": {"$fk": "n"}}, "_id": argument}}
+                ),
             },
             "Thing": {
                 "id": "_id",
@@ -155,6 +207,41 @@ async def test_of_several_documents_with_one_text_a_single_field_prefers_the_tex
     assert data["thing"] == {**first, "parent": first}
     assert data["tagged"] == first
     assert sorted(one["kind"] for one in data["equal"]) == [f"{number} 0", f"{number} 1"]
+
+
+@pytest.mark.parametrize("text", SAME)
+async def test_one_kind_is_preferred_wherever_the_id_is_compared(
+    service: Service, text: str
+) -> None:
+    """Decision 48: the rule is the same in all conditions, in stages, and below other documents."""
+    number = list(SAME).index(text)
+    query = (
+        "query ($id: ID!, $ids: [ID!]!) { joined(id: $id) { kind } optional(id: $id) { kind } "
+        "single(id: $id) { kind } one(ids: $ids) { kind } either(id: $id) { kind } "
+        "both(id: $id, ids: $ids) { kind } staged(id: $id) { kind } counted(id: $id) { count } "
+        "last(id: $id) { kind } numbers { n text near(id: $id) { kind } far(id: $id) { kind } "
+        "staged(id: $id) { kind } } }"
+    )
+    data = await ask(service, query, id=text, ids=[text])
+
+    first, second = {"kind": f"{number} 0"}, {"kind": f"{number} 1"}
+    for name in ("joined", "optional", "single", "one", "either", "both", "staged"):
+        assert data[name] == first, name
+    assert data["counted"] == {"count": 2}  # one result of both
+    assert data["last"] == second  # the sort chooses
+    for one in data["numbers"]:
+        assert one["near"] == (first if one["text"] == text else None)
+        assert one["far"] == one["staged"] == (second if one["n"] else first)
+
+
+@pytest.mark.parametrize("kind", ["objectId", "text", "int", "uuid", "bytes"])
+async def test_equality_beside_a_list_compares_all_kinds(service: Service, kind: str) -> None:
+    text = await text_of(service, kind)
+    query = "query ($id: ID!, $ids: [ID!]!) { both(id: $id, ids: $ids) { kind } }"
+    found = await ask(service, query, id=text, ids=["other", text])
+    missing = await ask(service, query, id=text, ids=["other", "nothing"])
+
+    assert (found["both"], missing["both"]) == ({"kind": kind}, None)
 
 
 async def test_a_string_argument_is_a_text(service: Service) -> None:

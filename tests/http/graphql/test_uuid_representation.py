@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from uuid import UUID
 
@@ -91,3 +92,52 @@ async def test_an_unknown_representation_is_reported(mongo_client: Mongo, mongo_
     with pytest.raises(Exception, match="uuid-representation"):
         async with running(mongo_client, mongo_uri, {"mclient": {"uuid-representation": "legacy"}}):
             raise AssertionError("started")
+
+
+async def test_servers_of_one_process_keep_their_own_representations(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    def settings(order: str) -> dict[str, object]:
+        return {"mclient": {"uuid-representation": order}}
+
+    async with (
+        running(mongo_client, mongo_uri, settings("java-legacy")) as java,
+        running(mongo_client, mongo_uri, settings("csharp-legacy")) as csharp,
+    ):
+        await prepare(java, "java-legacy")
+        await prepare(csharp, "csharp-legacy")
+        query = f'{{ all {{ id }} thing(id: "{VALUE}") {{ kind }} }}'
+        services = [java, csharp] * 3
+        replies = await asyncio.gather(*(one.query("things", query) for one in services))
+
+    expected = {"all": [{"id": str(VALUE)}, {"id": str(UUID(int=7))}], "thing": {"kind": "legacy"}}
+    assert [reply.json["data"] for reply in replies] == [expected] * len(services)
+
+
+@pytest.mark.parametrize("mode", ["standard", "canonical", "relaxed", "plain"])
+async def test_a_uuid_inside_a_document_is_shown_like_the_scalar(
+    mongo_client: Mongo, mongo_uri: str, mode: str
+) -> None:
+    """Decision 17: inside of documents the rules are the same."""
+    legacy = Binary.from_uuid(VALUE, UuidRepresentation.JAVA_LEGACY)
+    new, other = Binary(VALUE.bytes, 4), Binary(b"\x01", 5)
+    settings = {"mclient": {"uuid-representation": "java-legacy"}, "graphql": {"json-mode": mode}}
+    async with running(mongo_client, mongo_uri, settings) as service:
+        inner = {"legacy": legacy, "list": [{"new": new}], "other": other}
+        service.insert("things", {"_id": 1, "uuid": legacy, "inner": inner})
+        await service.define(
+            "things",
+            "type Query { all: [Thing!]! } type Thing { uuid: UUID inner: BsonDocument }",
+            {"Query": {"all": service.find("things", {})}},
+        )
+        reply = await service.query("things", "{ all { uuid inner } }")
+    (thing,) = reply.json["data"]["all"]
+
+    def shown(value: Binary) -> object:
+        base64, subtype = b64encode(value).decode(), f"{value.subtype:02x}"
+        return {"$binary": {"base64": base64, "subType": subtype}}
+
+    is_typed = mode == "canonical"
+    assert thing["uuid"] == thing["inner"]["legacy"] == (shown(legacy) if is_typed else str(VALUE))
+    assert thing["inner"]["list"] == [{"new": shown(new) if is_typed else str(VALUE)}]
+    assert thing["inner"]["other"] == ("AQ==" if mode == "plain" else shown(other))

@@ -21,7 +21,7 @@ from docgraph.variables import (
     mark_caller,
     matches_nothing,
 )
-from docgraph.variables.value_marks import KindChoices
+from docgraph.variables.value_marks import KindChoices, narrow
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
 
@@ -539,6 +539,38 @@ def test_an_id_under_ne_excludes_all_kinds_next_to_nin() -> None:
 def test_an_id_under_eq_prefers_kinds_as_an_equality_does() -> None:
     source = {"_id": {"$eq": {"$arg": "id"}}}
     assert isinstance(render(source, {"id": IdText("42")})["_id"]["$in"], KindChoices)
+
+
+def test_an_id_under_eq_is_compared_with_all_kinds_next_to_in() -> None:
+    source = {"_id": {"$eq": {"$arg": "id"}, "$in": [7, "42"]}}
+    assert render(source, {"id": IdText("42")}) == {
+        "_id": {"$in": [7, "42"], "$not": {"$nin": ["42", 42]}}
+    }
+    with pytest.raises(UnusableValue, match=r"members of \$and"):
+        render({"_id": {**source["_id"], "$not": {"$gt": 9}}}, {"id": IdText("42")})
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"a": {"$arg": "id"}}, [{"a": {"$in": ["7"]}}, {"a": {"$in": [7]}}]),
+        (
+            {"$and": [{"$or": [{"a": {"$arg": "id"}}, {"b": {"$in": [{"$arg": "id"}]}}]}]},
+            [
+                {"$and": [{"$or": [{"a": {"$in": [one]}}, {"b": {"$in": [one]}}]}]}
+                for one in ("7", 7)
+            ],
+        ),
+        ({"a": {"$in": [{"$arg": "id"}, "x"]}}, []),
+        ({"a": {"$not": {"$in": [{"$arg": "id"}]}}, "$nor": [{"b": {"$arg": "id"}}]}, []),
+        (
+            {"a": {"$arg": "id"}, "b": {"$ne": {"$arg": "id"}}},
+            [{"a": {"$in": [one]}, "b": {"$nin": ["7", 7]}} for one in ("7", 7)],
+        ),
+    ],
+)
+def test_a_filter_is_narrowed_to_one_kind_of_an_id(source: Any, expected: Any) -> None:
+    assert narrow(render(source, {"id": IdText("7")})) == expected
 
 
 @pytest.mark.parametrize("operator", ["$eq", "$ne"])

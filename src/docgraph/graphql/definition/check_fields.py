@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,10 @@ _GROUP_KEYS = (
     *("db", "collection", "find", "group", "sort", "skip", "limit", "allowDiskUse", "dataLoader"),
 )
 _KINDS = ("stages", "count", "group")
+_OPERATOR = re.compile(r"\$\w+")
+_RANGES = frozenset({"$all", "$gt", "$gte", "$lt", "$lte"})
+_COMPARISONS = frozenset({"$eq", "$ne", "$in", "$cmp", "$indexOfArray"})
+_STAGE_FILTER = re.compile(r"\$match\b|\$geoNear\.query\b|\brestrictSearchWithMatch\b")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 
@@ -377,16 +382,28 @@ class _FieldChecker:
                     place = join_place(self.where, where)
                     what = f"the field has no argument {head}"
                     self.findings.warn_unknown(place, what, head, field.args)
-                elif field is not None and "$expr" in where:
+                elif field is not None:
                     self._warn_text_only(where, head, field)
 
     def _warn_text_only(self, where: str, name: str, field: GraphQLField) -> None:
-        if get_named_type(field.args[name].type).name == "ID":
+        operator = _find_text_only(where)
+        if operator and get_named_type(field.args[name].type).name == "ID":
             self.findings.warn(
                 join_place(self.where, where),
-                "an ID in $expr is a text: it equals no ObjectId, UUID or number",
-                "compare it outside of $expr, or declare the argument with the type of the data",
+                f"an ID in {operator} is a text: it matches no ObjectId, UUID, number or date",
+                "compare it by $eq or $in of a filter, or declare the argument with the type of "
+                "the data",
             )
+
+
+def _find_text_only(where: str) -> str | None:
+    """Return the operator at this place that compares an `ID` with nothing but texts."""
+    *around, _ = _OPERATOR.findall(where) or [""]
+    if "$expr" in around:
+        return "$expr"
+    last = around[-1] if around else ""
+    is_expression = where.startswith("stages") and not _STAGE_FILTER.search(where)
+    return last if last in _RANGES or (is_expression and last in _COMPARISONS) else None
 
 
 def _is_whole(value: Any) -> bool:

@@ -36,7 +36,7 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.decode import decode
 from docgraph.codec.extended import TYPE_KEYS, build_value
-from docgraph.codec.id_text import is_uuid, parse_any_uuid
+from docgraph.codec.id_text import parse_any_uuid
 from docgraph.codec.parse_scalars import (
     build_date,
     build_integer,
@@ -48,6 +48,7 @@ from docgraph.codec.parse_scalars import (
     parse_long,
     parse_object_id,
 )
+from docgraph.codec.uuids import is_uuid
 from docgraph.exchange.errors import BodyError
 from docgraph.variables import mark_caller
 from docgraph.variables.value_marks import MAX_REGEX_LENGTH

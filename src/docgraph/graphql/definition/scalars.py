@@ -26,8 +26,9 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
-from docgraph.codec.id_text import IdText, binary_text, is_uuid
+from docgraph.codec.id_text import IdText, render_id_text
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
+from docgraph.codec.uuids import is_uuid
 from docgraph.graphql.definition.inputs import (
     PARSERS,
     PLAIN_PARSERS,
@@ -75,8 +76,7 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
         case "DateTime":
             return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
         case "UUID":
-            is_typed = mode is JsonMode.GRAPHQL_CANONICAL
-            return _shown(_as_uuid, form[Binary] if is_typed else binary_text)
+            return _shown(_as_uuid, form[Binary])
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
@@ -210,22 +210,10 @@ def _show_boolean(value: Any) -> bool:
 
 
 def _show_id(value: Any) -> str:
-    """Return any scalar as text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float | ObjectId | Decimal128):
-        return str(value)
-    if isinstance(value, datetime):
-        return f"{value.isoformat(timespec='milliseconds')}Z"
-    if isinstance(value, DatetimeMS):
-        return str(int(value))
-    if isinstance(value, Timestamp):
-        return f"{value.time}:{value.inc}"
-    if isinstance(value, bytes):
-        return binary_text(value)
-    if isinstance(value, Regex):
-        return str(value.pattern)
-    raise _misfit("ID", value)
+    text = render_id_text(value)
+    if text is None:
+        raise _misfit("ID", value)
+    return text
 
 
 _PLAIN: Mapping[str, Serializer] = {

@@ -20,7 +20,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
-from docgraph.variables.value_marks import KindChoices
+from docgraph.variables.value_marks import narrow
 
 Answer = list[Document] | FieldFailure
 
@@ -29,6 +29,7 @@ ALONE = 1_000  # queries that are sent one by one when they cannot be sent toget
 
 # Results of these stages have one or two small fields.
 _SMALL = frozenset({"$count", "$sortByCount"})
+_CHOOSING = frozenset({"$sort", "$skip", "$limit", "$sample"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,7 @@ class Find:
         """Send this query alone."""
         if self.window.page is not None and self.window.page.parts is not None:
             return await self._send_parts(fetch, run, self.window.page, self.window.page.parts)
-        choices = find_choices(fetch, self.filter, self.window)
-        if choices is None:
-            return self.check(await run.find(fetch, self.filter, self.window), run)
-        found = await run.find(fetch, self.filter, self.window._replace(limit=2))
-        return found if len(found) < 2 else await self._send_preferred(fetch, run, *choices)  # noqa: PLR2004 - one and another
+        return self.check(await run.find(fetch, self.filter, self.window), run)
 
     async def _send_parts(
         self, fetch: Fetch, run: Run, page: Page, parts: Sequence[Document]
@@ -65,8 +62,8 @@ class Find:
         found: list[Document] = []
         for part in parts:
             limit = self.window.limit - len(found)
-            narrow = self.window._replace(limit=limit, page=replace(page, parts=(part,)))
-            found += await run.find(fetch, self.filter, narrow)
+            window = self.window._replace(limit=limit, page=replace(page, parts=(part,)))
+            found += await run.find(fetch, self.filter, window)
             if len(found) == self.window.limit:
                 break
         return found
@@ -75,27 +72,15 @@ class Find:
         """Return the documents within the limit."""
         return run.trim(documents, self.window.limit)
 
-    async def _send_preferred(
-        self, fetch: Fetch, run: Run, path: str, values: KindChoices
-    ) -> Answer:
-        """Return the document with the preferred kind of value, of several with the same text."""
-        for value in values:
-            found = await run.find(fetch, {**self.filter, path: value}, self.window)
-            if found:
-                return found
-        return []
+    def narrow(self) -> list[Find]:
+        """Return the queries for each kind of an `ID`, unless sort or skip choose a document."""
+        if self.window.sort or self.window.skip:
+            return []
+        return [replace(self, filter=one) for one in narrow(self.filter)]
 
-
-def find_choices(
-    fetch: Fetch, filter_: Mapping[str, Any], window: Window
-) -> tuple[str, KindChoices] | None:
-    """Return the path of a to-one field that several kinds of values fit, and these values."""
-    if fetch.is_list or window.sort or window.skip:
-        return None
-    for path, condition in filter_.items():
-        if isinstance(condition, dict) and isinstance(condition.get("$in"), KindChoices):
-            return path, condition["$in"]
-    return None
+    def widen(self) -> Find:
+        """Return the query for one document and another."""
+        return replace(self, window=self.window._replace(limit=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +110,16 @@ class AggregateQuery:
         results = await run.aggregate(fetch, stages, self.limit, self.deadline)
         return self.check(results, run)
 
+    def narrow(self) -> list[AggregateQuery]:
+        """Return the queries for each kind of an `ID`, unless a stage chooses a document."""
+        if any(not _CHOOSING.isdisjoint(stage) for stage in self.stages):
+            return []
+        return [replace(self, stages=one) for one in narrow(self.stages)]
+
+    def widen(self) -> AggregateQuery:
+        """Return the query for one result and another."""
+        return replace(self, limit=2, max_results=2)
+
     def check(self, results: list[Document], run: Run) -> Answer:
         """Return the results, or a failure if there are too many (decision 12)."""
         if self.may_be_cut or len(results) <= self.max_results:
@@ -153,12 +148,24 @@ async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Ans
 async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
     """Return the answer to a query that is sent alone."""
     try:
-        answer = await query.send(fetch, run)
+        is_certain = fetch.is_list or not query.narrow()
+        answer = await (query.send(fetch, run) if is_certain else _prefer(fetch, query, run))
     except DocgraphError as error:
         return describe_failure(error)
     if isinstance(answer, list):
         run.count(len(answer))
     return answer
+
+
+async def _prefer(fetch: Fetch, query: Query, run: Run) -> Answer:
+    """Return one document: of several with the same text, that of the preferred kind."""
+    found = await query.widen().send(fetch, run)
+    while isinstance(found, list) and len(found) > 1 and (kinds := query.narrow()):
+        for kind in kinds:
+            query, found = kind, await kind.widen().send(fetch, run)
+            if found:
+                break
+    return found[:1] if isinstance(found, list) else found
 
 
 async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
@@ -171,12 +178,14 @@ async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[A
 async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) == 1:
         return [await send_alone(fetch, queries[0], run)]
-    pipeline = _tag(queries[0].as_stages(fetch), 0)
-    for number, query in enumerate(queries[1:], 1):
+    is_uncertain = [not fetch.is_list and bool(query.narrow()) for query in queries]
+    sent = [one.widen() if wide else one for one, wide in zip(queries, is_uncertain, strict=True)]
+    pipeline = _tag(sent[0].as_stages(fetch), 0)
+    for number, query in enumerate(sent[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
         pipeline.append({"$unionWith": union})
     extra = run.extra * len(queries)  # which are not counted
-    limit = min(sum(query.limit for query in queries), run.remaining + 1 + extra)
+    limit = min(sum(query.limit for query in sent), run.remaining + 1 + extra)
     try:
         deadline = getattr(queries[0], "deadline", None)
         results = await run.aggregate(fetch, pipeline, limit, deadline)
@@ -186,10 +195,15 @@ async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> li
     answers: list[list[Document]] = [[] for _ in queries]
     for result in results:
         answers[result["query"]].append(result["document"])
-    checked = [query.check(own, run) for query, own in zip(queries, answers, strict=True)]
+    checked = [query.check(own, run) for query, own in zip(sent, answers, strict=True)]
     pairs = zip(answers, checked, strict=True)
     dropped = sum(len(own) - len(answer) for own, answer in pairs if isinstance(answer, list))
     run.count(len(results) - dropped)
+    again = [n for n, wide in enumerate(is_uncertain) if wide and len(answers[n]) > 1]
+    if again:
+        preferred = await _send_each(fetch, [queries[number] for number in again], run)
+        for number, answer in zip(again, preferred, strict=True):
+            checked[number] = answer
     return checked
 
 

@@ -17,6 +17,7 @@ from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
@@ -171,6 +172,7 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     prepared = run.prepared[id(fetch)]
     relation = fetch.relation
     assert relation.rest is not None  # noqa: S101 - joins come from a find
+    assert prepared.window is not None  # noqa: S101 - nothing but the joins is per parent
     try:
         rest = prepared.narrow(relation.rest.render(prepared.scope))
     except DocgraphError as error:
@@ -178,6 +180,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
     if matches_nothing(rest):
         return answers
+    if not fetch.is_list and Find(rest, prepared.window).narrow():
+        return await fetch_per_parent(fetch, parents, None, run)
     batches = _make_batches(fetch, parents, answers)
     calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
     for found in await concurrently(calls) if calls else ():

@@ -13,7 +13,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
-from docgraph.graphql.execute.batched_queries import find_choices
+from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.lists.conditions import is_comparable
@@ -35,8 +35,9 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         return await fetch_per_parent(fetch, [None], None, run)
     assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
     shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
-    several = find_choices(fetch, filter_, prepared.window) is not None
-    window = prepared.window._replace(limit=2) if several else prepared.window
+    query = Find(filter_, prepared.window)
+    several = bool(query.narrow())
+    window = query.widen().window if several else prepared.window
     pipeline = [{"$match": filter_}, *window.stages]
     pipeline += [{"$lookup": lookup} for _, lookup in folds]
     try:
@@ -62,6 +63,8 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
         rest = fetch.relation.rest.render(prepared.scope)
     except DocgraphError:
         return None  # the relation's own fetch reports the error
+    if Find(rest, prepared.window).narrow():
+        return None  # one query decides which kind of value is preferred
     (join,) = fetch.relation.joins
     pipeline: list[Document] = [{"$match": rest}] if rest else []
     pipeline += [*prepared.window.stages, *prepared.window.project(fetch.projection)]

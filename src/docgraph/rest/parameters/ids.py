@@ -21,7 +21,8 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
 )
-from docgraph.codec.id_text import binary_text, build_legacy_uuid, is_uuid, parse_any_uuid
+from docgraph.codec.id_text import parse_any_uuid
+from docgraph.codec.uuids import binary_text, build_legacy_uuid, is_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 

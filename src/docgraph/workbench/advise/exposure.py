@@ -15,7 +15,7 @@ from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses
 from docgraph.workbench.advise.advice import Advice, Weight
 from docgraph.workbench.advise.look import Look, Place
-from docgraph.workbench.infer.sensitive import is_secret, looks_secret
+from docgraph.workbench.infer.sensitive import is_secret
 
 _BOUNDING: Final = frozenset(
     {"$limit", "$sample", "$count", "$group", "$bucket", "$bucketAuto", "$sortByCount", "$facet"}
@@ -103,7 +103,9 @@ def _find_reason(
     for access in places:
         look = looks.get(access.place)
         seen = None if look is None else look.find_seen(mapping.text)
-        if seen is not None and len(seen.values) >= _FEWEST_VALUES and looks_secret(seen.values):
+        if seen is None or seen.filled < _FEWEST_VALUES:
+            continue
+        if seen.holds_secrets(mapping.path[-1], type_name):
             return "its values look like hashes of passwords, keys or tokens"
     return ""
 

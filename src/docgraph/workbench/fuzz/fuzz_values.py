@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId, Timestamp
+from docgraph.codec.uuids import binary_text, is_uuid
 
 POOL: Final = 8
 _START: Final = datetime(2024, 1, 1, 12, 0)
@@ -166,6 +167,8 @@ def _spell(value: Any) -> Iterator[str]:
     elif isinstance(value, bytes):
         yield value.hex()
         yield b64encode(value).decode().rstrip("=").lower()
+        if is_uuid(value):
+            yield binary_text(value)
     elif isinstance(value, datetime):
         yield value.isoformat()[:19].lower()
         yield str(int(value.replace(tzinfo=UTC).timestamp() * 1000))

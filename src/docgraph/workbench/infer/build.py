@@ -216,7 +216,8 @@ class _ModelBuilder:
                 query.add(part.lists.build_single(pool.claim(*wishes), id_leaf, argument))
             else:
                 self.model.notes.append(
-                    f"{part.collection.name}: nobody can ask for one by `_id`: it is no plain value"
+                    f"{part.collection.name}: callers cannot find one by `_id`: it has no scalar "
+                    "type, or is left out"
                 )
             for leaf in part.lists.find_keys():
                 argument = part.builder.names[leaf.path] if len(leaf.path) == 1 else leaf.path[-1]

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final
 
 from docgraph.workbench.infer.profile import Seen
+from docgraph.workbench.infer.sensitive import PEOPLE
 from docgraph.workbench.infer.survey import Surveyed
 from docgraph.workbench.infer.value_kinds import kind_of
 from docgraph.workbench.infer.words import singular, split_words
@@ -36,13 +37,6 @@ _RARE: Final = 0.1  # of the numbers in a range are keys
 _LIKE: Final = 0.85  # of two words, by the letters that they share
 _SHORTEST_LIKE: Final = 5
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
-_PEOPLE: Final = frozenset(
-    "user person account member customer employee author staff player contact owner creator "
-    "writer editor assignee reporter seller buyer manager reviewer sender recipient by director "
-    "actor artist producer composer performer singer speaker host guest coach trainer captain "
-    "pilot driver doctor nurse patient teacher tutor student passenger operator agent attendee "
-    "participant applicant candidate subscriber winner designer photographer translator".split()
-)
 _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
     "supervisor boss mentor reports replace sibling friend follower following referrer".split()
@@ -181,9 +175,9 @@ def score_name(source: ReferenceField, key: CandidateKey) -> int:
         return 2
     if is_self:
         return 1 if stem and not _OWN.isdisjoint(stem) else 0
-    is_person = bool(stem) and (stem[-1] in _PEOPLE or "by" in stem)
+    is_person = bool(stem) and (stem[-1] in PEOPLE or "by" in stem)
     is_similar = bool(stem) and _is_like(stem[-1], target[-1])
-    return 1 if is_similar or (is_person and target[-1] in _PEOPLE) else 0
+    return 1 if is_similar or (is_person and target[-1] in PEOPLE) else 0
 
 
 def is_rare_number(source: ReferenceField, key: CandidateKey) -> bool:

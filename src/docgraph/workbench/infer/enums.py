@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from docgraph.workbench.infer.profile import Seen
+from docgraph.workbench.infer.sensitive import is_about_people
 from docgraph.workbench.infer.words import is_name, singular, split_words, upper_snake
 
 _MAX_VALUES: Final = 12
@@ -39,6 +40,8 @@ def find_enum_values(name: str, seen: Seen, *, repeated: bool = False) -> dict[s
     values = [value for value in seen.values if isinstance(value, str)]
     if not _are_few(seen, values) or not _are_constants(name, values):
         return None
+    if is_about_people(name) and not _is_telling(name):
+        return None  # the names of people, of whom there will be others
     if repeated and not _is_telling(name):
         return None
     named = {upper_snake(value): value for value in sorted(values)}

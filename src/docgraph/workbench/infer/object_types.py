@@ -15,9 +15,8 @@ from docgraph.workbench.infer.sensitive import (
     is_about_people,
     is_personal,
     is_secret,
-    looks_secret,
 )
-from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar
+from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar, find_shown
 from docgraph.workbench.infer.words import (
     NamePool,
     is_name,
@@ -36,12 +35,12 @@ _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
 _MAP_KEYS: Final = 2
 _DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
-_REPEATED: Final = 3  # occurrences of a string before it becomes an example
+_REPEATED: Final = 3  # occurrences of a value before it becomes an example
 _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
 _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}|[0-9a-fA-F]{16}")
-_NOT_COMPARED: Final = "Binary"  # no scalar: callers cannot send such values
+_NOT_COMPARED: Final = "Binary"  # no scalar: nobody asks for an image by its value
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
 Path = tuple[str, ...]
@@ -55,6 +54,7 @@ class _Typed:
     text: str
     remarks: list[str] = field(default_factory=list)
     is_leaf: bool = True
+    has_misfits: bool = False  # some values are null in results
 
 
 @dataclass(slots=True)
@@ -106,7 +106,9 @@ class TypeBuilder:
     ) -> None:
         key = path[-1]
         step = _write_step(key)
-        reason = _find_reason(key, seen, step, self.collection)
+        reason = _find_reason(path, seen, step, self.collection)
+        if not reason and path not in self.references:
+            reason = _find_secrets(path, seen, self.collection)
         typed = None if reason else self._type(type_.name, path, seen, list_depth)
         if typed is None or step is None:
             label = key if is_name(key) else safe_name(key)
@@ -118,7 +120,8 @@ class TypeBuilder:
             self.model.notes.append(f"{type_.name}.{name}: the property is called {key!r}")
         is_required = key in self.required or key == "_id"
         is_always = seen.filled == shape.count
-        text = typed.text + ("!" if len(path) == 1 and is_required and is_always else "")
+        is_certain = is_required and is_always and not typed.has_misfits
+        text = typed.text + ("!" if len(path) == 1 and is_certain else "")
         one = Field(name, text, None if name == key else step, remarks=typed.remarks)
         if path not in self.references and typed.base not in self.model.enums:
             is_open = not is_about_people(self.collection)
@@ -136,6 +139,7 @@ class TypeBuilder:
             others = sum(forms.values()) - forms[form]
             share = _percent(others, sum(forms.values()))
             typed.remarks.append(f"{share} of the values have another form: null, with an error")
+            typed.has_misfits = True
         return typed
 
     def _type_form(
@@ -186,7 +190,11 @@ class TypeBuilder:
 
     def _type_scalar(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
         counts = {kind: seen.kinds[kind] for kind in seen.kinds if kind not in _FORMS}
-        kinds = _without_exceptions(counts)
+        shown = find_shown(counts)
+        if not shown:
+            return None
+        is_id = path == ("_id",)  # every one of them is shown, and asked for as it is shown
+        kinds = shown if is_id else _without_exceptions({kind: counts[kind] for kind in shown})
         scalar = choose_scalar(kinds)
         if scalar is None:
             return None
@@ -198,16 +206,18 @@ class TypeBuilder:
         elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
         elif kinds == {"binary"}:
-            typed.remarks.append("binary data, shown as text; it cannot be asked for by value")
+            typed.remarks.append("binary data, shown as base64")
         if len(kinds) < len(counts):
             others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
             typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
+            typed.has_misfits = True
         if seen.dates and seen.dates == seen.kinds["string"]:
             typed.remarks.append("texts that look like dates")
         known = (len(seen.values), seen.filled, seen.overflowed, seen.is_prose)
-        compared = "Float" if typed.base == "ID" and _is_number(counts) else typed.base
-        if "binary" in kinds:
-            compared = _NOT_COMPARED
+        compared = typed.base
+        if typed.base == "ID" and not is_id:
+            compared = _NOT_COMPARED if "binary" in kinds else compared
+            compared = "Float" if _is_number(counts) else compared
         self.leaves.append(ScalarProperty(path, compared, False, list_depth, *known))
         return typed
 
@@ -261,7 +271,7 @@ def _find_forms(seen: Seen) -> dict[str, int]:
     return forms
 
 
-def _find_reason(key: str, seen: Seen, step: str | None, collection: str) -> str | None:
+def _find_reason(path: Path, seen: Seen, step: str | None, collection: str) -> str | None:
     """Return why a property cannot become a field; None if it can."""
     if step is None:
         return "a mapping cannot name it"
@@ -269,11 +279,13 @@ def _find_reason(key: str, seen: Seen, step: str | None, collection: str) -> str
         return "it is always null or empty in the sample"
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
-    if is_secret(key, collection, is_number=is_number):
+    if is_secret(" ".join(path[-2:]), collection, is_number=is_number):
         return "it looks like a secret"
-    if "string" in seen.kinds and looks_secret(seen.values):
-        return "its values look like secrets"
     return None
+
+
+def _find_secrets(path: Path, seen: Seen, collection: str) -> str | None:
+    return "its values look like secrets" if seen.holds_secrets(path[-1], collection) else None
 
 
 def _write_step(key: str) -> str | None:
@@ -309,11 +321,15 @@ def _describe(path: Path, seen: Seen, typed: _Typed) -> str:
 
 def _find_examples(seen: Seen) -> Iterator[str]:
     leaf = seen.elements if seen.elements is not None and "array" in seen.kinds else seen
+    if leaf.overflowed or len(leaf.values) * 2 > leaf.filled:
+        return  # hardly a value repeats: one could identify its document
     ordered = sorted(leaf.values.items(), key=lambda item: (-item[1], str(item[0])))
     for value, count in ordered:
+        if count < _REPEATED:
+            return
         if isinstance(value, str):
             is_short = value.isprintable() and 0 < len(value.strip()) <= _LONGEST_EXAMPLE
-            if count >= _REPEATED and is_short and not _PRIVATE_TEXT.search(value):
+            if is_short and not _PRIVATE_TEXT.search(value):
                 yield value
         elif isinstance(value, datetime):
             yield value.date().isoformat()

@@ -11,7 +11,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.workbench.infer.value_kinds import is_date_text, kind_of
+from docgraph.workbench.infer.sensitive import (
+    is_random,
+    is_secret_if_unique,
+    is_secret_value,
+    may_be_random,
+)
+from docgraph.workbench.infer.value_kinds import NUMBERS, is_date_text, kind_of
 
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
@@ -21,6 +27,7 @@ _MAX_ALL_VALUES: Final = 200_000  # of one collection
 _MAX_ELEMENTS: Final = 20  # of one array
 _MAX_STEPS: Final = 20_000  # in one document
 _LONGEST_TEXT: Final = 100
+_NEARLY_ALL: Final = 0.9
 _COMPARED: Final = frozenset(
     {"string", "int", "long", "double", "objectId", "uuid", "date", "bool"}
 )
@@ -37,6 +44,8 @@ class Seen:
     overflowed: bool = False  # there were more values than were stored
     is_prose: bool = False  # there were long strings
     dates: int = 0  # strings that are dates
+    secrets: int = 0  # strings that are hashes of passwords, keys or tokens
+    random: int = 0  # strings that were drawn at random
     shape: Shape | None = None
     elements: Seen | None = None
 
@@ -44,6 +53,25 @@ class Seen:
     def filled(self) -> int:
         """How often there was a value."""
         return self.count - self.nulls
+
+    @property
+    def is_nearly_unique(self) -> bool:
+        """Whether its values hardly repeat."""
+        return self.overflowed or len(self.values) >= self.filled * _NEARLY_ALL
+
+    def holds_secrets(self, name: str, owner: str) -> bool:
+        """Return whether its values, or those of its elements, look like secrets."""
+        if self.elements is not None and self.elements.holds_secrets(name, owner):
+            return True
+        texts, is_number = self.kinds["string"], self.kinds.keys() <= NUMBERS
+        if not texts and not is_number:
+            return False
+        if self.secrets * 2 > texts:
+            return True
+        if not self.is_nearly_unique:
+            return False
+        is_random = self.random * 2 > texts and not may_be_random(name, owner)
+        return is_random or is_secret_if_unique(name, is_number=is_number)
 
     @property
     def is_empty(self) -> bool:
@@ -150,6 +178,8 @@ class Profile:
     def _keep(self, seen: Seen, kind: str, value: Any) -> None:
         if kind == "string":
             seen.dates += is_date_text(value)
+            seen.secrets += is_secret_value(value)
+            seen.random += is_random(value[:_LONGEST_TEXT])
             if len(value) > _LONGEST_TEXT:
                 seen.overflowed = seen.is_prose = True
                 return

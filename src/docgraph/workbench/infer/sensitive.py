@@ -1,4 +1,8 @@
-"""Sensitive fields: secrets to leave out, and personal values that become no examples."""
+"""Sensitive fields: secrets to leave out, and personal values that become no examples.
+
+Names are compared word by word and as phrases, written as one word: `api_key`, `apiKey` and
+`apikey` are equal. They are English, German, Spanish, French, Italian and Portuguese.
+"""
 
 from __future__ import annotations
 
@@ -8,77 +12,163 @@ from typing import Final
 
 from docgraph.workbench.infer.words import singular, split_words
 
-# Words and phrases, written as one word: `api_key`, `apiKey` and `apikey` are equal.
-_SECRET: Final = frozenset(
-    "password passwd pwd pw passphrase passcode passwort kennwort motdepasse contrasena senha "
-    "wachtwoord secret token salt jwt otp totp cvv cvc cvv2 credential apikey privatekey secretkey "
-    "accesskey encryptionkey signingkey sessionkey sessionid bearer cookie signature mnemonic "
-    "seedphrase pin pincode securitycode recoverycode resetcode verificationcode activationcode "
-    "authcode backupcode ssn socialsecurity cardnumber creditcard debitcard passportnumber "
-    "passportno".split()
+
+def _fold(text: str) -> str:
+    """Return the text with umlauts written as one letter: `schluessel` becomes `schlussel`."""
+    return text.replace("ae", "a").replace("oe", "o").replace("ue", "u")
+
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(map(_fold, text.split()))
+
+
+# Secrets, also numbers: a `pin` may be one, a `tokenCount` is none.
+_DIGITS: Final = _list_words(
+    "password passcode pin pincode otp totp cvv cvv2 cvc ssn socialsecurity cardnumber creditcard "
+    "debitcard passportnumber passportno geheimzahl kartennummer kreditkarte kreditkartennummer "
+    "ausweisnummer passnummer sozialversicherungsnummer dni cpf curp nif numerotarjeta "
+    "tarjetacredito cartebancaire cartecredit numerocarte securitesociale codicefiscale "
+    "cartacredito numerocarta cartaocredito numerocartao"
 )
+_SECRET: Final = _DIGITS | _list_words(
+    "passwd pwd pw passphrase passkey secret token salt jwt hotp otpauth credential privatekey "
+    "sessionkey sessionid sessid bearer cookie signature mnemonic factorseed totpseed otpseed "
+    "passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia secreto "
+    "frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha palavrapasse segredo "
+    "frasesemente"
+)
+_ENDINGS: Final = tuple(_list_words("password passwort kennwort passwd secret token geheimnis"))
+_COMPOUND: Final = re.compile(
+    "(secret|priv(ate?)?|api|auth|access|recovery|security|reset|verification|activation|backup|master"
+    "|signing|encryption|login|sms|seed|zugang|sicherheit|wiederherstellung|aktivierung|geheim)"
+    "(s|er)?(key|code|phrase|schlussel)"
+    "|(clave|cle|chiave|chave|codigo|codice|code|frase|phrase)(secret[aoe]|segret[ao]|privad?[ao]"
+    "|privee|api|acc?es+o?|recuper(acion|ation|o|acao)|segur(idad|anca)|securite|sicurezza|verific"
+    "(acion|ation|a|acao))"
+)
+# Secrets if the values differ from each other: `pass` and `refresh` have other meanings, too.
+_AMBIGUOUS: Final = _list_words("pass sid tan seed refresh tarjeta karte carta cartao clave")
+_ACCOUNTS: Final = _list_words(
+    "user db database smtp imap ftp admin login root mail wifi wlan client account auth proxy"
+)
+_CONNECTING: Final = frozenset("de di do da del della des du d la le of the".split())
 _HASHED: Final = frozenset("hash hashed".split())
 # The hash of one of these is no secret: it identifies something, or detects changes of it.
 _PUBLICLY_HASHED: Final = frozenset(
     "commit git revision rev tree parent head merge branch block tx transaction merkle content "
     "file image artifact package layer asset blob chunk url link geo sha md5 crc checksum".split()
 )
-# Numbers are secrets only under these names; a `tokenCount` is none.
-_NUMERIC: Final = frozenset(
-    "password passcode pin pincode otp cvv cvc cvv2 ssn cardnumber creditcard passportnumber "
-    "passportno securitycode recoverycode resetcode verificationcode activationcode".split()
+# Random texts are no secrets under these names.
+_IDENTIFYING: Final = _PUBLICLY_HASHED | frozenset(
+    "id uuid guid oid ref reference etag digest fingerprint version trace span request correlation "
+    "address wallet contract cid thumbhash blurhash polyline path slug photo avatar video audio "
+    "document hash number no serial sku".split()
 )
 _LONGEST_PHRASE: Final = 3  # words
-_PEOPLE: Final = frozenset(
+PEOPLE: Final = _list_words(
     "user person people account member customer client employee author staff player contact owner "
-    "patient student teacher passenger guest driver doctor visitor subscriber applicant candidate "
-    "profile tenant resident citizen voter donor admin administrator operator manager agent lead "
-    "seller buyer payer beneficiary insured borrower child parent".split()
+    "creator writer editor assignee reporter reviewer sender recipient director actor artist "
+    "producer composer performer singer speaker host coach trainer captain pilot nurse tutor "
+    "patient student teacher passenger guest driver doctor visitor attendee participant winner "
+    "subscriber applicant candidate designer photographer translator seller buyer payer manager "
+    "profile tenant resident citizen voter donor admin administrator operator agent lead "
+    "beneficiary insured borrower child parent "
+    "kunde kunden benutzer nutzer personen mitarbeiter mitglied mitglieder patienten schueler "
+    "lehrer studenten gast gaeste fahrer spieler arzt aerzte bewerber eigentuemer mieter "
+    "usuario cliente persona empleado paciente alumno estudiante profesor profesore miembro autor "
+    "autore conductor huesped invitado dueno utilisateur personne employe eleve etudiant membre "
+    "auteur salarie adherent utente utenti clienti persone dipendente dipendenti paziente pazienti "
+    "studente studenti membro membri alunno alunni socio soci utilizador pessoa funcionario aluno "
+    "estudante"
 )
-_PERSONAL: Final = _PEOPLE | frozenset(
+_NAMED: Final = PEOPLE | {"by", "username", "login", "nickname"}
+_PERSONAL: Final = _NAMED | _list_words(
     "email mail phone mobile fax tel telephone ssn iban bic swift card "
     "address street line1 line2 zip zipcode postcode postal birthday birth dob born passport "
     "license licence tax vat ip username login nickname name first last full surname "
     "firstname lastname fullname salary wage income balance latitude longitude lat lon lng "
     "coordinates diagnosis health gender religion ethnicity national nationality age key "
-    "session device mac imei url link avatar photo text body comment message note "
-    "by".split()
+    "session device mac imei url link avatar photo text body comment message note by "
+    "vorname nachname geburtstag geburtsdatum strasse plz telefon handy adresse anschrift gehalt "
+    "kontonummer notiz nombre apellido direccion calle telefono movil correo nacimiento salario "
+    "nom prenom rue naissance courriel salaire nome cognome indirizzo nascita stipendio cellulare "
+    "endereco sobrenome nascimento morada von por par"
 )
 _SECRET_VALUE: Final = re.compile(
-    r"\$2[abxy]\$|\$argon2|\$pbkdf2|\$scrypt|\{SSHA|eyJ[A-Za-z0-9_-]+\.eyJ|-----BEGIN |sk_live_"
+    r"\$(2[abxy]?|1|5|6|y|argon2\w*|pbkdf2\S*|scrypt)\$|\{[A-Z0-9-]*(SHA|CRYPT|MD5)[0-9]*\}"
+    r"|(pbkdf2|bcrypt|argon2|scrypt)\w*[$:]|eyJ[\w-]+\.eyJ|-----BEGIN [A-Z ]*(PRIVATE|ENCRYPTED)"
+    r"|otpauth(-migration)?:|[sr]k_(live|test)_|gh[pousr]_\w{20}|github_pat_|glpat-|xox[abprs]-"
+    r"|AKIA[0-9A-Z]{16}\Z|AIza[\w-]{30}|age-secret-key-|(?:[a-z]{3,8} ){11,23}[a-z]{3,8}\Z",
+    re.ASCII,
 )
+_HEX: Final = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
+_BASE32: Final = re.compile(r"(?=[A-Z]*[2-7])(?=[2-7]*[A-Z])[A-Z2-7]{16,}=*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_=-]{20,}")
+_SWITCH: Final = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
+_SWITCHES: Final = 0.25  # per character: random texts have 0.4, names in camel case 0.15
 
 
 def is_secret(name: str, owner: str = "", *, is_number: bool = False) -> bool:
     """Return whether a field of that name has secrets; `owner` names the collection or type."""
-    words = [singular(word) for word in split_words(name)]
-    if any(phrase in (_NUMERIC if is_number else _SECRET) for phrase in _list_phrases(words)):
+    words = _split(name)
+    phrases = list(_list_phrases(words))
+    if not _DIGITS.isdisjoint(phrases) or any(map(_COMPOUND.fullmatch, phrases)):
         return True
-    if is_number or _HASHED.isdisjoint(words):
+    if is_number:
         return False
-    context = {*words, *(singular(word) for word in split_words(owner))}
-    return _PUBLICLY_HASHED.isdisjoint(context)
+    if not _SECRET.isdisjoint(phrases) or any(word.endswith(_ENDINGS) for word in words):
+        return True
+    if words[-1:] == ["pass"] and not _ACCOUNTS.isdisjoint(words):
+        return True
+    if _HASHED.isdisjoint(words):
+        return False
+    return _PUBLICLY_HASHED.isdisjoint({*words, *_split(owner)})
 
 
-def _list_phrases(words: list[str]) -> Iterable[str]:
-    for start in range(len(words)):
-        for end in range(start + 1, start + 1 + _LONGEST_PHRASE):
-            yield "".join(words[start:end])
+def is_secret_if_unique(name: str, *, is_number: bool = False) -> bool:
+    """Return whether a field of that name has secrets if its values differ from each other."""
+    words = _split(name)
+    return len(words) == 1 and words[0] in ({"tan"} if is_number else _AMBIGUOUS)
 
 
-def looks_secret(values: Iterable[object]) -> bool:
-    """Return whether most of the values look like hashes of passwords, keys or tokens."""
-    texts = [value for value in values if isinstance(value, str)]
-    found = sum(1 for text in texts if _SECRET_VALUE.match(text))
-    return found * 2 > len(texts)
+def is_secret_value(text: str) -> bool:
+    """Return whether a text is the hash of a password, a key or a token, by its form."""
+    return _SECRET_VALUE.match(text) is not None
+
+
+def is_random(text: str) -> bool:
+    """Return whether a text has been drawn at random, most likely: hexadecimal, base32, base64."""
+    if _HEX.fullmatch(text) or _BASE32.fullmatch(text):
+        return True
+    if not _BASE64.fullmatch(text):
+        return False
+    return len(_SWITCH.findall(text)) >= len(text) * _SWITCHES
+
+
+def may_be_random(name: str, owner: str = "") -> bool:
+    """Return whether random texts in a field of that name identify something: no secrets."""
+    if name == "_id" and (is_secret(owner) or "session" in _split(owner)):
+        return False
+    is_named = not _IDENTIFYING.isdisjoint(_split(name))
+    return is_named or not _PUBLICLY_HASHED.isdisjoint(_split(owner))
 
 
 def is_personal(path: str) -> bool:
     """Return whether values of the field may be personal, so that none becomes an example."""
-    words = [singular(word) for word in split_words(path)]
-    return not _PERSONAL.isdisjoint(_list_phrases(words))
+    return not _PERSONAL.isdisjoint(_list_phrases(_split(path)))
 
 
-def is_about_people(collection: str) -> bool:
-    """Return whether documents of the collection describe people, so that all values are theirs."""
-    return not _PEOPLE.isdisjoint(map(singular, split_words(collection)))
+def is_about_people(name: str) -> bool:
+    """Return whether a collection or field of that name is about people: all values are theirs."""
+    return not _NAMED.isdisjoint(_split(name))
+
+
+def _split(name: str) -> list[str]:
+    return [_fold(singular(word)) for word in split_words(name)]
+
+
+def _list_phrases(words: list[str]) -> Iterable[str]:
+    words = [word for word in words if word not in _CONNECTING] or words
+    for start in range(len(words)):
+        for end in range(start + 1, start + 1 + _LONGEST_PHRASE):
+            yield "".join(words[start:end])

@@ -17,7 +17,8 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
-from docgraph.codec.id_text import is_uuid
+from docgraph.codec.id_text import BINARY_SUBTYPES
+from docgraph.codec.uuids import is_uuid
 
 _KINDS: Final[dict[type, str]] = {
     str: "string",
@@ -51,6 +52,7 @@ _SCALARS: Final = {
     "binary": "ID",
     "dbRef": "BsonDocument",
 }
+_NOT_IN_ID: Final = frozenset({"regex", "dbRef"})
 NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
 _COMMON: Final = (
     (frozenset({"int", "long"}), "Long"),
@@ -68,7 +70,8 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, Binary):
-        return "uuid" if is_uuid(value) else "binary"
+        is_shown = value.subtype in BINARY_SUBTYPES
+        return "uuid" if is_uuid(value) else "binary" if is_shown else "other"
     return _KINDS.get(type(value), "other")
 
 
@@ -76,10 +79,14 @@ def choose_scalar(kinds: Collection[str]) -> str | None:
     """Return the scalar that represents all of these kinds; None if there is none."""
     if len(kinds) == 1:
         return _SCALARS.get(next(iter(kinds)))
-    if not all(kind in _SCALARS for kind in kinds):
-        return None
     found = set(kinds)
     return next((scalar for common, scalar in _COMMON if found <= common), "ID")
+
+
+def find_shown(kinds: Collection[str]) -> set[str]:
+    """Return the kinds that have a scalar; of several kinds, those that `ID` shows."""
+    shown = {kind for kind in kinds if kind in _SCALARS}
+    return shown - _NOT_IN_ID if len(shown) > 1 else shown
 
 
 def is_date_text(value: str) -> bool:

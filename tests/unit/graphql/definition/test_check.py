@@ -585,9 +585,41 @@ def test_an_id_in_an_expression_is_a_warning() -> None:
     )
 
     assert [finding.what for finding in found.warnings] == [
-        "an ID in $expr is a text: it equals no ObjectId, UUID or number"
+        "an ID in $expr is a text: it matches no ObjectId, UUID, number or date"
     ]
     assert plain.warnings == ()
+
+
+_ID = {"$arg": "id"}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "operators"),
+    [
+        (query(find={"a": {"$all": [_ID]}}), ["$all"]),
+        (query(find={"a": {"$all": [{"$elemMatch": {"b": _ID}}]}}), []),
+        (
+            query(find={"$and": [{"a": {"$gte": _ID}}, {"b": {"$not": {"$lt": _ID}}}]}),
+            ["$gte", "$lt"],
+        ),
+        (query(find={"a": {"$elemMatch": {"b": {"$gt": _ID}, "c": _ID}}}), ["$gt"]),
+        (query(find={"a": {"$nin": [_ID]}, "b.$id": {"$eq": _ID}}), []),
+        (query(stages=[{"$match": {"a": {"$in": [_ID]}, "b": {"$lte": _ID}}}]), ["$lte"]),
+        (query(stages=[{"$addFields": {"x": _ID, "y": {"$eq": ["$a", _ID]}}}]), ["$eq"]),
+        (query(stages=[{"$facet": {"x": [{"$match": {"a": {"$ne": _ID}}}]}}]), []),
+        (query(stages=[{"$geoNear": {"near": [1, 2], "query": {"a": {"$in": [_ID]}}}}]), []),
+    ],
+)
+def test_an_id_that_is_compared_as_a_text_is_a_warning(mapping: Any, operators: list[str]) -> None:
+    """Decision 48."""
+    schema = "type Query { n(id: ID!): Node } type Node { a: Int }"
+
+    found = report({"Query": {"n": mapping}}, schema)
+
+    assert [finding.what for finding in found.warnings] == [
+        f"an ID in {one} is a text: it matches no ObjectId, UUID, number or date"
+        for one in operators
+    ]
 
 
 def test_an_argument_that_an_interface_asks_for_need_not_be_used() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, ObjectId
+from docgraph.codec.bson_types import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
@@ -269,10 +269,88 @@ def test_a_text_index_is_searched_and_a_unique_one_finds_one_document() -> None:
 
 
 def test_an_id_that_nobody_can_write_is_no_way_to_ask() -> None:
-    found = infer(survey("files", [{"_id": Binary(b"x", 0), "a": 1}]))
+    found = infer(survey("files", [{"_id": Binary(b"x", 6), "a": 1}]))
 
     assert list(found.mappings["Query"]) == ["files"]
     assert any("by `_id`" in note for note in found.model.notes)
+
+
+@pytest.mark.parametrize("ids", [[b"x"], [1, 2, "a"], [ObjectId(), *range(30)], [True, 2.5]])
+def test_an_id_of_several_kinds_is_asked_for_as_it_is_shown(ids: list[Any]) -> None:
+    found = infer(survey("files", [{"_id": id, "n": 1} for id in ids]))
+
+    assert found.model.types["File"].fields["id"].type == "ID!"
+    assert found.model.types["Query"].fields["file"].arguments[0].type == "ID!"
+
+
+def test_values_that_no_scalar_shows_do_not_drop_the_others() -> None:
+    values: list[Any] = [1, 2, 3, MaxKey(), MinKey()]
+    found = infer(survey("things", [{"_id": n, "a": one} for n, one in enumerate(values)]))
+    ids = infer(survey("things", [{"_id": one} for one in values]))
+
+    assert found.model.types["Thing"].fields["a"].type == "Int"
+    assert "not all are Int (2 other): null, with an error" in found.schema
+    assert ids.model.types["Thing"].fields["id"].type == "Int"  # some are null
+
+
+def test_the_names_of_people_are_no_enum() -> None:
+    names = ("anna", "bob", "carol")
+    documents = [
+        {"_id": n, "assignee": names[n % 3], "createdBy": names[n % 3], "color": names[n % 3]}
+        for n in range(90)
+    ]
+    found = infer(survey("tasks", documents))
+
+    assert set(found.model.enums) == {"TaskColor"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{n:032x}" for n in range(7, 100)],
+        [f"eyJhbGciOiJIUzI1NiJ9.eyJ{'x' * 200}{n}.y" for n in range(9)],
+        [[f"$2a$10${n:022}"] for n in range(9)],
+        [f"JBSWY3DPEHPK3PX{one}" for one in "ABCDEFGHJKLMNP"],
+    ],
+)
+def test_secrets_are_known_by_their_values(values: list[Any]) -> None:
+    documents = [{"_id": n, "opaque": value, "a": 1} for n, value in enumerate(values)]
+    found = infer(survey("things", documents))
+
+    assert set(found.model.types["Thing"].fields) == {"id", "a"}
+    assert "# opaque: left out, its values look like secrets" in found.schema
+
+
+def test_random_texts_that_identify_something_are_no_secrets() -> None:
+    documents = [
+        {"_id": f"{n:032x}", "traceId": f"{n:032x}", "sha": f"{n:040x}", "etag": f"{n:032x}"}
+        for n in range(20)
+    ]
+    found = infer(survey("runs", documents))
+    sessions = infer(survey("sessions", [{"_id": f"{n:032x}", "a": 1} for n in range(20)]))
+
+    assert set(found.model.types["Run"].fields) == {"id", "traceId", "sha", "etag"}
+    assert set(sessions.model.types["Session"].fields) == {"a"}  # the id opens the session
+
+
+@pytest.mark.parametrize("name", ["pass", "tan", "refresh"])
+def test_ambiguous_names_are_secrets_if_their_values_differ(name: str) -> None:
+    different = [{"_id": n, name: f"v{n}"} for n in range(30)]
+    same = [{"_id": n, name: f"v{n % 2}"} for n in range(30)]
+
+    assert name not in infer(survey("things", different)).model.types["Thing"].fields
+    assert name in infer(survey("things", same)).model.types["Thing"].fields
+
+
+def test_no_example_of_values_that_hardly_repeat() -> None:
+    documents = [
+        {"_id": n, "number": 483_920 + n, "price": 0.5 + n, "level": 7, "day": datetime(2024, 5, n)}
+        for n in range(1, 30)
+    ]
+    found = infer(survey("things", documents))
+
+    assert "For example 7" in found.schema
+    assert found.schema.count("For example") == 1
 
 
 def test_two_thousand_fields_are_two_thousand_fields() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.workbench.infer.sensitive import is_personal, is_secret, looks_secret
+from docgraph.workbench.infer.sensitive import (
+    is_about_people,
+    is_personal,
+    is_random,
+    is_secret,
+    is_secret_if_unique,
+    is_secret_value,
+)
 from docgraph.workbench.infer.words import (
     NamePool,
     is_name,
@@ -120,7 +127,13 @@ def test_a_name_is_given_once() -> None:
     (
         "password passwordHash api_key accessToken client-secret apikey salt pin PIN pw passwort "
         "mot_de_passe motDePasse contraseña sessionId session_id resetCode bearer cookie cookies "
-        "signature mnemonic ssn cardNumber card_number passportNumber hash otpSecret recoveryCodes"
+        "signature mnemonic ssn cardNumber card_number passportNumber hash otpSecret recoveryCodes "
+        "authKey privKey otpauth frase_semilla codigo_recuperacion clave_secreta geheimnis "
+        "zugangscode api-schluessel API-Schlüssel Zugangsschlüssel benutzerkennwort dni mdp senha "
+        "secondFactorSeed userPass smtp_pass dbpassword accesstoken código_de_recuperación "
+        "chave_privada chaveDeAcesso clé_privée cleApi numéro_de_carte codice_fiscale "
+        "chiave_segreta codice_di_sicurezza phrase_de_recuperation cartão_de_crédito "
+        "numero_de_tarjeta kreditkartennummer"
     ).split(),
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
@@ -131,7 +144,11 @@ def test_secrets_are_known_by_their_names(name: str) -> None:
     "name",
     (
         "hashtags tokenizer secretary keyboard passenger commitHash git_hash contentHash geohash "
-        "shipping pinned spinner sessions cardType passport number"
+        "shipping pinned spinner sessions cardType passport number author passage side standard "
+        "assignee compass bypass pass_rate passing tango titan keyFactors publicKey primaryKey "
+        "sortKey postcode countryCode code key keyword refreshRate sidebar accessLevel security "
+        "authority design secretariat clave_producto barcode sessionType cardholder monkey "
+        "apiVersion masterId episode privateNotes backup pass sid seed"
     ).split(),
 )
 def test_a_name_that_only_begins_like_a_secret_is_none(name: str) -> None:
@@ -150,13 +167,73 @@ def test_a_number_is_a_secret_only_under_some_names() -> None:
     assert not is_secret("tokenCount", is_number=True)
 
 
-def test_hashes_are_secrets_whatever_they_are_called() -> None:
-    assert looks_secret(["$2b$12$abc", "$2b$12$def"])
-    assert not looks_secret(["red", "$2b$12$abc", "blue"])
-    assert not looks_secret([1, 2])
+@pytest.mark.parametrize("name", "pass sid tan seed refresh tarjeta".split())
+def test_an_ambiguous_name_is_a_secret_if_the_values_differ(name: str) -> None:
+    assert is_secret_if_unique(name)
+    assert not is_secret_if_unique(f"{name}Count")
+    assert is_secret_if_unique(name, is_number=True) == (name == "tan")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$2b$12$abc",
+        "$2a$10$N9qo8uLOickgx2ZMRZoMye",
+        "$argon2id$v=19$m=65536",
+        "$6$rounds=5000$salt$hash",
+        "{SSHA}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3",
+        "pbkdf2_sha256$260000$salt$hash",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "otpauth://totp/a?secret=b",
+        "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+        "AKIAIOSFODNN7EXAMPLE",
+        " ".join(["abandon"] * 11 + ["about"]),
+    ],
+)
+def test_a_secret_is_known_by_its_form(text: str) -> None:
+    assert is_secret_value(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["red", "$5 off", "otp", "-----BEGIN PUBLIC KEY-----", "eyJ", "the quick brown fox", ""]
+)
+def test_ordinary_texts_are_no_secrets(text: str) -> None:
+    assert not is_secret_value(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5f4dcc3b5aa765d61d8327deb882cf99", True),
+        ("JBSWY3DPEHPK3PXP", True),
+        ("k3J9xQ2mZp7LwT4vBn8R", True),
+        ("aGVsbG8gd29ybGQgaGVsbG8=", True),
+        ("a-tale-of-two-cities-2020", False),
+        ("ProductImage2020Final", False),
+        ("SuperLongProductNameForTheSummerCollection", False),
+        ("DE89370400440532013000", False),
+        ("550e8400-e29b-41d4-a716-446655440000", False),
+        ("BOEING737MAX800WINGLET", False),
+        ("2024-05-31T12:00:00.000Z", False),
+        ("ABCDEFGHIJKLMNOPQRST", False),
+    ],
+)
+def test_random_texts_are_known(text: str, *, expected: bool) -> None:
+    assert is_random(text) == expected
 
 
 def test_what_tells_of_people_gives_no_examples() -> None:
     assert is_personal("contactEmail")
     assert is_personal("phone_number")
+    assert is_personal("geburtsdatum")
+    assert is_personal("correo")
     assert not is_personal("color")
+
+
+@pytest.mark.parametrize(
+    "name", "users Kunden clientes utenti utilisateurs alunos createdBy".split()
+)
+def test_people_are_known_in_several_languages(name: str) -> None:
+    assert is_about_people(name)
+    assert not is_about_people("products")
