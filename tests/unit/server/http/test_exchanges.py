@@ -483,3 +483,47 @@ async def _until(check: Callable[[], Any]) -> Any:
         while not (value := check()):  # noqa: ASYNC110 - what is awaited tells nobody
             await asyncio.sleep(0)
     return value
+
+
+async def test_a_crowd_begins_over_many_turns_and_a_probe_overtakes_it() -> None:
+    seen: list[str] = []
+
+    async def handler(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.path)
+        return Body()
+
+    state = build_state(App(handler, probes=("/ping",)), ServerSettings())
+    for path in (*["/a"] * 100, "/ping"):
+        Peer(state).send(build_request("GET", path))
+    begun = [0]
+    while begun[-1] < 101:
+        await asyncio.sleep(0)
+        begun.append(len(seen))
+
+    assert max(after - before for before, after in zip(begun, begun[1:], strict=False)) < 20
+    assert seen.index("/ping") < 20
+
+
+async def test_places_that_become_free_together_are_taken_over_many_turns() -> None:
+    options = ConnectionOptions(max_requests_in_flight=100, queue=100)
+    settings = ServerSettings(connection_options=options)
+    seen: list[str] = []
+    is_over = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.path)
+        await is_over.wait()
+        return Body()
+
+    state = build_state(App(handler), settings)
+    for _ in range(200):
+        Peer(state).send(build_request("GET", "/a"))
+    while len(seen) < 100 or state.exchanges.count_room() > 0:
+        await asyncio.sleep(0)
+    is_over.set()
+    begun = [len(seen)]
+    while begun[-1] < 200:
+        await asyncio.sleep(0)
+        begun.append(len(seen))
+
+    assert max(after - before for before, after in zip(begun, begun[1:], strict=False)) < 20
