@@ -1,10 +1,10 @@
 """Fair share of the event loop: spread large steps over its turns.
 
 A step that takes milliseconds is no problem, but a hundred of them in one turn of the event loop
-delay everything else, such as health checks. So each turn has room for steps of some size, in bytes
-or in requests, and steps that exceed it wait for a later turn, in order. A step larger than the room
-of a turn uses up that of the next turns, too: a health check needs several turns, and would else
-wait for a large step in each of them.
+delay everything else, such as health checks. So each turn has room for some size, in bytes or in
+requests, and steps that exceed it wait for a later turn, in order. A step larger than the room of a
+turn uses up that of the next turns, too: a health check needs several turns, and would else wait
+for a large step in each of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -163,4 +164,4 @@ async def test_requests_that_waited_do_not_all_continue_in_one_turn() -> None:
     while done[-1] < len(others):
         await asyncio.sleep(0)
         done.append(sum(one.done() for one in waiting))
-    assert max(after - before for before, after in zip(done, done[1:], strict=False)) == 1
+    assert max(after - before for before, after in pairwise(done)) == 1

@@ -23,6 +23,7 @@ from docgraph.exchange import (
     Answer,
     Body,
     Connection,
+    Deadline,
     DocgraphError,
     Exchange,
     Headers,
@@ -135,6 +136,7 @@ class Exchanges:
     async def _run(self, call: HttpCall) -> None:
         id, trace = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
+        call.exchange = exchange
         if tracing.sampler is not None:
             self._begin_trace(call, exchange)
         emit(RequestStarted(id))
@@ -159,6 +161,7 @@ class Exchanges:
             self._hold(exchange, 0)
             self._finish(exchange, call)
             call.close()
+            call.exchange = None  # a cycle would wait for the garbage collector
             self.tasks.discard(call.task)
 
     def _hold(self, exchange: Exchange, size: int | None = None) -> int:
@@ -278,8 +281,10 @@ class Exchanges:
         return body
 
     async def _enter(self, call: HttpCall) -> None:
+        deadline = Deadline() if call.exchange is None else call.exchange.deadline
         try:
-            await self._gate.enter()
+            with deadline.waiting():
+                await self._gate.enter(deadline.find_patience(None))
         except Overloaded:
             self._reject(call)
             raise
