@@ -130,7 +130,8 @@ def test_l20_probes_beside_unread_answers(
     print(f"\nl20, {CLIENTS} clients do not read, bound per address {bound}")
     print(f"{memory} MiB; {describe_load()}")
     for (port, path), seen in pressed.items():
-        print(f"{port} {path}: {seen.describe()}, longest {max(seen.times):.2f} s")
+        print(f"{port} {path}: {seen.describe()}, longest {max(seen.times):.2f} s", end="")
+        print(f", first {seen.times[0]:.2f} s")
     print(f"queries: {normal.describe()}; 5 s after they left: {after.describe()}")
     for (port, _), seen in pressed.items():
         assert set(seen.answers) == {"200"}

@@ -271,6 +271,21 @@ def test_answers_that_are_not_read_are_bounded_together() -> None:
         assert _read_all(slow[3]) > size
 
 
+def test_unread_answers_leave_room_below_a_memory_limit() -> None:
+    size = 24 << 20
+    with limited() as server, ExitStack() as stack:
+        process = psutil.Process(server.process.pid)
+        most = process.memory_info().vms + 8 * size
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
+        slow = [stack.enter_context(server.connect()) for _ in range(5)]
+        for number, wire in enumerate(slow, 1):
+            wire.send(request("GET", f"/big?size={size}", connection="close"))
+            eventually(lambda: len(server.named("request-finished")) == number)  # noqa: B023 - awaited here
+        eventually(lambda: sum(_holds(server, wire) for wire in slow) <= 3)
+
+        assert _read_all(slow[-1]) > size
+
+
 def test_a_single_answer_may_be_longer_than_all_together() -> None:
     size = 24 << 20
     with limited(max_unread_size=1 << 20) as server, server.connect() as wire:

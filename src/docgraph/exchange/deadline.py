@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol
@@ -89,14 +90,23 @@ class Deadline(NamedTuple):
         left = max(0.0, min(ends, default=inf))
         return None if left == inf else left
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Deduct the time inside from the patience; waits of the same request may overlap."""
+        patience, since = self.patience, time.monotonic()
+        left = inf if patience is None else patience.left
+        try:
+            yield
+        finally:
+            if patience is not None:
+                patience.left = min(patience.left, left - (time.monotonic() - since))
+
     async def acquire(self, size: int) -> None:
         """Wait until the answer to the request may use so many bytes more of memory."""
         if self.patience is None or self.patience.memory is None:
             return
-        patience, since = self.patience, time.monotonic()
-        left = patience.left
-        await self.patience.memory.acquire(size, self.find_patience(None))
-        patience.left = min(patience.left, left - (time.monotonic() - since))
+        with self.waiting():
+            await self.patience.memory.acquire(size, self.find_patience(None))
 
     def release(self, size: int) -> None:
         """Return so many bytes of the memory of the request."""

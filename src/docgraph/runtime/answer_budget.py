@@ -17,10 +17,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.loop_share import LoopShare
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
 _MAX_BYTES: Final = 1 << 30
 _INTERVAL: Final = 0.25  # seconds between two measurements
+_TURN_BYTES: Final = 512 * 1024  # that requests which waited begin to use in one turn of the loop
 
 
 class _Waiter(NamedTuple):
@@ -49,6 +51,7 @@ class AnswerBudget:
         self._measured_at = float("-inf")
         self._holders: dict[AnswerShare, None] = {}  # the oldest first
         self._waiting: deque[_Waiter] = deque()
+        self._share = LoopShare(_TURN_BYTES)
         self.held = 0
 
     def open(self) -> AnswerShare:
@@ -75,6 +78,7 @@ class AnswerBudget:
         if not waiter.turn.done():
             text = "the answers that are being built need all the memory there is for them"
             raise Overloaded(text, bound="memory")
+        await self._share.enter(size)  # much memory may become free in one turn
 
     def release(self, share: AnswerShare, size: int) -> None:
         """Return bytes of a share, and admit requests that wait for them."""

@@ -1,8 +1,10 @@
 """Fair share of the event loop: spread large steps over its turns.
 
 A step that takes milliseconds is no problem, but a hundred of them in one turn of the event loop
-delay everything else, such as health checks. So each turn has room for a number of bytes, and steps
-that exceed it wait for a later turn, in order.
+delay everything else, such as health checks. So each turn has room for some size, in bytes or in
+requests, and steps that exceed it wait for a later turn, in order. A step larger than the room of a
+turn uses up that of the next turns, too: a health check needs several turns, and would else wait
+for a large step in each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections import deque
 
 
 class LoopShare:
-    """Admits steps of `size` bytes per turn, and at least one step."""
+    """Admits steps of `size` together per turn, and at least one step."""
 
     __slots__ = ("_is_scheduled", "_left", "_size", "_waiting", "waiting_size")
 
@@ -20,16 +22,21 @@ class LoopShare:
         self._size = self._left = size
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._is_scheduled = False
-        self.waiting_size = 0  # bytes of the steps that wait
+        self.waiting_size = 0  # of the steps that wait
+
+    def try_enter(self, size: int) -> bool:
+        """Enter without waiting, if this turn has room and no other step waits."""
+        if self._waiting or self._left <= 0:
+            return False
+        self._left -= size
+        self._schedule(asyncio.get_running_loop())
+        return True
 
     async def enter(self, size: int) -> None:
-        """Wait for a turn with room for a step that processes so many bytes."""
-        loop = asyncio.get_running_loop()
-        if not self._waiting and self._left > 0:
-            self._left -= size
-            self._schedule(loop)
+        """Wait for a turn with room for a step of this size."""
+        if self.try_enter(size):
             return
-        turn = loop.create_future()
+        turn = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, size))
         self.waiting_size += size
         await turn
@@ -41,12 +48,14 @@ class LoopShare:
 
     def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_scheduled = False
-        self._left = self._size
+        if not self._waiting:
+            self._left = self._size
+            return
+        self._left = min(self._size, self._left + self._size)
         while self._waiting and self._left > 0:
             turn, size = self._waiting.popleft()
             self.waiting_size -= size
             if not turn.done():  # cancelled
                 turn.set_result(None)
                 self._left -= size
-        if self._left < self._size:
-            self._schedule(loop)  # behind the steps that were just admitted
+        self._schedule(loop)  # behind the steps that were just admitted

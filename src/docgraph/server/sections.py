@@ -220,12 +220,13 @@ class ConnectionOptions(Section, frozen=True):
         67_108_864
     )
     max_unread_size: Annotated[
-        Size,
+        Size | None,
         Meta(
             description="bytes of answers that their clients have not read yet; with more the one "
-            "that is read for longest is given up"
+            "that is read for longest is given up; null: 256 MiB, and at most a third of what the "
+            "memory limit of the process leaves"
         ),
-    ] = 268_435_456
+    ] = None
     websocket_compression: Annotated[
         bool,
         Meta(description="whether WebSocket messages are compressed for clients that offer it"),

@@ -26,6 +26,7 @@ _S = TypeVar("_S", bound=Section)
 
 # A body may begin slowly (a phone on a mobile network) before its rate counts.
 _LONGEST_GRACE = 5.0
+_MAX_UNREAD = 256 << 20  # bytes, if none are set
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Limits:
     uploads_size_per_address: int
     unread_size: int
     websocket_compression: bool = True
+    fits_unread_to_memory: bool = False  # less than that where the process has a memory limit
     wait_time: float | None = None
 
     @classmethod
@@ -87,7 +89,8 @@ class Limits:
             uploads_per_address=ceil(options.max_uploads_per_address / workers),
             uploads_size=ceil(options.max_uploads_size / workers),
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
-            unread_size=ceil(options.max_unread_size / workers),
+            unread_size=ceil((options.max_unread_size or _MAX_UNREAD) / workers),
+            fits_unread_to_memory=options.max_unread_size is None,
             websocket_compression=options.websocket_compression,
         )
 

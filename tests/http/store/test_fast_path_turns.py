@@ -7,8 +7,10 @@ import asyncio
 import pytest
 from pymongo import ReadPreference
 
-from docgraph.exchange.errors import StoreUnavailable
+from docgraph.exchange.deadline import Deadline, Patience
+from docgraph.exchange.errors import PoolExhausted, StoreUnavailable
 from docgraph.store.driver.client import build_client
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.sections import MClient
 from tests.http.harness import Mongo
@@ -85,3 +87,25 @@ async def test_a_read_that_gets_no_connection_in_time_is_told(
         await first
         reply, _ = await path.read("admin", PING, ReadPreference.PRIMARY)
         assert reply["ok"] == 1
+
+
+async def test_the_waits_of_the_writes_of_a_request_add_up(mongo_uri: str) -> None:
+    async with build_client(MClient(), joined(mongo_uri, "maxPoolSize=1")) as client:
+        commands, patience = Commands(client, ceiling_ms=0), Patience(60.0)
+        deadline = Deadline(patience=patience)
+        async with asyncio.timeout(None) as other:
+            with commands.waits.bounding(client, other, lambda: True, Deadline(), writing=True):
+                waiting = asyncio.create_task(commands.await_connection(deadline))
+                await asyncio.sleep(0.05)
+                assert not waiting.done()
+        await waiting
+        assert patience.left <= 60 - 0.05
+
+        patience.left = 0.0
+        async with asyncio.timeout(None) as other:
+            with (
+                commands.waits.bounding(client, other, lambda: True, Deadline(), writing=True),
+                pytest.raises(PoolExhausted),
+            ):
+                await commands.await_connection(deadline)
+        assert patience.left <= 0

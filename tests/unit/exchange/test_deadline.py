@@ -1,8 +1,11 @@
 """A deadline counts down and then raises."""
 
+from contextlib import suppress
+
 import pytest
 
 from docgraph.exchange import Deadline
+from docgraph.exchange.deadline import Patience
 from docgraph.exchange.errors import TimeLimitExceeded
 
 
@@ -27,3 +30,18 @@ def test_a_deadline_that_is_over_says_which_limit_it_was(monkeypatch: pytest.Mon
     now[0] = 101.0
     with pytest.raises(TimeLimitExceeded, match="250ms"):
         deadline.remaining()
+
+
+def test_waits_are_deducted_and_count_once_where_they_overlap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("docgraph.exchange.deadline.time.monotonic", lambda: now[0])
+    deadline = Deadline(patience=Patience(10.0))
+    with deadline.waiting(), deadline.waiting():
+        now[0] += 3
+    with suppress(KeyError), deadline.waiting():
+        now[0] += 2
+        raise KeyError
+
+    assert deadline.find_patience(None) == pytest.approx(5.0)

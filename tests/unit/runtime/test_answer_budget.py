@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -148,3 +149,19 @@ async def test_no_limit_leaves_the_largest_budget() -> None:
 
     with pytest.raises(Overloaded):
         await budget.open().acquire(1, 0.0)
+
+
+async def test_requests_that_waited_do_not_all_continue_in_one_turn() -> None:
+    budget, size = AnswerBudget(100 << 20), 1 << 20
+    first, others = budget.open(), [budget.open() for _ in range(20)]
+    await first.acquire(100 << 20, None)
+    waiting = [asyncio.create_task(one.acquire(size, None)) for one in others]
+    await _settle()
+
+    first.shrink(0)
+
+    done = [0]
+    while done[-1] < len(others):
+        await asyncio.sleep(0)
+        done.append(sum(one.done() for one in waiting))
+    assert max(after - before for before, after in pairwise(done)) == 1

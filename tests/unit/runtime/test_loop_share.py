@@ -63,3 +63,10 @@ async def test_room_returns_when_nobody_waits() -> None:
         await asyncio.sleep(0)
     seen = await _record_turns(share, [10, 10])
     assert len({turn for turn, _ in seen}) == 1
+
+
+async def test_a_step_larger_than_a_turn_uses_up_the_room_of_the_next_turns() -> None:
+    seen = await _record_turns(LoopShare(100), [400, 400, 1])
+    first, second, third = [turn for turn, _ in seen]
+    assert second - first >= 4
+    assert third - second >= 4

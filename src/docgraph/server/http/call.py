@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from docgraph.exchange import Connection, Headers, Socket
+from docgraph.exchange import Connection, Exchange, Headers, Socket
 from docgraph.observe.tracing import RequestTrace
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import Incoming
@@ -66,6 +66,7 @@ class HttpCall:
     """A request as the connection read it, and its state so far, for the log."""
 
     task: asyncio.Task[None] | None = None
+    exchange: Exchange | None = None  # while it is answered
     has_place = False  # among the requests in flight
     status = 0  # nothing was sent yet
     sent = 0  # bytes of content

@@ -23,6 +23,7 @@ from docgraph.exchange import (
     Answer,
     Body,
     Connection,
+    Deadline,
     DocgraphError,
     Exchange,
     Headers,
@@ -43,6 +44,7 @@ from docgraph.observe.events import (
 from docgraph.observe.trace_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
+from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.compress import SMALLEST, check_accepts_compression
 from docgraph.server.http.bridge import Bridge
 from docgraph.server.http.call import HttpCall
@@ -56,6 +58,7 @@ from docgraph.server.settings import ServerSettings
 _CLIENT_GONE = 499  # only the log shows it
 _READING_SECONDS = 5.0
 _SHEDDING_SECONDS = 0.1
+_STARTED_PER_TURN = 8  # requests that begin in one turn of the event loop: some 4 ms of work
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -103,6 +106,7 @@ class Exchanges:
         self._gate = AdmissionQueue(
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
+        self._share = LoopShare(_STARTED_PER_TURN)
         self._has_others = settings.core.workers > 1  # a rejected client may reach one with room
         self._proxies = proxies
         self._max_parameters = settings.connection_options.max_parameters
@@ -132,6 +136,7 @@ class Exchanges:
     async def _run(self, call: HttpCall) -> None:
         id, trace = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
+        call.exchange = exchange
         if tracing.sampler is not None:
             self._begin_trace(call, exchange)
         emit(RequestStarted(id))
@@ -156,6 +161,7 @@ class Exchanges:
             self._hold(exchange, 0)
             self._finish(exchange, call)
             call.close()
+            call.exchange = None  # a cycle would wait for the garbage collector
             self.tasks.discard(call.task)
 
     def _hold(self, exchange: Exchange, size: int | None = None) -> int:
@@ -237,6 +243,8 @@ class Exchanges:
         try:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))
+            if not self._share.try_enter(1) and not self._application.is_probe(exchange):
+                await self._share.enter(1)
             if call.wire.is_for_probes and not self._application.is_probe(exchange):
                 raise Overloaded("too many connections", bound="connections")
             if self._gate.try_enter():
@@ -274,12 +282,15 @@ class Exchanges:
         return body
 
     async def _enter(self, call: HttpCall) -> None:
+        deadline = Deadline() if call.exchange is None else call.exchange.deadline
         try:
-            await self._gate.enter()
+            with deadline.waiting():
+                await self._gate.enter(deadline.find_patience(None))
         except Overloaded:
             self._reject(call)
             raise
         call.has_place = True
+        await self._share.enter(1)  # many places may become free in one turn
 
     def _reject(self, call: HttpCall) -> None:
         """Pause the connection, or close it where the client may reach another worker."""

@@ -29,9 +29,10 @@ from docgraph.server.respond import Head
 
 _LINGER = 2.0  # seconds that a refused client has to read its answer
 _PROBE_TIME = 5.0  # seconds that a health check has for its head where there is no other room
-_FINAL_READ_SECONDS = (
-    0.25  # seconds in which a request that was on its way is read when the server stops
-)
+_FINAL_READ_SECONDS = 0.25  # for a request that was on its way when the server stops
+# Bytes of input that wait for earlier answers before no more is read. A connection that is not read
+# does not notice that its client has disconnected, and the work for it would continue.
+_MAX_BACKLOG = 16 * 1024
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -110,7 +111,8 @@ class HttpProtocol(asyncio.Protocol):
             self._discard(len(data))
         elif self._waiting or self._backlog or self._shakes_hands:
             self._backlog += data
-            self._pause_reading()
+            if len(self._backlog) >= _MAX_BACKLOG:
+                self._pause_reading()
         elif len(data) <= SLICE:
             self._feed(data)
         else:
@@ -183,7 +185,6 @@ class HttpProtocol(asyncio.Protocol):
         if self._active is None and self.is_writable:
             self._start(call)
         else:
-            self._pause_reading()
             self._waiting.append(call)
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:

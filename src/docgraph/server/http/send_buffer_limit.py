@@ -9,9 +9,11 @@ with a normal speed is never the oldest for long.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Final, Protocol
 
 from docgraph.auth.guard.attempts import group_address
+
+_PART: Final = 3  # of the memory that is left; the answers being built have as much
 
 
 class _Reading(Protocol):
@@ -28,7 +30,7 @@ class Unread:
     """Counts the buffered bytes of the clients of this process."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._limit = self._most = most
         self._networks: dict[_Reading, str] = {}
         self._sizes: dict[str, dict[_Reading, int]] = {}  # at the last check, the oldest first
         self.size = 0
@@ -59,6 +61,14 @@ class Unread:
             self.size -= sizes.pop(connection)
             if not sizes:
                 del self._sizes[network]
+
+    def fit(self, room: int | None) -> None:
+        """Adapt the limit to the bytes that the process may still allocate; None: no limit."""
+        self._most = self._limit
+        if room is not None:
+            self._most = min(self._limit, (room + self.size) // _PART)
+        if self.size > self._most:
+            self._give_up_slow_ones()
 
     def _give_up_slow_ones(self) -> None:
         for sizes in self._sizes.values():  # much may have been read since

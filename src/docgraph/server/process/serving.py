@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from docgraph.runtime import Blocking, Tasks, cancel_until_over, run_blocking
-from docgraph.runtime.memory import MemoryKeeper
+from docgraph.runtime.memory import MemoryKeeper, read_room
 from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
@@ -209,10 +209,17 @@ class HttpServer:
         await self._reloading.close(grace=_CUT_SECONDS)
         await self._blocking.close(grace=_CUT_SECONDS)
 
+    def _fit_unread(self) -> None:
+        """Adapt the limit of unread answers to the memory limit, which may change."""
+        with suppress(OSError):  # no descriptor is free: the last limit stays
+            self._state.unread.fit(read_room(self._settings.core.workers))
+
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SWEEP)
+            if self._limits.fits_unread_to_memory:
+                self._fit_unread()
             self._state.sweep(loop.time())
             self._on_sweep()
 

@@ -244,10 +244,13 @@ class Commands:
         longest = deadline.find_patience(self._pool.wait_queue_timeout)
         loop = asyncio.get_running_loop()
         until = None if longest is None else loop.time() + longest
-        while self.waits.count_writes(self.client) >= most or not has_free_connection(self.client):
-            if until is not None and loop.time() > until:
-                raise no_connection()
-            await asyncio.sleep(_LOOK_SECONDS)
+        with deadline.waiting():
+            while self.waits.count_writes(self.client) >= most or not has_free_connection(
+                self.client
+            ):
+                if until is not None and loop.time() > until:
+                    raise no_connection()
+                await asyncio.sleep(_LOOK_SECONDS)
 
     def _out_of_time(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
         """Return the timeout error: the work took too long, or there was no server."""

@@ -58,7 +58,7 @@ _MANY: Final = 100  # connections of a pool without a bound
 _SHARE: Final = 10  # one of this many connections is reserved for others
 _SHARED: Final = 32 * 1024  # bytes of a response that waits for its share of the event loop
 _MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of responses that wait without a turn at the pool
-_TURN_BYTES: Final = 512 * 1024  # of responses per turn of the event loop: some 5 ms of work
+_TURN_BYTES: Final = 128 * 1024  # of responses per turn of the event loop: some 1 ms of work
 _RENEWED: Final = "MONGODB-OIDC"  # logins that expire during use
 
 

@@ -14,7 +14,6 @@ database with one processor and one with many.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -247,16 +246,13 @@ class PoolLanes:
 
     async def _await_turn(self, queue: AdmissionQueue, wait: Wait) -> None:
         """Wait in a queue; heavy reads of a request that has begun are finished first."""
-        patience, since = wait.deadline.patience, time.monotonic()
-        left = 0.0 if patience is None else patience.left
+        patience = wait.deadline.patience
         is_first = queue is self._heavy and patience is not None and patience.has_begun
         try:
-            await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
+            with wait.deadline.waiting():
+                await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
         except Overloaded:
             raise no_connection() from None
-        finally:
-            if patience is not None:  # several commands of the request may wait at the same time
-                patience.left = min(patience.left, left - (time.monotonic() - since))
 
     def leave(self, *, is_heavy: bool) -> None:
         """End a turn."""

@@ -6,12 +6,14 @@ import asyncio
 import contextvars
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import orjson
 import pytest
 
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Stream, Takeover
+from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime.sections import Core
@@ -483,3 +485,76 @@ async def _until(check: Callable[[], Any]) -> Any:
         while not (value := check()):  # noqa: ASYNC110 - what is awaited tells nobody
             await asyncio.sleep(0)
     return value
+
+
+async def test_a_crowd_begins_over_many_turns_and_a_probe_overtakes_it() -> None:
+    seen: list[str] = []
+
+    async def handler(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.path)
+        return Body()
+
+    state = build_state(App(handler, probes=("/ping",)), ServerSettings())
+    for path in (*["/a"] * 100, "/ping"):
+        Peer(state).send(build_request("GET", path))
+    begun = [0]
+    while begun[-1] < 101:
+        await asyncio.sleep(0)
+        begun.append(len(seen))
+
+    assert max(after - before for before, after in pairwise(begun)) < 20
+    assert seen.index("/ping") < 20
+
+
+async def test_places_that_become_free_together_are_taken_over_many_turns() -> None:
+    options = ConnectionOptions(max_requests_in_flight=100, queue=100)
+    settings = ServerSettings(connection_options=options)
+    seen: list[str] = []
+    is_over = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.path)
+        await is_over.wait()
+        return Body()
+
+    state = build_state(App(handler), settings)
+    for _ in range(200):
+        Peer(state).send(build_request("GET", "/a"))
+    while len(seen) < 100 or state.exchanges.count_room() > 0:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    is_over.set()
+    begun = [len(seen)]
+    while begun[-1] < 200:
+        await asyncio.sleep(0)
+        begun.append(len(seen))
+
+    assert max(after - before for before, after in pairwise(begun)) < 20
+
+
+async def test_the_second_wait_of_a_request_ends_with_its_patience() -> None:
+    options = ConnectionOptions(max_requests_in_flight=1, queue=10)
+    settings = ServerSettings(connection_options=options)
+    is_over, is_inside = asyncio.Event(), asyncio.Event()
+    patience = Patience(0.0)
+
+    async def handler(exchange: Exchange) -> Answer:
+        if exchange.request.method == "POST":
+            exchange.deadline = Deadline(patience=patience)
+            return await _read(exchange)
+        is_inside.set()
+        await is_over.wait()
+        return Body()
+
+    state = build_state(App(handler), settings)
+    sender, other = Peer(state), Peer(state)
+    sender.send(build_request("POST", content_length="3"))
+    other.send(build_request("GET"))
+    await is_inside.wait()  # the sender has released its place
+    sender.send(b"abc")
+
+    answer = await sender.read()  # a bound of the queue alone would be none
+
+    assert orjson.loads(answer.body)["code"] == "overloaded"
+    assert patience.left < 0
+    is_over.set()
+    assert (await other.read()).status == 200

@@ -7,7 +7,7 @@ import pytest
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.server.http.state import ProcessState, build_state
 from docgraph.server.sections import ConnectionOptions
-from docgraph.server.settings import ServerSettings
+from docgraph.server.settings import Limits, ServerSettings
 from tests.connections import Peer
 from tests.unit.server.http.test_exchanges import App
 
@@ -74,3 +74,27 @@ async def test_one_alone_may_be_longer() -> None:
     state = make_state(100)
 
     assert not keep(state, 1000).transport.is_closing()
+
+
+async def test_the_limit_follows_the_memory_that_is_left() -> None:
+    state = make_state(100)
+    first, second = keep(state, 40), keep(state, 30)
+
+    state.unread.fit(None)
+    state.unread.fit(140)  # a third of it and of what is unread
+    assert state.unread.size == 70
+    state.unread.fit(100)
+
+    assert [peer.transport.is_closing() for peer in (first, second)] == [True, False]
+    state.unread.fit(None)
+    third = keep(state, 70)
+    assert [peer.transport.is_closing() for peer in (second, third)] == [False, False]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(None, (134_217_728, True)), (10, (5, False))])
+def test_only_a_limit_that_is_not_set_follows_the_memory(
+    most: int | None, expected: tuple[int, bool]
+) -> None:
+    limits = Limits.from_options(ConnectionOptions(max_unread_size=most), workers=2)
+
+    assert (limits.unread_size, limits.fits_unread_to_memory) == expected

@@ -91,12 +91,16 @@ async def test_pipelined_requests_begin_when_the_answer_before_them_is_read(
 
 async def test_what_comes_behind_an_unread_answer_is_not_read_on(client: SlowReader) -> None:
     await client.ask("/1")
-    await client.ask("/2")
+    await client.ask("/2", *["/3"] * 100)
 
     assert client.begun == ["/1"]
+    assert client.peer.transport.is_reading()  # else it would not notice a disconnect
+    await client.ask(*["/3"] * 1000)
     assert not client.peer.transport.is_reading()
     assert await client.read() == b"/1"
     assert await client.read() == b"/2"
+    for _ in range(1100):
+        assert await client.read() == b"/3"
     assert client.peer.transport.is_reading()
 
 
