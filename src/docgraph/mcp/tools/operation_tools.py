@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -170,9 +171,8 @@ class OperationTools:
                 )
         check_variables(variables)
         request = GraphqlRequest(operation.query, variables, operation=operation.name)
-        content = await self._queries.carry_out(call, QueryArguments(uri, request, cursor))
-        text = orjson.dumps(content).decode()
-        return Outcome(text, is_structured=True, is_error=content["data"] is None)
+        outcome = await self._queries.carry_out(call, QueryArguments(uri, request, cursor))
+        return replace(outcome, is_structured=True)
 
     async def _search(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
         words = split_words(arguments["words"])
