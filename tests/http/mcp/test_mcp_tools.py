@@ -269,6 +269,44 @@ async def test_a_query_above_the_budget_is_refused_with_the_cheaper_way(
     assert len(fits.json["data"]["films"]) == 100
 
 
+@pytest.mark.parametrize(
+    ("query", "outcome"),
+    [
+        ("{ films(limit: 200) { _id } }", "it needs more than 100 documents"),
+        ("{ films(limit: 60) { _id } other: films(limit: 60) { _id } }", "it needs more than 100"),
+        ("{ films(limit: 2000) { _id } }", "Query.films: limit cannot be greater than 1000"),
+        ("{ films(limit: 100) { _id } }", ""),
+        ("{ film(id: 1) { _id actors { _id } } }", ""),
+    ],
+)
+async def test_explaining_foretells_whether_running_is_refused(
+    mongo_client: Mongo, mongo_uri: str, service: Service, query: str, outcome: str
+) -> None:
+    settings = {"mcp": {"max-documents": 100}, "graphql": {"max-limit": 1000}}
+    async with running(mongo_client, mongo_uri, AGENTS, settings, db=service.db, drop=False) as one:
+        told = (await use(one, "explain_query", app="films", query=query)).json
+        ran = await run(one, query)
+
+    assert told["wouldBeRefused"] is ran.is_error is bool(outcome)
+    assert told.get("because", "").startswith(outcome)
+
+
+async def test_an_order_without_an_index_is_no_scan(service: Service) -> None:
+    service.mongo[service.db]["ranked"].insert_many([{"kind": n % 2, "n": n} for n in range(20)])
+    service.mongo[service.db]["ranked"].create_index("kind")
+    mapping = service.find("ranked", {"kind": 1}, sort={"n": 1})
+    schema = "type Query { ranked: [Ranked] } type Ranked { n: Int }"
+    await service.define("ranked", schema, {"Query": {"ranked": mapping}})
+    try:
+        told = await use(service, "explain_query", app="ranked", query="{ ranked { n } }")
+        (fetch,) = told.json["fetches"]
+        assert fetch["access"] == "index"
+        assert "no index serves" not in fetch["advice"]
+        assert "sorted in memory" in fetch["advice"]
+    finally:
+        await service.remove("ranked")
+
+
 # --- how much of it -------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
@@ -109,11 +110,12 @@ class QueryTools:
         wanted = QueryArguments.read(arguments)
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         graphql = self._access.graphql
-        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange)
+        most = self._find_budget(session.app)
+        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange, most)
         privileged = graphql.may_explain(session.exchange.account)
         described = outlook.as_dict(privileged=privileged)
         budget = {
-            "maxDocuments": self._settings.max_documents,
+            "maxDocuments": most,
             "maxResultBytes": self._settings.max_result_bytes,
         }
         estimated = described.pop("estimatedDocuments")
@@ -133,7 +135,7 @@ class QueryTools:
         cursor = wanted.cursor
         position = None if cursor is None else read_cursor(cursor, uri, wanted.request)
         limits = session.app.limits
-        budget = min(limits.fetched_documents, self._settings.max_documents)
+        budget = self._find_budget(session.app)
         try:
             ran = await self._access.graphql.run(
                 session.app,
@@ -159,6 +161,10 @@ class QueryTools:
         else:
             content = b'{"data":' + data + b"}"
         return Outcome(content.decode(), is_error=_has_failed(result))
+
+    def _find_budget(self, app: App) -> int:
+        """Return how many documents a query of an agent may fetch."""
+        return min(app.limits.fetched_documents, self._settings.max_documents)
 
     def _compose(
         self, result: Result, uri: str, request: GraphqlRequest, position: CutPosition | None
