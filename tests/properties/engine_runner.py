@@ -32,8 +32,10 @@ class Engine:
     async def _connect(self) -> None:
         await self.store.client.admin.command("ping")
 
-    def answer(self, app: VisibleApp, document: Any, variables: dict[str, Any]) -> Expected:
-        """Data and problems of a valid document."""
+    def answer(
+        self, app: VisibleApp, document: Any, variables: dict[str, Any], *, reports: bool = False
+    ) -> Expected:
+        """Data and problems of a valid document; `reports`: with the lists that were cut."""
         plan = build_plan(app, document, None)
         result = self._runner.run(
             execute(
@@ -44,10 +46,12 @@ class Engine:
                 variables_resolver=self._resolvers,
                 settings=self._settings,
                 limits=app.limits,
+                report_limits=reports,
             )
         )
         problems = frozenset((error.path or (), error.code) for error in result.errors)
-        return Expected(orjson.loads(orjson.dumps(result.data)), problems)
+        cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
+        return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
 
     def close(self) -> None:
         """End its connections and its loop."""

@@ -43,7 +43,8 @@ from docgraph.variables import (
 )
 
 Client = MongoClient[dict[str, Any]]
-Problem = tuple[tuple[str | int, ...], str]
+Path = tuple[str | int, ...]
+Problem = tuple[Path, str]
 
 BUILT_IN = frozenset({"String", "Int", "Float", "Boolean", "ID"})
 OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(
@@ -69,10 +70,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Expected:
-    """Data as JSON values, and where which errors are."""
+    """Data as JSON values, where which errors are, and which lists their limit cut."""
 
     data: Any
     problems: frozenset[Problem]
+    cuts: frozenset[tuple[Path, int]] = frozenset()
 
 
 class Oracle:
@@ -85,6 +87,7 @@ class Oracle:
 
     def answer(self, document: DocumentNode, variables: Mapping[str, Any]) -> Expected:
         """The whole answer to the only operation of the document."""
+        self._cuts: dict[Path, int] = {}
         result = execute_sync(
             self._app.schema,
             document,
@@ -93,7 +96,9 @@ class Oracle:
             type_resolver=self._resolve_type,
         )
         problems = frozenset((tuple(e.path or ()), _code_of(e)) for e in result.errors or ())
-        return Expected(orjson.loads(orjson.dumps(result.data)), problems)
+        data = orjson.loads(orjson.dumps(result.data))
+        cuts = frozenset((path, most) for path, most in self._cuts.items() if _has_list(data, path))
+        return Expected(data, problems, cuts)
 
     def _resolve(self, source: Node | None, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
         mapping = self._app.mappings.get(info.parent_type.name, {}).get(info.field_name)
@@ -109,7 +114,7 @@ class Oracle:
         )
         is_list = _is_list(info.return_type)
         try:
-            found = self._fetch(mapping, scope, is_list)
+            found = self._fetch(mapping, scope, is_list, tuple(info.path.as_list()))
         except NotBound:
             raise OracleError("variable-not-bound") from None
         except UnusableValue:
@@ -120,7 +125,7 @@ class Oracle:
         return self._wrap(info.return_type, value, source.root if source else None)
 
     def _fetch(
-        self, mapping: QueryMapping | AggregationMapping, scope: Scope, is_list: bool
+        self, mapping: QueryMapping | AggregationMapping, scope: Scope, is_list: bool, path: Path
     ) -> list[Any]:
         database = self._client.get_database(mapping.db, codec_options=OPTIONS)
         collection = database[mapping.collection]
@@ -145,10 +150,13 @@ class Oracle:
         filter_ = mapping.find.render(scope)
         if matches_nothing(filter_):
             return []
-        cursor = collection.find(filter_).skip(skip).limit(limit)
+        cursor = collection.find(filter_).skip(skip).limit(limit + 1)
         if sort and "_id" not in sort:  # decision 12
             sort = {**sort, "_id": list(sort.values())[-1]}
-        return list(cursor.sort(list(sort.items())) if sort else cursor)
+        found = list(cursor.sort(list(sort.items())) if sort else cursor)
+        if is_list and len(found) > limit:
+            self._cuts[path] = limit
+        return found[:limit]
 
     def _wrap(self, type_: Any, value: Any, root: Any) -> Any:
         """The value as graphql-core can complete it; what does not fit is an exception inside."""
@@ -186,6 +194,14 @@ def _count(template: Any, scope: Scope, name: str) -> int:
     if value < 0:
         raise OracleError(f"negative-{name}")
     return int(value)
+
+
+def _has_list(data: Any, path: Path) -> bool:
+    for step in path:
+        if data is None:
+            return False
+        data = data[step]
+    return isinstance(data, list)
 
 
 def _is_list(type_: Any) -> bool:

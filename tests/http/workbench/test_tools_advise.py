@@ -131,6 +131,35 @@ async def test_what_scans_is_told_with_its_place_and_the_exact_index(service: Se
     assert index["serves"] == ["shop: mappings.Query.orders.find"]
 
 
+async def test_counts_and_groups_get_their_indexes(service: Service) -> None:
+    schema = """
+    type Query { customers: [Customer] bySku(sku: String!): Int per: [Sku] }
+    type Customer { id: ID! orders: Int }
+    type Sku { sku: String count: Int sumTotl: Float }
+    """
+    find = {"customerCode": {"$fk": "code"}}
+    mappings = {
+        "Query": {
+            "customers": service.find("customers", limit=5),
+            "bySku": service.find("orders", {"sku": {"$arg": "sku"}}, count=True),
+            "per": service.find("orders", {"state": "lost"}, group={"by": "sku", "sum": "totl"}),
+        },
+        "Customer": {"orders": service.find("orders", find, count=True)},
+    }
+    report = await advise(service, define(service, schema, mappings))
+
+    found = {one["where"]: one["createIndex"] for one in pick(report, "no-index")}
+    assert found.keys() == {
+        "mappings.Query.bySku.find",
+        "mappings.Query.per.find",
+        "mappings.Customer.orders.find",
+    }
+    assert found["mappings.Query.bySku.find"][0].endswith('.createIndex({"sku": 1})')
+    (unseen,) = pick(report, "never-seen")
+    assert unseen["where"] == "mappings.Query.per.group"
+    assert "'totl'" in unseen["what"]
+
+
 async def test_of_alternatives_only_those_without_an_index_want_one(service: Service) -> None:
     either = [{"placed": {"$date": 0}}, {"sku": {"$arg": "sku"}}]
     report = await look_at_orders(service, "(sku: String!)", find={"$or": either})

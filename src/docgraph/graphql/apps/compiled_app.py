@@ -87,7 +87,8 @@ class App:
         hidden = self.visibility.hidden_from(roles)
         if not hidden:
             return self.schema
-        schema = build_visible_schema(self.document, self.schema, hidden, self.mode)
+        follows = self.visibility.follows
+        schema = build_visible_schema(self.document, self.schema, hidden, self.mode, follows)
         _store_enums(schema, self.enums)
         return schema
 

@@ -19,9 +19,9 @@ from graphql.utilities import (
     find_schema_changes,
 )
 
+from docgraph.graphql.definition.check import build_whole_schema
 from docgraph.graphql.definition.declared_operations import find_incompatibilities
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
-from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import read_visibility
 
 
@@ -86,14 +86,13 @@ def _compare_operations(old: AppDefinition, new: AppDefinition) -> Iterator[Effe
 
 
 def _compare_schemas(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:
-    try:
-        schemas = [build_schema(parse_schema(one.schema)) for one in (old, new)]
-    except SchemaError:
+    before, after = build_whole_schema(old), build_whole_schema(new)
+    if before is None or after is None:
         yield Effect(Severity.DANGEROUS, "A schema that cannot work cannot be compared.")
         return
-    for change in find_schema_changes(*schemas):
+    for change in find_schema_changes(before, after):
         yield Effect(_classify(change), change.description)
-    yield from _compare_visibility(*schemas)
+    yield from _compare_visibility(before, after)
 
 
 def _classify(change: SchemaChange) -> Severity:

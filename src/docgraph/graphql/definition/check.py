@@ -30,6 +30,10 @@ from docgraph.graphql.definition.check_types import check_abstract_type, check_e
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
+from docgraph.graphql.definition.generated_types import GeneratedTypes
+from docgraph.graphql.definition.group_visibility import follow_groups
+from docgraph.graphql.definition.groups import check_groups
+from docgraph.graphql.definition.list_mappings import add_lists
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
@@ -43,6 +47,7 @@ __all__ = [
     "Examination",
     "Finding",
     "Report",
+    "build_whole_schema",
     "check_definition",
     "examine",
     "examine_written",
@@ -50,7 +55,8 @@ __all__ = [
     "require_id",
 ]
 
-_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
+_ANY_LIMIT = 2**63
+_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages", "group"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ def examine_written(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
+        check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
@@ -161,17 +168,32 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         _check_shapes(definition.mappings, rules, findings)
         return Examination(findings.report())
     parts = _Parts(schema, definition.mappings, rules, findings)
-    visibility = read_visibility(schema)
+    generated = GeneratedTypes(document, findings)
+    mappings = add_lists(schema, parts.mappings, definition.mappings, generated, findings)
+    follow_groups(schema, mappings, generated, findings)
+    if generated and not findings.errors:
+        try:
+            document = generated.extend()
+            schema = build_schema(document, definition.json_mode_or(rules.json_mode))
+        except SchemaError as error:
+            findings.errors += error.findings
+    visibility = read_visibility(schema, generated.follows)
     findings.errors += check_visibility(schema, visibility)
     return Examination(
         findings.report(),
         document,
         schema,
-        parts.mappings,
+        mappings,
         parts.enums,
         parts.type_resolvers,
         visibility,
     )
+
+
+def build_whole_schema(definition: AppDefinition) -> GraphQLSchema | None:
+    """Build the schema with its generated parts, whatever else is wrong; None: there is none."""
+    plain = replace(definition, json_mode=None)  # descriptions of scalars depend on the mode
+    return examine(plain, CheckContext(_ANY_LIMIT, Policy())).schema
 
 
 def _check_shapes(mappings: Mapping[str, Any], rules: CheckContext, findings: Findings) -> None:

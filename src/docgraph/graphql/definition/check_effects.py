@@ -21,6 +21,7 @@ from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     AnyMapping,
     FieldMapping,
+    GroupMapping,
     QueryMapping,
 )
 from docgraph.store.guard.fence import check_searches
@@ -50,6 +51,8 @@ def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings:
             elif step != step.strip():
                 findings.warn(where, f"{step!r} begins or ends with a space: null, most likely")
         return
+    if isinstance(mapping, GroupMapping):
+        return  # docgraph chose the results by the type
     named = get_named_type(field.type)
     if is_leaf_type(named) and named.name != "BsonDocument":
         findings.warn(
@@ -99,6 +102,11 @@ def check_hidden(
         for path in _named_paths(mapping):
             if _is_hidden(path, secrets):
                 findings.warn(where, f"nothing can be asked about {path}: always an error")
+        if isinstance(mapping, GroupMapping):
+            paths = [one.path for one in mapping.results.values()]
+            for path in filter(lambda path: _is_hidden(path, secrets), paths):
+                findings.error(f"{where}.group", f"{path} is never shown")
+            continue
         for name in _possible_types(schema, field):
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
@@ -117,11 +125,12 @@ def check_aggregations(
             sort, find = mapping.sort.source, mapping.find.source
             findings.flaws(f"{where}.sort", find_missing_metadata(sort, find, GRAPHQL))
         if isinstance(mapping, AggregationMapping):
-            findings.flaws(f"{where}.stages", find_misplaced(mapping.stages.source, GRAPHQL))
+            place = f"{where}.{'find' if isinstance(mapping, GroupMapping) else 'stages'}"
+            findings.flaws(place, find_misplaced(mapping.stages.source, GRAPHQL))
             try:
                 check_searches(flatten_stages(mapping.stages.source, GRAPHQL.optional))
             except QueryError as error:
-                findings.error(f"{where}.stages", error.message, error.hint)
+                findings.error(place, error.message, error.hint)
 
 
 def _is_hidden(path: str, secrets: Paths) -> bool:
@@ -132,8 +141,9 @@ def _is_hidden(path: str, secrets: Paths) -> bool:
 
 def _named_paths(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
     """Yield the properties that the filter and the sort of a query name."""
-    if isinstance(mapping, QueryMapping):
+    if isinstance(mapping, QueryMapping | GroupMapping):
         yield from (one.path for one in read_filter(mapping.find.source) if one.path is not None)
+    if isinstance(mapping, QueryMapping):
         sort = None if mapping.sort is None else mapping.sort.source
         yield from (path for path in sort or () if not path.startswith("$"))
 

@@ -12,11 +12,13 @@ from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
 from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
+from docgraph.graphql.definition.groups import build_count, build_group
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     AnyMapping,
     DataLoader,
     FieldMapping,
+    GroupMapping,
     QueryMapping,
 )
 from docgraph.store.guard.references import find_references
@@ -39,6 +41,9 @@ from docgraph.variables.compilation import describe
 
 _QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
+_COUNT_KEYS = ("db", "collection", "find", "count", "dataLoader")
+_GROUP_KEYS = (*_QUERY_KEYS, "group", "allowDiskUse")
+_KINDS = ("stages", "count", "group")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 
@@ -105,9 +110,19 @@ class _FieldChecker:
             return None
         before = len(self.findings.errors)
         self._check_namespace(value)
-        mapping = self._aggregation(value) if "stages" in value else self._query(value)
+        mapping = self._build(value, field)
         self._check_uses(mapping, field)
         return mapping if len(self.findings.errors) == before else None
+
+    def _build(
+        self, value: Mapping[str, Any], field: GraphQLField | None
+    ) -> QueryMapping | AggregationMapping:
+        kinds = [kind for kind in _KINDS if kind in value]
+        if len(kinds) > 1:
+            self._error(kinds[1], f"cannot be next to {kinds[0]}", "keep one of them")
+        if not kinds:
+            return self._query(value)
+        return self._aggregation(value) if kinds[0] == "stages" else self._group(value, field)
 
     def _error(self, key: str, what: str, hint: str | None = None) -> None:
         self.findings.error(join_place(self.where, key), what, hint)
@@ -150,11 +165,15 @@ class _FieldChecker:
         except (QueryError, SecurityViolation) as error:
             self._error(key, error.message)
 
-    def _query(self, value: Mapping[str, Any]) -> QueryMapping:
-        self._warn_unknown(value, _QUERY_KEYS)
+    def _find(self, value: Mapping[str, Any]) -> Template:
         find = self._template(value, "find", "filter") or self._compile({}, "find", "filter")
         policy = self.rules.policy
         self._check_security(lambda: check_filter(value.get("find"), policy=policy, trusted=True))
+        return find
+
+    def _query(self, value: Mapping[str, Any]) -> QueryMapping:
+        self._warn_unknown(value, _QUERY_KEYS)
+        find = self._find(value)
         sort = self._template(value, "sort", "sort")
         self._check_order_index(value, sort)
         skip = self._number(value, "skip", None)
@@ -177,9 +196,7 @@ class _FieldChecker:
     def _aggregation(self, value: Mapping[str, Any]) -> AggregationMapping:
         self._warn_unknown(value, _AGGREGATION_KEYS)
         stages = self._compile(value["stages"], "stages", "stages")
-        disk_use = value.get("allowDiskUse", False)
-        if not isinstance(disk_use, bool):
-            self._error("allowDiskUse", f"must be a boolean, not {describe(disk_use)}")
+        disk_use = self._disk_use(value)
         loader = self._loader(value)
         pipeline = flatten_stages(stages.source, GRAPHQL.optional)
         db = str(value.get("db"))
@@ -188,7 +205,45 @@ class _FieldChecker:
             "stages",
         )
         self._plan_joined(pipeline, db)
-        return AggregationMapping(db, str(value.get("collection")), stages, bool(disk_use), loader)
+        return AggregationMapping(db, str(value.get("collection")), stages, disk_use, loader)
+
+    def _group(self, value: Mapping[str, Any], field: GraphQLField | None) -> GroupMapping:
+        is_count = "count" in value
+        self._warn_unknown(value, _COUNT_KEYS if is_count else _GROUP_KEYS)
+        find = self._find(value)
+        build, key = (build_count, "count") if is_count else (build_group, "group")
+        shape = build(value[key], field, self._error)
+        source = [{"$match": find.source}, *shape.stages] if find.source else shape.stages
+        self._check_result_sort(value.get("sort"), shape.results)
+        db, policy = str(value.get("db")), self.rules.policy
+        self._check_security(
+            lambda: check_pipeline(shape.stages, db=db, policy=policy, origin=key), key
+        )
+        return GroupMapping(
+            db,
+            str(value.get("collection")),
+            inspect_template(source, context="stages")[0],  # `find` has reported its flaws
+            self._disk_use(value),
+            self._loader(value),
+            is_count,
+            None if is_count else self._template(value, "sort", "sort"),
+            None if is_count else self._number(value, "skip", None),
+            None if is_count else self._number(value, "limit", self.rules.max_limit),
+            find=find,
+            results=shape.results,
+        )
+
+    def _check_result_sort(self, sort: Any, results: Collection[str]) -> None:
+        for name in sort if isinstance(sort, dict) and not GRAPHQL.operators & sort.keys() else ():
+            if name not in results:
+                hint = f"its values are {', '.join(results)}"
+                self._error(f"sort.{name}", "no value of the groups has this name", hint)
+
+    def _disk_use(self, value: Mapping[str, Any]) -> bool:
+        disk_use = value.get("allowDiskUse", False)
+        if not isinstance(disk_use, bool):
+            self._error("allowDiskUse", f"must be a boolean, not {describe(disk_use)}")
+        return bool(disk_use)
 
     def _plan_joined(self, pipeline: Any, db: str) -> None:
         """Defer the check that the collections exist which the stages read besides their own."""
@@ -208,12 +263,14 @@ class _FieldChecker:
             if key in known:
                 continue
             where = f"{self.where}.{key}"
-            if key in _QUERY_KEYS:
-                self.findings.warn(where, "has no effect beside stages", _AS_STAGES[key])
+            if key in _AS_STAGES:
+                kind = "count" if "count" in value else "stages"
+                hint = None if kind == "count" else _AS_STAGES[key]
+                self.findings.warn(where, f"has no effect beside {kind}", hint)
             elif key in _AGGREGATION_KEYS:
                 self.findings.warn(where, "has no effect without stages")
             else:
-                nearest = find_nearest(key, known)
+                nearest = find_nearest(key, (*known, *_KINDS))
                 hint = f"did you mean {nearest}?" if nearest else f"known are {', '.join(known)}"
                 self.findings.warn(where, "is not known and has no effect", hint)
 
@@ -280,6 +337,8 @@ class _FieldChecker:
         """Check the names that the operators refer to."""
         for key in ("find", "sort", "skip", "limit", "stages"):
             template = getattr(mapping, key, None)
+            if key == "stages" and isinstance(mapping, GroupMapping):
+                continue  # they begin with `find`
             for use in template.uses if template is not None else ():
                 where = join_place(key, use.where)
                 if use.reference is None:
@@ -333,7 +392,7 @@ def _is_whole(value: Any) -> bool:
 
 def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
     """Return the key that was probably meant to be the missing one."""
-    known = {*_QUERY_KEYS, *_AGGREGATION_KEYS}
+    known = {*_GROUP_KEYS, *_AGGREGATION_KEYS, "count"}
     near = [name for name in value if name not in known and find_nearest(name, known) == key]
     return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None
 

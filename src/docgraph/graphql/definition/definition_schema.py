@@ -66,11 +66,30 @@ _DATA_LOADER = _object(
         "maxBatchSize": {"type": "integer"},
     },
 )
+_COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
+_QUERY: Schema = {
+    **_NAMESPACE,
+    "find": {"$ref": "#/definitions/filter"},
+    "sort": {
+        "description": "Properties with 1 or -1.",
+        "type": "object",
+        "additionalProperties": _with_operator({"enum": [1, -1]}, {"type": ["object", "null"]}),
+    },
+    "skip": _COUNT,
+    "limit": _COUNT,
+    "dataLoader": _DATA_LOADER,
+}
+_PATHS: Schema = {
+    "anyOf": [
+        _NAME,
+        {"type": "array", "items": _NAME, "minItems": 1},
+        {"type": "object", "additionalProperties": _NAME, "minProperties": 1},
+    ]
+}
 _ID: Schema = {
     "description": "The name of the app, and its address without descriptor.uri.",
     "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
 }
-_COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
 
 _DEFINITIONS: Schema = {
     "descriptor": _object(
@@ -119,27 +138,53 @@ _DEFINITIONS: Schema = {
         "then": {
             "if": {"required": ["stages"]},
             "then": {"$ref": "#/definitions/aggregation"},
-            "else": {"$ref": "#/definitions/query"},
+            "else": {
+                "if": {"required": ["count"]},
+                "then": {"$ref": "#/definitions/count"},
+                "else": {
+                    "if": {"required": ["group"]},
+                    "then": {"$ref": "#/definitions/group"},
+                    "else": {"$ref": "#/definitions/query"},
+                },
+            },
         },
     },
-    "query": _object(
-        "Documents of a collection.",
+    "query": _object("Documents of a collection.", _QUERY, "db", "collection"),
+    "count": _object(
+        "How many documents a filter finds.",
         {
             **_NAMESPACE,
             "find": {"$ref": "#/definitions/filter"},
-            "sort": {
-                "description": "Properties with 1 or -1.",
-                "type": "object",
-                "additionalProperties": _with_operator(
-                    {"enum": [1, -1]}, {"type": ["object", "null"]}
-                ),
-            },
-            "skip": _COUNT,
-            "limit": _COUNT,
+            "count": {"const": True},
             "dataLoader": _DATA_LOADER,
         },
         "db",
         "collection",
+        "count",
+    ),
+    "group": _object(
+        "Groups of documents with their totals.",
+        {
+            **_QUERY,
+            "group": _object(
+                "What the groups have in common, and their totals: paths of properties.",
+                {
+                    "by": {**_PATHS, "description": "The values that distinguish the groups."},
+                    "unwind": {
+                        "description": "Lists whose elements are grouped one by one.",
+                        "anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}],
+                    },
+                    "sum": {**_PATHS, "description": "Sums of the numbers."},
+                    "avg": {**_PATHS, "description": "Averages of the numbers."},
+                    "min": {**_PATHS, "description": "The smallest values."},
+                    "max": {**_PATHS, "description": "The largest values."},
+                },
+            ),
+            "allowDiskUse": {"type": "boolean"},
+        },
+        "db",
+        "collection",
+        "group",
     ),
     "aggregation": _object(
         "The results of a pipeline.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from docgraph.codec.decode import decode
 from docgraph.codec.equality import unordered_key
@@ -79,6 +79,48 @@ class AggregationMapping:
     def templates(self) -> tuple[Template, ...]:
         """Every template of the mapping."""
         return (self.stages,)
+
+
+# --- field to count or groups: an aggregation that docgraph writes --------------------------------
+
+
+class GroupedValue(NamedTuple):
+    """A property of the results: `by`, `sum`, `avg`, `min`, `max` or `count` of stored values."""
+
+    operator: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        joint = " " if self.operator == "by" else " of "
+        return joint.join(filter(None, self))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMapping(AggregationMapping):
+    """The number of documents of a filter, or groups of them with their totals.
+
+    `find` is the first of the `stages`. `results` are the properties of each result; a `count` is
+    the only one, and the value of the field. `sort`, `skip` and `limit` apply to the results.
+    """
+
+    find: Template = field(kw_only=True)
+    results: Mapping[str, GroupedValue] = field(kw_only=True)
+    is_count: bool = False
+    sort: Template | None = None
+    skip: Template | None = None
+    limit: Template | None = None
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """Every template of the mapping."""
+        parts = (self.stages, self.sort, self.skip, self.limit)
+        return tuple(part for part in parts if part is not None)
+
+    @property
+    def empty(self) -> Mapping[str, Any]:
+        """The totals of no documents."""
+        zero = ("count", "sum")
+        return {name: 0 if one.operator in zero else None for name, one in self.results.items()}
 
 
 AnyMapping = FieldMapping | QueryMapping | AggregationMapping

@@ -8,8 +8,9 @@ rest is built from the author's definitions like any other schema.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from graphql import (
     DefinitionNode,
@@ -30,14 +31,22 @@ from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
 
 Coordinates = tuple[str, str]
+GeneratedPart = tuple[str, ...]  # a type, a field of one, or an argument (`generated_types`)
+Follows = Mapping[GeneratedPart, frozenset[Coordinates]]
 FieldedType = GraphQLObjectType | GraphQLInterfaceType
+
+_NO_FOLLOWS: Follows = {}
 
 
 @dataclass(frozen=True)
 class Visibility:
-    """The roles of each field that has `@visible`, by type and field."""
+    """The roles of each field that has `@visible`, by type and field.
+
+    `follows` are the generated parts of the schema, and the fields that each of them follows.
+    """
 
     roles: Mapping[Coordinates, frozenset[str]]
+    follows: Follows = field(default_factory=dict)
 
     @cached_property
     def all_roles(self) -> frozenset[str]:
@@ -47,18 +56,18 @@ class Visibility:
     def hidden_from(self, roles: Iterable[str]) -> frozenset[Coordinates]:
         """Return the fields that a caller with these roles does not see."""
         held = frozenset(roles)
-        return frozenset(field for field, needed in self.roles.items() if not needed & held)
+        return frozenset(place for place, needed in self.roles.items() if not needed & held)
 
 
-def read_visibility(schema: GraphQLSchema) -> Visibility:
+def read_visibility(schema: GraphQLSchema, follows: Follows = _NO_FOLLOWS) -> Visibility:
     """Read the `@visible` directives of the schema."""
     found: dict[Coordinates, frozenset[str]] = {}
     for type_ in _fielded_types(schema):
-        for name, field in type_.fields.items():
-            for directive in (field.ast_node.directives or ()) if field.ast_node else ():
+        for name, own in type_.fields.items():
+            for directive in (own.ast_node.directives or ()) if own.ast_node else ():
                 if directive.name.value == VISIBLE.name:
                     found[type_.name, name] = frozenset(_read_roles(directive.arguments or ()))
-    return Visibility(found)
+    return Visibility(found, follows)
 
 
 def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
@@ -88,22 +97,25 @@ def build_visible_schema(
     schema: GraphQLSchema,
     hidden: frozenset[Coordinates],
     mode: JsonMode = JsonMode.GRAPHQL,
+    follows: Follows = _NO_FOLLOWS,
 ) -> GraphQLSchema:
     """Build the schema without these fields and everything that depends on them."""
-    view = _View(schema, hidden)
+    view = _View(schema, hidden, follows)
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
     return extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
 
 
-def find_visible(schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> set[Coordinates]:
+def find_visible(
+    schema: GraphQLSchema, hidden: frozenset[Coordinates], follows: Follows = _NO_FOLLOWS
+) -> set[Coordinates]:
     """Return the fields that remain without these and everything that depends on them."""
-    view = _View(schema, hidden)
+    view = _View(schema, hidden, follows)
     return {
-        (name, field)
+        (name, own)
         for name, type_ in schema.type_map.items()
         if name in view.reachable
-        for field in view.fields.get(name, getattr(type_, "fields", ()))
+        for own in view.fields.get(name, getattr(type_, "fields", ()))
     }
 
 
@@ -118,14 +130,21 @@ def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
 class _View:
     """The visible part of a schema: fields, types that have some, types that can be reached."""
 
-    def __init__(self, schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> None:
+    def __init__(
+        self, schema: GraphQLSchema, hidden: frozenset[Coordinates], follows: Follows
+    ) -> None:
         self._schema = schema
         self._types = _fielded_types(schema)
+        self._inputs = [
+            type_ for type_ in schema.type_map.values() if isinstance(type_, GraphQLInputObjectType)
+        ]
         self.fields = {
             type_.name: {name for name in type_.fields if (type_.name, name) not in hidden}
-            for type_ in self._types
+            for type_ in (*self._types, *self._inputs)
         }
-        while self._drop_empty() or self._drop_unfulfilled():
+        self.lost_arguments: set[GeneratedPart] = set()
+        self._following = dict(follows)
+        while self._drop_following() or self._drop_empty() or self._drop_unfulfilled():
             pass
         self.reachable = self._reach()
 
@@ -134,17 +153,51 @@ class _View:
         if isinstance(type_, GraphQLUnionType):
             return any(self.is_alive(member) for member in type_.types)
         visible = self.fields.get(type_.name)
+        if visible is not None and isinstance(type_, GraphQLInputObjectType):
+            # `and`, `or` and `not` of a filter are not enough: they lead to the filter again.
+            return len(visible) == len(type_.fields) or any(
+                get_named_type(type_.fields[name].type) is not type_ for name in visible
+            )
         return visible is None or bool(visible) or type_.name == "Query"
 
+    def _drop_following(self) -> bool:
+        """Drop generated parts whose fields are hidden; return whether there were any."""
+        lost = [
+            part
+            for part, places in self._following.items()
+            if not all(name in self.fields.get(type_, ()) for type_, name in places)
+        ]
+        for part in lost:
+            del self._following[part]
+            match part:
+                case (name,):
+                    self.fields[name] = set()
+                case (type_, name):
+                    self.fields[type_].discard(name)
+                case _:
+                    self.lost_arguments.add(part)
+        return bool(lost)
+
     def _drop_empty(self) -> bool:
-        """Drop fields whose type has no field left; return whether there were any."""
+        """Drop fields and arguments whose type has no field left; return whether any were."""
         dropped = False
-        for type_ in self._types:
+        for type_ in (*self._types, *self._inputs):
             visible = self.fields[type_.name]
             dead = {n for n in visible if not self.is_alive(get_named_type(type_.fields[n].type))}
             visible -= dead
             dropped = dropped or bool(dead)
-        return dropped
+        return self._drop_arguments() or dropped
+
+    def _drop_arguments(self) -> bool:
+        before = len(self.lost_arguments)
+        self.lost_arguments |= {
+            (type_.name, name, argument)
+            for type_ in self._types
+            for name in self.fields[type_.name]
+            for argument, own in type_.fields[name].args.items()
+            if not self.is_alive(get_named_type(own.type))
+        }
+        return len(self.lost_arguments) > before
 
     def _drop_unfulfilled(self) -> bool:
         """Drop interface fields that a visible type does not have; return whether any were."""
@@ -174,13 +227,16 @@ class _View:
         if isinstance(type_, GraphQLUnionType):
             yield from type_.types
         elif isinstance(type_, GraphQLInputObjectType):
-            yield from (get_named_type(field.type) for field in type_.fields.values())
+            visible = self.fields[type_.name]
+            yield from (get_named_type(type_.fields[name].type) for name in visible)
         elif isinstance(type_, GraphQLObjectType | GraphQLInterfaceType):
             yield from type_.interfaces
             for name in self.fields[type_.name]:
-                field = type_.fields[name]
-                yield get_named_type(field.type)
-                yield from (get_named_type(argument.type) for argument in field.args.values())
+                own = type_.fields[name]
+                yield get_named_type(own.type)
+                for argument, given in own.args.items():
+                    if (type_.name, name, argument) not in self.lost_arguments:
+                        yield get_named_type(given.type)
             if isinstance(type_, GraphQLInterfaceType):
                 implementations = self._schema.get_implementations(type_)
                 yield from implementations.objects
@@ -197,11 +253,22 @@ def _cut(node: DefinitionNode, view: _View) -> DefinitionNode | None:
     changes: dict[str, object] = {}
     visible = view.fields.get(name_node.value)
     if visible is not None:
-        changes["fields"] = _kept(getattr(node, "fields", None), visible)
-        changes["interfaces"] = _kept(getattr(node, "interfaces", None), view.reachable)
+        kept = _kept(getattr(node, "fields", None), visible)
+        changes["fields"] = tuple(_cut_arguments(name_node.value, one, view) for one in kept)
+        if hasattr(node, "interfaces"):
+            changes["interfaces"] = _kept(node.interfaces, view.reachable)
     elif node.kind.startswith("union"):
         changes["types"] = _kept(getattr(node, "types", None), view.reachable)
     return replace(node, **changes)  # type: ignore[arg-type]
+
+
+def _cut_arguments(type_: str, node: Any, view: _View) -> Any:
+    arguments = getattr(node, "arguments", None) or ()
+    lost = view.lost_arguments
+    if not any((type_, node.name.value, one.name.value) in lost for one in arguments):
+        return node
+    kept = (one for one in arguments if (type_, node.name.value, one.name.value) not in lost)
+    return replace(node, arguments=tuple(kept))
 
 
 def _kept(nodes: Iterable[object] | None, names: Iterable[str]) -> tuple[object, ...]:

@@ -27,14 +27,17 @@ def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRo
     """
     chosen = sorted(app.visibility.all_roles if roles is None else set(roles))
     visibility, schema = app.visibility, app.schema
-    seen = {ANONYMOUS: find_visible(schema, visibility.hidden_from(()))}
-    seen |= {role: find_visible(schema, visibility.hidden_from([role])) for role in chosen}
+    held: dict[str, list[str]] = {ANONYMOUS: [], **{role: [role] for role in chosen}}
+    seen = {
+        name: find_visible(schema, visibility.hidden_from(roles), visibility.follows)
+        for name, roles in held.items()
+    }
     for field in list_fields(schema):
         yield VisibilityRow(field, {role: field in visible for role, visible in seen.items()})
 
 
 def list_fields(schema: GraphQLSchema) -> Iterator[Coordinates]:
-    """Yield type and field of every object and input type that the author has written."""
+    """Yield type and field of every object and input type, except those of GraphQL itself."""
     for name, type_ in sorted(schema.type_map.items()):
         if type_.ast_node is None:
             continue

@@ -41,7 +41,7 @@ class Find:
     @property
     def limit(self) -> int:
         """The maximum number of results."""
-        return self.window.limit
+        return self.window.size
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
         """Return the query as stages of a pipeline."""
@@ -54,9 +54,13 @@ class Find:
         """Send this query alone."""
         choices = find_choices(fetch, self.filter, self.window)
         if choices is None:
-            return await run.find(fetch, self.filter, self.window)
+            return self.check(await run.find(fetch, self.filter, self.window), run)
         found = await run.find(fetch, self.filter, self.window._replace(limit=2))
         return found if len(found) < 2 else await self._send_preferred(fetch, run, *choices)  # noqa: PLR2004 - one and another
+
+    def check(self, documents: list[Document], run: Run) -> Answer:
+        """Return the documents within the limit."""
+        return run.trim(documents, self.window.limit)
 
     async def _send_preferred(
         self, fetch: Fetch, run: Run, path: str, values: KindChoices
@@ -83,11 +87,15 @@ def find_choices(
 
 @dataclass(frozen=True, slots=True)
 class AggregateQuery:
-    """Stages; `limit` results are requested, and more than `max_results` are an error."""
+    """Stages; `limit` results are requested, and more than `max_results` are an error.
+
+    `may_be_cut`: a limit of the mapping cuts them instead.
+    """
 
     stages: Sequence[Document]
     limit: int
     max_results: int
+    may_be_cut: bool = False
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
         """Return the stages, bounded; of each result only the needed fields (decision 15)."""
@@ -98,12 +106,12 @@ class AggregateQuery:
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
-        return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit))
+        return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit), run)
 
-    def check(self, results: list[Document]) -> Answer:
+    def check(self, results: list[Document], run: Run) -> Answer:
         """Return the results, or a failure if there are too many (decision 12)."""
-        if len(results) <= self.max_results:
-            return results
+        if self.may_be_cut or len(results) <= self.max_results:
+            return run.trim(results, self.max_results)
         return FieldFailure(
             f"the aggregation gives more than {self.max_results} results", "too-many-results"
         )
@@ -150,20 +158,21 @@ async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> li
     for number, query in enumerate(queries[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
         pipeline.append({"$unionWith": union})
-    limit = min(sum(query.limit for query in queries), run.remaining + 1)
+    extra = run.extra * len(queries)  # which are not counted
+    limit = min(sum(query.limit for query in queries), run.remaining + 1 + extra)
     try:
         results = await run.aggregate(fetch, pipeline, limit)
     except DocgraphError as error:
         describe_failure(error)  # raises errors that end the request
         return await _send_each(fetch, queries, run)
-    run.count(len(results))
     answers: list[list[Document]] = [[] for _ in queries]
     for result in results:
         answers[result["query"]].append(result["document"])
-    return [
-        query.check(answer) if isinstance(query, AggregateQuery) else answer
-        for query, answer in zip(queries, answers, strict=True)
-    ]
+    checked = [query.check(own, run) for query, own in zip(queries, answers, strict=True)]
+    pairs = zip(answers, checked, strict=True)
+    dropped = sum(len(own) - len(answer) for own, answer in pairs if isinstance(answer, list))
+    run.count(len(results) - dropped)
+    return checked
 
 
 def _tag(stages: Sequence[Document], number: int) -> list[Document]:

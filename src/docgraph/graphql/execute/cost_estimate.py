@@ -187,7 +187,7 @@ async def _count_matches(fetch: Fetch, budget: int, run: Run) -> int:
 async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     mapping = fetch.mapping
     prepared = run.prepared[id(fetch)]
-    window = prepared.window
+    window = prepared.window if isinstance(mapping, QueryMapping) else None
     sort = dict(window.sort) if window is not None and window.sort else {}
     filter_ = _render_filter(fetch, run)
     plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)

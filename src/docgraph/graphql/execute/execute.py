@@ -22,10 +22,11 @@ from graphql.execution.values import VariableValues
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
+from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
@@ -73,13 +74,16 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     lane: Lane | None = None,
     answers: IntrospectionCache | None = None,
     slow_after: float = inf,
+    report_limits: bool = False,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
     Work that would block the event loop runs in the `lane`. `answers` caches introspection.
-    Operations of `slow_after` seconds or more are logged.
+    Operations of `slow_after` seconds or more are logged. `report_limits`: the result names the
+    lists that their limit cut.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
+    run.cuts = CutLists() if report_limits else None
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:
@@ -97,8 +101,12 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     (root,) = values.items
     if isinstance(root, Damaged):
         report_causes(root.errors, run.exchange)
-        return Result.build(root.value, root.errors, run.commands, run.documents)
-    return Result.build(root, None, run.commands, run.documents)
+        result = Result.build(root.value, root.errors, run.commands, run.documents)
+    else:
+        result = Result.build(root, None, run.commands, run.documents)
+    return (
+        result if run.cuts is None else result._replace(limits=run.cuts.list_entries(result.data))
+    )
 
 
 async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
@@ -144,10 +152,14 @@ async def resolve_column(
     else:
         values = await fetch_values(column, parents, roots, run)
     if column.selection is None:
-        return complete_values(column, values)
-    elements = Elements(column, column.selection, values, roots)
-    objects = await resolve_selection(column.selection, elements.documents, elements.roots, run)
-    return elements.rebuild(objects)
+        completed = complete_values(column, values)
+    else:
+        elements = Elements(column, column.selection, values, roots)
+        objects = await resolve_selection(column.selection, elements.documents, elements.roots, run)
+        completed = elements.rebuild(objects)
+    if run.cuts is not None:
+        run.cuts.follow(values, completed.items)
+    return completed
 
 
 async def resolve_selection(
@@ -200,9 +212,12 @@ def _prepare(
     try:
         scope = Scope(fetch.arguments.coerce(variables), predefined)
         mapping = fetch.mapping
-        if not isinstance(mapping, QueryMapping) or fetch.has_own_windows:
+        if not isinstance(mapping, QueryMapping | GroupMapping) or fetch.has_own_windows:
             return PreparedFetch(scope)
-        return PreparedFetch(scope, read_window(mapping, scope, run.bounds, is_list=fetch.is_list))
+        if isinstance(mapping, GroupMapping) and not fetch.is_list:
+            return PreparedFetch(scope)  # one result
+        window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
+        return PreparedFetch(scope, window)
     except FieldFailure as failure:
         return PreparedFetch(Scope(variables=predefined), failure=failure)
     except DocgraphError as error:
@@ -233,7 +248,9 @@ async def fetch_values(
         answers = await fetch_per_parent(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
-    return [_first(answer) if type(answer) is list else answer for answer in answers]
+    empty = fetch.empty
+    values = [_first(answer) if type(answer) is list else answer for answer in answers]
+    return values if empty is None else [empty if one is None else one for one in values]
 
 
 def _first(documents: list[Any]) -> Any:

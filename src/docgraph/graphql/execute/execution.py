@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange import Document, Exchange
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
+from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.window import PageLimits, Window
@@ -52,6 +53,7 @@ class Run:
     variable_values: Mapping[str, Any]
     lane: Lane | None = None  # for work that would block the event loop
     answers: IntrospectionCache | None = None
+    cuts: CutLists | None = None  # only if the caller wants to know
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
@@ -72,7 +74,7 @@ class Run:
                     fetch.mapping.db,
                     fetch.mapping.collection,
                     filter_,
-                    limit=window.limit,
+                    limit=window.size,
                     deadline=self.exchange.deadline,
                     projection=fetch.projection,
                     sort=window.sort,
@@ -125,6 +127,20 @@ class Run:
                 "too-many-documents",
                 Classification.ABORTED,
             )
+
+    def trim(self, documents: list[Document], limit: int) -> list[Document]:
+        """Return as many documents as the limit allows; record a list that has more."""
+        if len(documents) <= limit:
+            return documents
+        kept = documents[:limit]
+        if self.cuts is not None:
+            self.cuts.add(kept, limit)
+        return kept
+
+    @property
+    def extra(self) -> int:
+        """How many documents beyond its limit a list needs, to find out whether it was cut."""
+        return 0 if self.cuts is None else 1
 
     @property
     def remaining(self) -> int:

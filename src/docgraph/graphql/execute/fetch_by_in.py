@@ -171,7 +171,6 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     prepared = run.prepared[id(fetch)]
     relation = fetch.relation
     assert relation.rest is not None  # noqa: S101 - joins come from a find
-    assert prepared.window is not None  # noqa: S101 - nothing but the joins is per parent
     try:
         rest = relation.rest.render(prepared.scope)
     except DocgraphError as error:
@@ -247,13 +246,16 @@ async def _fetch_batch(
 ) -> dict[int, Any]:
     """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
     window = run.prepared[id(fetch)].window
-    assert window is not None  # noqa: S101 - see fetch_joined
     try:
-        if not run.plan.large_relations.expects(fetch):
+        if window is None:  # nothing but the joins of a query is per parent
+            found = await _count_together(fetch, batch, rest, run)
+        elif not run.plan.large_relations.expects(fetch):
             found = await _try_together(fetch, batch, rest, window, run)
-            if found is not None:
-                return found
-        if len(batch.sides) == 1:
+        else:
+            found = None
+        if found is not None:
+            return found
+        if len(batch.sides) == 1 and window is not None:
             join = batch.sides[0].join
             found = await fetch_by_lookup(fetch, join, batch.keys_by_parent(), rest, run)
             if found is not None:
@@ -283,7 +285,7 @@ async def _try_together(
     kept = {
         number: own
         if len(own) <= window.limit and not window.skip
-        else own[window.skip : window.end]
+        else run.trim(own[window.skip :] if window.skip else own, window.limit)
         for number, own in found.items()
     }
     count = min(len(documents), sum(map(len, kept.values())))
@@ -291,3 +293,26 @@ async def _try_together(
     if len(documents) > max(LARGE_FROM * batch.size, 2 * count):
         run.plan.large_relations.remember(fetch)
     return kept
+
+
+async def _count_together(
+    fetch: Fetch, batch: _Batch, rest: Document, run: Run
+) -> dict[int, Any] | None:
+    """Count the documents of all parents with one `$in`; None if their keys are too many.
+
+    Documents with the same value belong to the same parents, as arrays may belong to several.
+    """
+    (side,) = batch.sides
+    name = side.join.target
+    bound = max(FIRST_TRY, 2 * batch.size)
+    pipeline: list[Document] = [
+        {"$match": combine([rest, side.as_filter()])},
+        {"$group": {"_id": f"${name}", "count": {"$sum": 1}}},
+    ]
+    results = await run.aggregate(fetch, [*pipeline, {"$limit": bound + 1}], bound + 1)
+    if len(results) > bound:
+        return None
+    found = batch.distribute([{name: one["_id"], "": one["count"]} for one in results])
+    counts = {number: sum(one[""] for one in own) for number, own in found.items() if own}
+    run.count(len(counts))
+    return {number: {"count": count} for number, count in counts.items()}

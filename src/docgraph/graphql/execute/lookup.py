@@ -38,16 +38,18 @@ async def fetch_by_lookup(
             sought.append({"n": len(sought), "keys": list(keys.values())})
         sharing.append(number)
     pipeline = _build_pipeline(fetch, join, sought, rest, window)
-    limit = min(len(sought) * window.limit, run.remaining + 1)
+    extra = window.extra * len(sought)  # which are not counted
+    limit = min(len(sought) * window.size, run.remaining + 1 + extra)
     try:
         results = await run.aggregate(fetch, pipeline, limit)
     except DocgraphError as error:
         describe_failure(error)  # raises errors that end the request
         return None
-    run.count(len(results))
     found: list[list[Document]] = [[] for _ in sought]
     for result in results:
         found[result["n"]].append(result["document"])
+    found = [run.trim(documents, window.limit) for documents in found]
+    run.count(sum(map(len, found)))
     groups = zip(seekers.values(), found, strict=True)
     return {number: documents for numbers, documents in groups for number in numbers}
 

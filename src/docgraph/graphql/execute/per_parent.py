@@ -11,7 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import (
     AggregateQuery,
@@ -115,8 +119,10 @@ def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
     return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
 
 
-def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Window:
-    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list)
+def _read_window(
+    fetch: Fetch, mapping: QueryMapping | GroupMapping, scope: Scope, run: Run
+) -> Window:
+    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
     return order_window(window, fetch, scope, run.prepared[id(fetch)].indexes)
 
 
@@ -128,6 +134,10 @@ def _build_pipeline(
         return None
     if not fetch.is_list:
         return AggregateQuery(stages, 1, 1)
+    if isinstance(mapping, GroupMapping):
+        window = run.prepared[id(fetch)].window or _read_window(fetch, mapping, scope, run)
+        may_be_cut = mapping.limit is not None
+        return AggregateQuery([*stages, *window.stages], window.size, window.limit, may_be_cut)
     return AggregateQuery(stages, run.bounds.max_limit + 1, run.bounds.max_limit)
 
 

@@ -47,6 +47,7 @@ class Result(NamedTuple):
     total_errors: int = 0
     commands: tuple[CommandRecord, ...] = ()
     documents: int = 0
+    limits: tuple[dict[str, Any], ...] = ()  # the lists that were cut
 
     @classmethod
     def build(

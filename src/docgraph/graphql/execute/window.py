@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.store.collection_stats import Index
@@ -35,6 +35,12 @@ class Window(NamedTuple):
     sort: Mapping[str, Any] | None
     skip: int
     limit: int
+    extra: int = 0  # documents beyond the limit that show that it cut the list
+
+    @property
+    def size(self) -> int:
+        """How many documents a command returns."""
+        return self.limit + self.extra
 
     @property
     def end(self) -> int:
@@ -49,18 +55,29 @@ class Window(NamedTuple):
             stages.append({"$sort": self.sort})
         if self.skip:
             stages.append({"$skip": self.skip})
-        stages.append({"$limit": self.limit})
+        stages.append({"$limit": self.size})
         return stages
 
 
 def read_window(
-    mapping: QueryMapping, scope: Scope, bounds: PageLimits, *, is_list: bool
+    mapping: QueryMapping | GroupMapping,
+    scope: Scope,
+    bounds: PageLimits,
+    *,
+    is_list: bool,
+    extra: int = 0,
 ) -> Window:
-    """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed."""
+    """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed.
+
+    Groups without a limit may be as many as any limit allows. Their `_id` orders all of them.
+    """
     sort = None if mapping.sort is None else mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
-    return Window(sort or None, skip, limit)
+    if isinstance(mapping, GroupMapping):
+        sort = {**(sort or {}), "_id": 1}
+        limit, extra = (bounds.max_limit, 1) if mapping.limit is None else (limit, extra)
+    return Window(sort or None, skip, limit, extra if is_list else 0)
 
 
 def order_window(
@@ -81,7 +98,7 @@ def order_window(
     return window if known[1] == sort else window._replace(sort=known[1])
 
 
-def _read_limit(mapping: QueryMapping, scope: Scope, bounds: PageLimits) -> int:
+def _read_limit(mapping: QueryMapping | GroupMapping, scope: Scope, bounds: PageLimits) -> int:
     limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
     if limit > bounds.max_limit:
         raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")

@@ -34,7 +34,7 @@ class GraphqlRequest:
     """The operation that the caller wants to run.
 
     `operation` is the name of the persisted query that has this text; None: the caller sent a text.
-    `by_hash`: the request has the hash of the text.
+    `by_hash`: the request has the hash of the text. `limits`: report lists that were cut.
     """
 
     query: str
@@ -42,6 +42,7 @@ class GraphqlRequest:
     operation_name: str | None = None
     operation: str | None = None
     by_hash: bool = False
+    limits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class OperationReference:
     query: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
+    limits: bool = False
 
 
 # Clients send the same few queries repeatedly. With variables they are seldom the same, and
@@ -97,7 +99,8 @@ def render_body(request: GraphqlRequest) -> bytes:
 
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
     """Read the members of a request."""
-    return GraphqlRequest(_require_query(content.get("query")), *_read_values(content))
+    query = _require_query(content.get("query"))
+    return GraphqlRequest(query, *_read_values(content), limits=_read_limits(content))
 
 
 def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
@@ -112,6 +115,14 @@ def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | N
     if not (extensions is None or isinstance(extensions, dict)):
         raise BodyError("'extensions' must be an object")
     return variables or {}, operation_name
+
+
+def _read_limits(content: Mapping[str, Any]) -> bool:
+    """Return whether the response has to name the lists that their limit cut."""
+    limits = (content.get("extensions") or {}).get("limits", False)
+    if not isinstance(limits, bool):
+        raise BodyError("'extensions.limits' must be a boolean")
+    return limits
 
 
 def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
@@ -131,7 +142,8 @@ def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
         text = _require_query(query)
         if digest_text(text) != digest:
             raise BodyError("the hash is not the SHA-256 of 'query'")
-    return OperationReference(name, digest, query, *_read_values(content))
+    values = _read_values(content)
+    return OperationReference(name, digest, query, *values, limits=_read_limits(content))
 
 
 def _read_digest(content: Mapping[str, Any]) -> str | None:

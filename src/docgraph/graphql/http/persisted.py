@@ -78,6 +78,7 @@ def find_operation(app: App, reference: OperationReference) -> GraphqlRequest:
         reference.operation_name,
         reference.name,
         by_hash=reference.digest is not None,
+        limits=reference.limits,
     )
     if reference.digest is not None:
         stored = app.operations_by_digest.get(reference.digest)

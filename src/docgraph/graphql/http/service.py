@@ -248,10 +248,14 @@ class GraphqlService(Service):
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
         ran = await self._run(app, request, exchange, None, self._answers)
-        extensions = None
+        extensions: dict[str, Any] = {}
         if self.config.verbose and self._is_administrator(exchange.account):
-            extensions = ran.explain()
-        return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
+            extensions |= ran.explain()
+        if ran.result.limits:
+            extensions["limits"] = ran.result.limits
+        return render_result(
+            ran.result, limit=app.limits.response_bytes, extensions=extensions or None
+        )
 
     async def _run(
         self,
@@ -275,6 +279,7 @@ class GraphqlService(Service):
             lane=self._lane,
             answers=answers,
             slow_after=self._slow_after,
+            report_limits=request.limits,
         )
         return Ran(plan, result, kept)
 

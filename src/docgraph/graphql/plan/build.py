@@ -29,7 +29,12 @@ from graphql import (
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.apps.compiled_app import VisibleApp
-from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    FieldMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldPosition, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
@@ -159,6 +164,8 @@ class TreeBuilder:
         selection = serialize = None
         if is_leaf_type(named):
             serialize = self._find_serializer(named)
+            if isinstance(mapping, GroupMapping):
+                serialize = _serialize_count(serialize)
         else:
             selection = self._build_selection(named, position, nodes)
         projection = self._build_projection(selection, relation, is_root)
@@ -242,6 +249,10 @@ class TreeBuilder:
         if is_enum_type(named):
             return self.app.enums[named.name].name_of
         return serializer(named.name, self.app.mode)
+
+
+def _serialize_count(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda result: serialize(result["count"])
 
 
 def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:

@@ -14,7 +14,11 @@ from typing import Any
 
 from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is_non_null_type
 
-from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import FieldArguments
 from docgraph.graphql.plan.compile import Project, compile_projection
@@ -82,6 +86,11 @@ class Fetch:
         return _is_list(self.type)
 
     @cached_property
+    def empty(self) -> Any:
+        """The value of a field that is no list, without any result."""
+        return self.mapping.empty if isinstance(self.mapping, GroupMapping) else None
+
+    @cached_property
     def is_plain_join(self) -> bool:
         """Whether one `$in` finds the documents of all parents."""
         relation = self.relation
@@ -90,7 +99,7 @@ class Fetch:
     @cached_property
     def has_own_windows(self) -> bool:
         """Whether sort, skip or limit may differ from parent to parent."""
-        if not isinstance(self.mapping, QueryMapping):
+        if not isinstance(self.mapping, QueryMapping | GroupMapping):
             return False
         parts = (self.mapping.sort, self.mapping.skip, self.mapping.limit)
         return any(part is not None and part.depends_on_parent for part in parts)
@@ -212,7 +221,8 @@ class PlanTree:
     @cached_property
     def sorted_fetches(self) -> tuple[Fetch, ...]:
         """The queries among them that have a sort."""
-        return tuple(f for f in self.fetches if getattr(f.mapping, "sort", None) is not None)
+        found = (f for f in self.fetches if isinstance(f.mapping, QueryMapping))
+        return tuple(f for f in found if getattr(f.mapping, "sort", None) is not None)
 
     @cached_property
     def variables(self) -> frozenset[str]:

@@ -12,7 +12,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
@@ -84,12 +88,15 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     foreign_keys, root_paths = tuple(sorted(keys)), tuple(sorted(roots))
     getters = tuple(compile_field(parse_path(key)) if key else id for key in foreign_keys)
     root_getters = tuple(map(_root_getter, root_paths))
+    joins: tuple[Join, ...]
+    rest: Template | None
     if isinstance(mapping, AggregationMapping):
-        is_per_parent = bool(keys or roots)
-        return Relation((), None, is_per_parent, foreign_keys, root_paths, getters, root_getters)
-    joins, rest = _split(mapping.find)
-    others = [rest, *(t for t in mapping.templates if t is not mapping.find)]
-    is_per_parent = any(template.depends_on_parent for template in others)
+        joins, rest = _split_count(mapping)
+        is_per_parent = not joins and bool(keys or roots)
+    else:
+        joins, rest = _split(mapping.find)
+        others = [rest, *(t for t in mapping.templates if t is not mapping.find)]
+        is_per_parent = any(template.depends_on_parent for template in others)
     return Relation(joins, rest, is_per_parent, foreign_keys, root_paths, getters, root_getters)
 
 
@@ -131,6 +138,15 @@ def _split(find: Template) -> tuple[tuple[Join, ...], Template]:
     return tuple(joins), compile_template(
         combine(rest), vocabulary=find.vocabulary, context="filter"
     )
+
+
+def _split_count(mapping: AggregationMapping) -> tuple[tuple[Join, ...], Template | None]:
+    """Return the join by which all parents are counted together, and the rest of the filter."""
+    if not isinstance(mapping, GroupMapping) or not mapping.is_count:
+        return (), None
+    joins, rest = _split(mapping.find)
+    is_plain = len(joins) == 1 and not rest.depends_on_parent and len(joins[0].path) == 1
+    return (joins, rest) if is_plain else ((), None)
 
 
 def _read_join(source: Any) -> Join | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +14,10 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.graphql.http.service import Ran
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.cut import CutPosition, Fitted, fit, read_cursor, render_cursor
+from docgraph.mcp.list_limits import AT_LIMIT, describe_limits
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.shorten import measure
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
@@ -139,7 +141,7 @@ class QueryTools:
         try:
             ran = await self._access.graphql.run(
                 session.app,
-                wanted.request,
+                replace(wanted.request, limits=True),
                 session.exchange,
                 msgspec.structs.replace(limits, fetched_documents=budget),
             )
@@ -152,8 +154,8 @@ class QueryTools:
         if data is None:
             raise _too_large(limits.response_bytes)
         is_large = len(data) > self._settings.max_result_bytes
-        if position is not None or is_large or result.errors:
-            arguments = (result, uri, wanted.request, position)
+        if position is not None or is_large or result.errors or result.limits:
+            arguments = (ran, uri, wanted.request, position)
             aside = self._access.graphql.work_aside
             content = (
                 await aside(self._compose, *arguments) if is_large else self._compose(*arguments)
@@ -167,17 +169,21 @@ class QueryTools:
         return min(app.limits.fetched_documents, self._settings.max_documents)
 
     def _compose(
-        self, result: Result, uri: str, request: GraphqlRequest, position: CutPosition | None
+        self, ran: Ran, uri: str, request: GraphqlRequest, position: CutPosition | None
     ) -> bytes:
         """Return the data with everything that accompanies it, within the limit in bytes."""
+        result = ran.result
         limit = self._settings.max_result_bytes
         errors = [one.as_dict() for one in result.errors]
-        reserved = measure(errors) + _RESERVED
+        limits = describe_limits(ran.plan, result.limits)
+        reserved = measure((errors, limits)) + _RESERVED
         for _ in range(_TRIES):
             fitted = fit(result.data, limit, reserved, position)
             content: dict[str, Any] = {"data": fitted.data}
             if errors:
                 content["errors"] = errors
+            if limits:
+                content |= {"limits": limits, "limitsHint": AT_LIMIT}
             if fitted.cuts:
                 content |= _describe_cuts(fitted, uri, request)
             text = orjson.dumps(content)

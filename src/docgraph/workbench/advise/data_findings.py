@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.config.nearest import find_nearest
-from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.workbench.advise.accesses import Access, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
 from docgraph.workbench.advise.declared import FieldTally, Holding
@@ -93,12 +93,11 @@ def _show(value: Any) -> str:
 
 
 def find_unseen(access: Access, look: Look) -> Iterator[Advice]:
-    """Yield properties that a filter or a sort names and no document has."""
-    mapping = access.mapping
-    if not isinstance(mapping, QueryMapping) or look.profile.documents < _ENOUGH:
+    """Yield properties that a filter, a sort or a group names and no document has."""
+    if look.profile.documents < _ENOUGH:
         return
-    for part, template in (("find", mapping.find), ("sort", mapping.sort)):
-        for path in dict.fromkeys(find_paths(template.source)) if template is not None else ():
+    for part, paths in _list_named(access.mapping):
+        for path in dict.fromkeys(paths):
             if is_unseen(path, look):
                 nearest = _find_similar(path.partition(".")[0], look)
                 yield Advice(
@@ -112,6 +111,17 @@ def find_unseen(access: Access, look: Look) -> Iterator[Advice]:
                     look.name,
                     {"of": look.profile.documents},
                 )
+
+
+def _list_named(
+    mapping: QueryMapping | AggregationMapping,
+) -> Iterator[tuple[str, Iterable[str]]]:
+    if isinstance(mapping, QueryMapping | GroupMapping):
+        yield "find", find_paths(mapping.find.source)
+    if isinstance(mapping, GroupMapping):
+        yield "group", (one.path for one in mapping.results.values() if one.path)
+    elif isinstance(mapping, QueryMapping) and mapping.sort is not None:
+        yield "sort", find_paths(mapping.sort.source)
 
 
 def is_unseen(path: str, look: Look) -> bool:
@@ -131,7 +141,7 @@ def compare_relations(
 ) -> Iterator[Advice]:
     """Yield keys of parents that do not exist, or that no document could match."""
     target = looks.get(access.place)
-    if not isinstance(access.mapping, QueryMapping) or access.is_root:
+    if not isinstance(access.mapping, QueryMapping | GroupMapping) or access.is_root:
         return
     spots = dict.fromkeys(one for one in find_spots(access.mapping.find.source) if one.is_key)
     for spot in spots:

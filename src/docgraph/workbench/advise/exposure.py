@@ -67,7 +67,8 @@ def find_secrets(
     app: App, looks: Mapping[Place, Look], *, is_open: bool | None
 ) -> Iterator[Advice]:
     """Yield fields like passwords that every caller of the app sees."""
-    visible = find_visible(app.schema, app.visibility.hidden_from(()))
+    visibility = app.visibility
+    visible = find_visible(app.schema, visibility.hidden_from(()), visibility.follows)
     accesses = list(find_accesses(app))
     for type_name, fields in app.mappings.items():
         type_ = app.schema.type_map.get(type_name)

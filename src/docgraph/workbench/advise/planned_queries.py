@@ -15,7 +15,7 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
@@ -135,7 +135,8 @@ def _plan_stages(
     if first not in _FINDING and not any(map(matches_nothing, filters)):
         filter_ = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
         reads_on = not filter_ and not sort and first not in _BOUNDING
-        yield PlannedQuery(access, access.place, filter_, sort, names, "stages", reads_on)
+        part = "find" if isinstance(access.mapping, GroupMapping) else "stages"
+        yield PlannedQuery(access, access.place, filter_, sort, names, part, reads_on)
 
 
 def _plan_joined(

@@ -22,7 +22,12 @@ from graphql import (
 )
 
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    FieldMapping,
+    GroupMapping,
+    QueryMapping,
+)
 from docgraph.store.guard.references import find_reference, nested_pipelines
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.fuzz.collection_shape import Link, PropertyShape, find_constants, mark_path
@@ -108,6 +113,8 @@ class _SurfaceWalk:
         elif isinstance(mapping, QueryMapping | AggregationMapping):
             namespace = f"{mapping.db}.{mapping.collection}"
             written = self._app.definition.mappings.get(owner, {}).get(name, {})
+            if isinstance(mapping, GroupMapping):
+                written = {"stages": mapping.stages.source}
             self._read_mapping(namespace, written, parent)
             self._enter(type_, "" if _reshapes(written.get("stages")) else namespace, (), "")
 

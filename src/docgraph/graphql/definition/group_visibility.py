@@ -1,0 +1,224 @@
+"""Visibility of counts and groups: totals of a property are hidden from callers who do not see it.
+
+A stored property may be shown by several fields of an app. If one of them has no `@visible` on the
+way from `Query`, every caller sees the property. If all have, its totals follow all of them. A
+property that no field shows is the author's choice, as in any aggregation (decision 20).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from graphql import (
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    get_named_type,
+    is_abstract_type,
+    is_composite_type,
+)
+
+from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.generated_types import GeneratedTypes
+from docgraph.graphql.definition.mapping import (
+    AnyMapping,
+    FieldMapping,
+    GroupMapping,
+    QueryMapping,
+)
+from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
+from docgraph.store.guard.steps import walk
+from docgraph.store.guard.write_effects import read_filter
+from docgraph.store.names import namespace_of
+from docgraph.variables import GRAPHQL, flatten_stages
+
+Mappings = Mapping[str, Mapping[str, AnyMapping]]
+Path = tuple[str, ...]
+Needs = frozenset[Coordinates]
+
+_KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
+_MAX_BELOW: Final = 2  # levels of an object below a property that is grouped as a whole
+_MAX_NEEDS: Final = 16  # different ways to a property, from which on all of them are needed
+_MAX_STATES: Final = 50_000
+
+
+def follow_groups(
+    schema: GraphQLSchema, mappings: Mappings, generated: GeneratedTypes, findings: Findings
+) -> None:
+    """Make groups follow the fields that show their properties; report filters that cannot."""
+    visibility = read_visibility(schema)
+    groups = list(_find_groups(mappings))
+    if not visibility.roles or not groups:
+        return
+    shown = ShownPaths(schema, mappings, visibility, [mapping for _, mapping in groups])
+    if not shown.is_complete:
+        where = "mappings.{}.{}".format(*groups[0][0])
+        findings.error(where, "the app has too many fields to find out who sees its properties")
+    for place, mapping in groups:
+        type_ = schema.type_map[place[0]]
+        assert isinstance(type_, GraphQLObjectType)  # noqa: S101 - it has mappings
+        namespace = namespace_of(mapping.db, mapping.collection)
+        results = get_named_type(type_.fields[place[1]].type).name
+        for name, value in mapping.results.items():
+            needs = shown.find_needs(namespace, value.path)
+            if value.operator == "by" and needs:
+                generated.follow(place, *needs)
+            elif needs:
+                _follow_readers(mappings.get(results, {}), (results, name), needs, generated)
+        for key, path in _find_fixed(mapping):
+            needs = shown.find_needs(namespace, path)
+            _report_fixed(place, key, path, needs, visibility, findings)
+
+
+def _find_groups(mappings: Mappings) -> Iterator[tuple[Coordinates, GroupMapping]]:
+    for type_name, fields in mappings.items():
+        for name, mapping in fields.items():
+            if isinstance(mapping, GroupMapping):
+                yield (type_name, name), mapping
+
+
+def _follow_readers(
+    fields: Mapping[str, AnyMapping], value: Coordinates, needs: Needs, generated: GeneratedTypes
+) -> None:
+    for name, mapping in fields.items():
+        if isinstance(mapping, FieldMapping) and mapping.path[0] == value[1]:
+            generated.follow((value[0], name), *needs)
+
+
+def _find_fixed(mapping: GroupMapping) -> Iterator[tuple[str, str]]:
+    """Yield the properties that are used for every caller, whatever is selected."""
+    for path in _find_filtered(mapping):
+        yield "find", path
+    sort = None if mapping.sort is None else mapping.sort.source
+    for name in sort or ():
+        if name in mapping.results and mapping.results[name].operator != "by":
+            yield "sort", mapping.results[name].path
+
+
+def _find_filtered(mapping: GroupMapping) -> Iterator[str]:
+    """Yield the properties that the filter names, in expressions too."""
+    source = mapping.find.source
+    yield from (one.path for one in read_filter(source) if one.path is not None)
+    texts = (one for one in walk(source) if isinstance(one, str))
+    yield from (text[1:] for text in texts if text[:1] == "$" and text[:2] != "$$")
+
+
+def _report_fixed(
+    place: Coordinates,
+    key: str,
+    path: str,
+    needs: Needs,
+    visibility: Visibility,
+    findings: Findings,
+) -> None:
+    own = visibility.roles.get(place)
+    for type_name, name in sorted(needs):
+        if own is None or not own <= visibility.roles[type_name, name]:
+            findings.warn(
+                f"mappings.{place[0]}.{place[1]}.{key}",
+                f"uses {path} for callers who do not see {type_name}.{name}",
+                "hide this field from the same roles, or do not use the property",
+            )
+
+
+class ShownPaths:
+    """The stored properties that fields show, and the `@visible` fields on the way to each."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        mappings: Mappings,
+        visibility: Visibility,
+        groups: Iterable[GroupMapping],
+    ) -> None:
+        self._schema = schema
+        self._wanted: dict[str, set[Path]] = defaultdict(set)
+        for one in groups:
+            paths = [*(value.path for value in one.results.values()), *_find_filtered(one)]
+            wanted = (tuple(path.split(".")) for path in paths if path)
+            self._wanted[namespace_of(one.db, one.collection)].update(wanted)
+        self._mappings = mappings
+        self._restricted = visibility.roles.keys()
+        self._shown: dict[str, dict[Path, set[Needs]]] = defaultdict(lambda: defaultdict(set))
+        self._visited: dict[Any, set[Needs]] = defaultdict(set)
+        self._states = 0
+        self._walk()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything could be visited."""
+        return self._states < _MAX_STATES
+
+    def find_needs(self, namespace: str, path: str) -> Needs:
+        """Return the fields that a caller must see in order to see this property."""
+        wanted = tuple(path.split("."))
+        ways: dict[Path, set[Needs]] = defaultdict(set)
+        for shown, needs in self._shown.get(namespace, {}).items():
+            if wanted[: len(shown)] == shown:
+                ways[wanted] |= needs  # the property, or an object that contains it
+            elif shown[: len(wanted)] == wanted:
+                ways[shown] |= needs  # a part of it
+        return _union(needs for one in ways.values() for needs in _find_shortest(one))
+
+    def _walk(self) -> None:
+        pending: list[tuple[GraphQLNamedType, str, Path, Needs]] = [
+            (self._schema.type_map["Query"], "", (), frozenset())
+        ]
+        while pending and self.is_complete:
+            type_, namespace, prefix, needs = pending.pop()
+            known = self._visited[type_.name, namespace, prefix]
+            if needs in known or frozenset() in known or len(known) >= _MAX_NEEDS:
+                continue
+            known.add(needs)
+            self._states += 1
+            for one in self._possible(type_):
+                pending += self._enter(one, namespace, prefix, needs)
+
+    def _possible(self, type_: GraphQLNamedType) -> Iterable[GraphQLObjectType]:
+        if is_abstract_type(type_):
+            return self._schema.get_possible_types(type_)
+        return (type_,) if isinstance(type_, GraphQLObjectType) else ()
+
+    def _enter(
+        self, type_: GraphQLObjectType, namespace: str, prefix: Path, above: Needs
+    ) -> Iterator[tuple[GraphQLNamedType, str, Path, Needs]]:
+        for name, mapping in self._mappings.get(type_.name, {}).items():
+            named = get_named_type(type_.fields[name].type)
+            place = (type_.name, name)
+            needs = above | {place} if place in self._restricted else above
+            if not isinstance(mapping, FieldMapping):
+                yield named, _find_namespace(mapping), (), needs
+                continue
+            path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
+            if not self._is_wanted(namespace, path):
+                continue
+            if is_composite_type(named):
+                yield named, namespace, path, needs
+            else:
+                self._shown[namespace][path].add(needs)
+
+    def _is_wanted(self, namespace: str, path: Path) -> bool:
+        return any(
+            path == one[: len(path)]
+            or (path[: len(one)] == one and len(path) <= len(one) + _MAX_BELOW)
+            for one in self._wanted.get(namespace, ())
+        )
+
+
+def _find_namespace(mapping: Any) -> str:
+    """Return the collection whose documents are the results; empty: they are something else."""
+    if not isinstance(mapping, QueryMapping):
+        stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
+        if any(not _KEEPING.issuperset(stage) for stage in stages):
+            return ""
+    return namespace_of(mapping.db, mapping.collection)
+
+
+def _find_shortest(ways: set[Needs]) -> Iterator[Needs]:
+    return (one for one in ways if not any(other < one for other in ways))
+
+
+def _union(parts: Iterable[Iterable[Coordinates]]) -> Needs:
+    return frozenset(one for part in parts for one in part)

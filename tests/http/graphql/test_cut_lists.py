@@ -1,0 +1,243 @@
+"""A list that its limit cut is reported to callers who ask for it, and to agents always."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from docgraph.graphql.execute import fetch_by_in
+from docgraph.graphql.execute.cut_lists import MAX_ENTRIES
+from docgraph.observe.command_events import CommandFinished
+from tests.http.harness import Document, Mongo, Reply, Service, identity, listening, running
+from tests.http.hosts import module_application
+from tests.http.mcp_harness import AGENTS, use
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = """
+type Query {
+  authors(limit: Int, skip: Int): [Author]
+  author(id: Int!): Author
+  raw(limit: Int): [BsonDocument]
+  perAuthor(limit: Int): [Group]
+}
+type Author {
+  _id: Int
+  posts(limit: Int, skip: Int): [Post]
+  older(limit: Int): [Post]
+  own: [Post]
+  tags: [Tag]
+  best: Post
+}
+type Post { _id: Int bad: [Author!] author: Author }
+type Tag { name: String }
+type Group { author: Int count: Int }
+"""
+WINDOW = {"limit": {"$arg": ["limit", None]}, "skip": {"$arg": ["skip", 0]}}
+OPERATIONS = [{"name": "list", "query": "query list($n: Int) { authors(limit: $n) { _id } }"}]
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    settings = {"graphql": {"default-limit": 5, "max-limit": 200, "verbose": True}}
+    settings |= identity("admin")
+    async with running(mongo_client, mongo_uri, AGENTS, settings) as one:
+        authors = [{"_id": n, "tags": [{"name": "t"}] * 9, "most": n + 1} for n in range(8)]
+        one.insert("authors", *authors)
+        # author n has 2n posts
+        posts = [(author, number) for author in range(8) for number in range(2 * author)]
+        one.insert("posts", *({"_id": i, "author": a, "n": n} for i, (a, n) in enumerate(posts)))
+        await one.define("blog", SCHEMA, build_mappings(one), operations=OPERATIONS)
+        yield one
+
+
+def build_mappings(one: Service) -> Document:
+    own, order = {"author": {"$fk": "_id"}}, {"sort": {"_id": 1}}
+    older = {"$expr": {"$lt": ["$author", {"$fk": "_id"}]}}
+    limit = {"limit": WINDOW["limit"]}
+    return {
+        "Query": {
+            "authors": one.find("authors", **order, **WINDOW),
+            "author": one.find("authors", {"_id": {"$arg": "id"}}),
+            "raw": one.find("posts", **order, **limit),
+            "perAuthor": one.find("posts", group={"by": "author"}, **limit),
+        },
+        "Author": {
+            "posts": one.find("posts", own, **order, **WINDOW),
+            "older": one.find("posts", older, **order, **limit),
+            "own": one.find("posts", own, **order, limit={"$fk": "most"}),
+            "best": one.find("posts", own, **order),
+        },
+        "Post": {"author": one.find("authors", {"_id": {"$fk": "author"}})},
+    }
+
+
+async def query(service: Service, text: str, limits: Any = True, **others: Any) -> Reply:
+    body = {"query": text, "extensions": {"limits": limits}, **others}
+    return await service.request("POST", "/graphql/blog", json=body)
+
+
+def read_cuts(reply: Reply) -> dict[tuple[Any, ...], int] | None:
+    """The limit of each list that was cut, by path; None: nothing is reported."""
+    extensions = reply.json.get("extensions", {})
+    if "limits" not in extensions:
+        return None
+    return {tuple(one["path"]): one["limit"] for one in extensions["limits"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "length", "expected"),
+    [
+        ("(limit: 3)", 3, {("authors",): 3}),
+        ("(limit: 7)", 7, {("authors",): 7}),
+        ("(limit: 8)", 8, None),
+        ("(limit: 9)", 8, None),
+        ("", 5, {("authors",): 5}),
+        ("(limit: 3, skip: 4)", 3, {("authors",): 3}),
+        ("(limit: 3, skip: 5)", 3, None),
+        ("(limit: 3, skip: 9)", 0, None),
+    ],
+)
+async def test_a_root_list(
+    service: Service, arguments: str, length: int, expected: dict[Any, int] | None
+) -> None:
+    text = f"{{ authors{arguments} {{ _id }} }}"
+    found = await query(service, text)
+    assert len(found.data["authors"]) == length
+    assert read_cuts(found) == expected
+    plain = await query(service, text, limits=False)
+    assert plain.data == found.data
+    assert read_cuts(plain) is None
+
+
+WAYS = ("in", "lookup", "per-parent")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("arguments", ["(limit: 4)", "(limit: 3, skip: 2)", ""])
+async def test_relations_in_every_way_of_fetching(
+    service: Service, monkeypatch: pytest.MonkeyPatch, way: str, arguments: str
+) -> None:
+    async def never(*_: Any) -> None:
+        return None
+
+    if way != "in":
+        monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
+        monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
+    if way == "per-parent":
+        monkeypatch.setattr(fetch_by_in, "fetch_by_lookup", never)
+    limit, skip = {"(limit: 4)": (4, 0), "(limit: 3, skip: 2)": (3, 2), "": (5, 0)}[arguments]
+    found = await query(service, f"{{ authors(limit: 8) {{ posts{arguments} {{ _id }} }} }}")
+    lengths = [len(one["posts"]) for one in found.data["authors"]]
+    assert lengths == [max(0, min(limit, 2 * n - skip)) for n in range(8)]
+    assert read_cuts(found) == {
+        ("authors", n, "posts"): limit for n in range(8) if 2 * n > limit + skip
+    }
+
+
+async def test_relations_with_a_query_of_their_own(service: Service) -> None:
+    found = await query(service, "{ authors(limit: 8) { older(limit: 2) { _id } own { _id } } }")
+    before = [n * (n - 1) for n in range(8)]  # posts of the authors before
+    older = {("authors", n, "older"): 2 for n in range(8) if before[n] > 2}
+    own = {("authors", n, "own"): n + 1 for n in range(8) if 2 * n > n + 1}
+    assert read_cuts(found) == {**older, **own}
+
+
+async def test_a_relation_of_one_parent_and_aliases(service: Service) -> None:
+    found = await query(
+        service,
+        "{ a: author(id: 3) { few: posts(limit: 2) { _id } all: posts(limit: 6) { _id } } }",
+    )
+    assert read_cuts(found) == {("a", "few"): 2}
+
+
+async def test_an_object_in_several_positions_is_reported_at_each(service: Service) -> None:
+    text = "{ authors(skip: 7) { posts(limit: 2) { author { posts(limit: 1) { _id } } } } }"
+    found = await query(service, text)
+    inner: dict[tuple[Any, ...], int]
+    inner = {("authors", 0, "posts", n, "author", "posts"): 1 for n in range(2)}
+    assert read_cuts(found) == {("authors", 0, "posts"): 2, **inner}
+
+
+async def test_other_lists(service: Service) -> None:
+    text = "{ raw(limit: 3) perAuthor(limit: 2) { author } authors(limit: 8) { tags { name } } }"
+    found = await query(service, text)
+    assert read_cuts(found) == {("raw",): 3, ("perAuthor",): 2}
+    assert [len(found.data[key]) for key in ("raw", "perAuthor")] == [3, 2]
+    assert read_cuts(await query(service, "{ perAuthor(limit: 7) { author } }")) is None
+
+
+async def test_objects_are_not_lists(service: Service) -> None:
+    found = await query(
+        service, "{ authors(limit: 8) { best { _id } } author(id: 5) { best { _id } } }"
+    )
+    assert read_cuts(found) is None
+
+
+async def test_lists_of_broken_values_are_reported_where_they_are(service: Service) -> None:
+    found = await query(service, "{ authors(limit: 8) { posts(limit: 2) { _id bad { _id } } } }")
+    assert read_cuts(found) == {("authors", n, "posts"): 2 for n in range(2, 8)}
+    service.mongo[service.db]["posts"].update_one({"_id": 54}, {"$set": {"bad": [1]}})
+    text = "{ authors(skip: 7) { posts(limit: 2, skip: 11) { bad { _id } } } }"
+    found = await query(service, text)
+    assert found.errors
+    assert read_cuts(found) == {("authors", 0, "posts"): 2}
+
+
+async def test_the_number_of_reports_is_bounded(service: Service) -> None:
+    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_ENTRIES // 7 + 2))
+    found = await query(service, f"{{ authors(limit: 8) {{ {text} }} }}")
+    assert len(read_cuts(found) or ()) == MAX_ENTRIES
+
+
+async def test_a_report_costs_no_command(service: Service) -> None:
+    text = "{ authors(limit: 3) { posts(limit: 2) { _id } } }"
+    counts = []
+    for limits in (False, True):
+        with listening(CommandFinished) as commands:
+            await query(service, text, limits)
+        counts.append(len([one for one in commands if one.app == "blog"]))
+    assert counts == [2, 2]
+
+
+async def test_documents_beyond_the_limit_are_not_counted(service: Service) -> None:
+    mappings = build_mappings(service)
+    limits = {"fetched-documents": 12, "estimated-documents": 1000}
+    await service.define("small", SCHEMA, mappings, limits=limits)
+    text = "{ authors(limit: 4, skip: 4) { older(limit: 2) { _id } } }"
+    for wanted in (False, True):
+        body = {"query": text, "extensions": {"limits": wanted}}
+        found = await service.request("POST", "/graphql/small", json=body)
+        assert len(found.data["authors"]) == 4
+    more = text.replace("limit: 2", "limit: 3")
+    found = await service.request(
+        "POST", "/graphql/small", json={"query": more, "extensions": {"limits": True}}
+    )
+    assert found.code == "too-many-documents"
+
+
+async def test_persisted_queries(service: Service) -> None:
+    body = {"operation": "list", "variables": {"n": 2}, "extensions": {"limits": True}}
+    found = await service.request("POST", "/graphql/blog", json=body)
+    assert read_cuts(found) == {("authors",): 2}
+
+
+@pytest.mark.parametrize("limits", [1, "true", None, []])
+async def test_the_extension_is_a_boolean(service: Service, limits: Any) -> None:
+    found = await query(service, "{ __typename }", limits)
+    assert found.status == 400
+    assert found.messages == ["'extensions.limits' must be a boolean"]
+
+
+async def test_the_other_extensions_stay(service: Service) -> None:
+    found = await query(service, "{ authors(limit: 3) { _id } }")
+    assert {"plan", "limits"} <= found.json["extensions"].keys()
+
+
+async def test_agents_get_it_always(service: Service) -> None:
+    told = await use(service, "run_query", app="blog", query="{ authors(limit: 3) { _id } }")
+    assert told.json["limits"] == [{"path": ["authors"], "limit": 3}]
+    told = await use(service, "run_query", app="blog", query="{ authors(limit: 8) { _id } }")
+    assert "limits" not in told.json

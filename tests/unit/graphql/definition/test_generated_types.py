@@ -1,0 +1,180 @@
+"""Generated types: additions to the SDL, and how they follow the author's fields."""
+
+from __future__ import annotations
+
+from graphql import GraphQLSchema, parse, print_schema
+
+from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.generated_types import (
+    MAX_GENERATED,
+    GeneratedTypes,
+    parse_arguments,
+    parse_definition,
+    parse_output_field,
+)
+from docgraph.graphql.definition.schema import build_schema, parse_schema
+from docgraph.graphql.definition.visibility import (
+    build_visible_schema,
+    find_visible,
+    read_visibility,
+)
+
+SDL = """
+type Query { posts(limit: Int): [Post] }
+type Post { title: String  status: String @visible(roles: ["editor"])  author: User }
+type User { name: String @visible(roles: ["editor"]) }
+extend type Query { post: Post }
+"""
+
+
+def build(text: str = SDL) -> tuple[GeneratedTypes, Findings]:
+    findings = Findings()
+    return GeneratedTypes(parse_schema(text), findings), findings
+
+
+def add_where(generated: GeneratedTypes) -> None:
+    fields = "title: String, status: String, author: UserWhere, and: [PostWhere!]"
+    generated.add_type(parse_definition(f"input PostWhere {{ {fields} }}"), "here")
+    generated.add_type(parse_definition("input UserWhere { name: String, not: UserWhere }"), "here")
+    generated.add_arguments("Query", "posts", parse_arguments("where: PostWhere"), "here")
+    for name in ("title", "status", "author"):
+        generated.follow(("PostWhere", name), ("Post", name))
+    generated.follow(("UserWhere", "name"), ("User", "name"))
+
+
+def see(generated: GeneratedTypes, *roles: str) -> GraphQLSchema:
+    document = generated.extend()
+    schema = build_schema(document)
+    visibility = read_visibility(schema, generated.follows)
+    hidden = visibility.hidden_from(roles)
+    return build_visible_schema(document, schema, hidden, follows=visibility.follows)
+
+
+def test_the_schema_has_the_additions() -> None:
+    generated, findings = build()
+    assert not generated
+    add_where(generated)
+    generated.add_field("Query", parse_output_field("count(first: Int): Int!"), "here")
+    generated.replace_field_type("Query", "post", "User!")
+
+    text = print_schema(build_schema(generated.extend()))
+
+    assert generated
+    assert "posts(limit: Int, where: PostWhere): [Post]" in text
+    assert "count(first: Int): Int!" in text
+    assert "post: User!" in text
+    assert findings.errors == []
+
+
+def test_the_parsed_sdl_stays_as_it_is() -> None:
+    document = parse_schema(SDL)
+    generated = GeneratedTypes(document, Findings())
+    add_where(generated)
+
+    generated.extend()
+
+    assert document == parse(SDL)
+
+
+def test_generated_inputs_follow_their_fields() -> None:
+    generated, _ = build()
+    add_where(generated)
+
+    everything, little = print_schema(see(generated, "editor")), print_schema(see(generated))
+
+    assert "status: String" in everything
+    assert "author: UserWhere" in everything
+    assert "status" not in little
+    assert "UserWhere" not in little  # only `not` would be left
+    assert "author" not in little
+    assert "input PostWhere {\n  title: String\n  and: [PostWhere!]\n}" in little
+
+
+def test_an_argument_disappears_with_its_type() -> None:
+    generated, _ = build()
+    add_where(generated)
+    generated.follow(("PostWhere", "title"), ("Post", "status"))
+
+    text = print_schema(see(generated))
+
+    assert "posts(limit: Int): [Post]" in text
+    assert "PostWhere" not in text
+
+
+def test_arguments_and_types_can_follow_fields() -> None:
+    generated, _ = build()
+    add_where(generated)
+    generated.follow(("Query", "posts", "where"), ("Post", "status"))
+    assert "where" not in print_schema(see(generated))
+
+    generated, _ = build()
+    generated.add_type(parse_definition("type Summary { total: Int }"), "here")
+    generated.add_field("Query", parse_output_field("summary: Summary"), "here")
+    generated.follow(("Summary",), ("Post", "status"))
+    assert "ummary" not in print_schema(see(generated))
+    assert "summary: Summary" in print_schema(see(generated, "editor"))
+
+
+def test_the_matrix_of_visible_fields_has_generated_ones() -> None:
+    generated, _ = build()
+    add_where(generated)
+    schema = build_schema(generated.extend())
+    visibility = read_visibility(schema, generated.follows)
+
+    seen = find_visible(schema, visibility.hidden_from(()), visibility.follows)
+
+    assert ("PostWhere", "title") in seen
+    assert ("PostWhere", "status") not in seen
+
+
+def test_inputs_of_the_author_stay() -> None:
+    text = SDL + "input Tree { below: Tree }  extend type Query { find(tree: Tree): Post }"
+    generated, _ = build(text)
+    add_where(generated)
+
+    assert "input Tree {\n  below: Tree\n}" in print_schema(see(generated))
+
+
+def test_a_type_of_the_same_shape_is_shared() -> None:
+    text = SDL + 'input UserWhere { "The name." not: UserWhere  name: String }'
+    generated, findings = build(text)
+    add_where(generated)
+
+    assert print_schema(see(generated, "editor")).count("input UserWhere") == 1
+    assert findings.errors == []
+
+
+def test_a_type_of_another_shape_is_an_error() -> None:
+    generated, findings = build(SDL + "input UserWhere { name: Int }")
+    add_where(generated)
+
+    assert [str(one) for one in findings.errors] == [
+        "here: generates the type UserWhere, which the schema has with another shape"
+    ]
+
+
+def test_declared_arguments_need_the_right_type() -> None:
+    text = SDL + "extend type Query { a(where: String): [Post]  b(where: UserWhere): [Post] }"
+    findings = Findings()
+    generated = GeneratedTypes(parse(text), findings)
+    for name in ("a", "b"):
+        arguments = parse_arguments("where: UserWhere")
+        generated.add_arguments("Query", name, arguments, f"mappings.Query.{name}")
+
+    assert [str(one) for one in findings.errors] == [
+        "mappings.Query.a: needs an argument where of the type UserWhere"
+    ]
+
+
+def test_a_field_is_added_once() -> None:
+    generated, findings = build()
+    generated.add_field("Query", parse_output_field("post: Post"), "here")
+    assert [one.what for one in findings.errors] == ["the type Query already has a field post"]
+
+
+def test_the_number_of_generated_fields_is_bounded() -> None:
+    generated, findings = build()
+    fields = " ".join(f"f{number}: Int" for number in range(MAX_GENERATED + 1))
+    generated.add_type(parse_definition(f"input PostWhere {{ {fields} }}"), "here")
+    generated.add_type(parse_definition("input UserWhere { name: Int }"), "here")
+    assert len(findings.errors) == 1
