@@ -24,7 +24,7 @@ import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import data, load, logins, row_filters
+from bench import agents, data, load, logins, row_filters
 from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
 from docgraph.embedded.mongo import EmbeddedMongo
@@ -53,7 +53,7 @@ class Contestant:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{workload.path}",
             workload.body() or None,
-            {"Content-Type": "application/json", **logins.build_headers(workload.caller)},
+            {"Content-Type": "application/json", **build_headers(workload)},
             method=workload.method,
         )
         with urllib.request.urlopen(request) as response:  # noqa: S310 - of loopback
@@ -62,6 +62,12 @@ class Contestant:
     def cpu(self) -> float:
         """CPU seconds used so far."""
         return _read_cpu(self.process)
+
+
+def build_headers(workload: Workload) -> dict[str, str]:
+    """Who the caller is, and for agents what their protocol wants."""
+    accepted = {"Accept": "application/json, text/event-stream"} if workload.message else {}
+    return {**accepted, **logins.build_headers(workload.caller)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def load_definitions() -> list[dict[str, Any]]:
     app: dict[str, Any] = orjson.loads((HERE / "app.json").read_bytes())
     field = "email: String"
     hidden = app["schema"].replace(field, f'{field} @visible(roles: ["admin"])')
-    return [app, {**app, "_id": "hidden", "schema": hidden}]
+    return [app, {**app, "_id": "hidden", "schema": hidden}, agents.build_app(app)]
 
 
 @contextmanager
@@ -213,7 +219,7 @@ def time_rung(
                 workload.body(),
                 seconds=args.seconds if number else args.warm_up,
                 connections=args.connections,
-                headers=logins.build_headers(workload.caller),
+                headers=build_headers(workload),
             )
             if measured.errors:
                 raise SystemExit(f"{workload.id}: {contestant.name} answered with errors")

@@ -62,7 +62,7 @@ class _Caller(asyncio.Protocol):
         if len(self.buffer) < head + 4 + length:
             return
         now = time.perf_counter()
-        if b" 200 " not in self.buffer[:16] or b'"errors"' in self.buffer:
+        if b" 200 " not in self.buffer[:16] or b'"errors":[' in self.buffer:
             self.errors += 1
         self.latencies.append(now - self.started)
         self.buffer = b""

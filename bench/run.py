@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import logins, people, row_filters, streams
+from bench import agents, logins, people, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -42,6 +42,13 @@ def main() -> None:
                     running_rival(uri, args, config) as rival,
                 ):
                     print_rungs(wanted(workloads, args), [docgraph, rival], uri, args)
+        if wanted(agents.WORKLOADS, args):
+            logins.store_user(uri)
+            with (
+                running_docgraph(uri, agents.CONFIG) as docgraph,
+                running_rival(uri, args, agents.CONFIG) as rival,
+            ):
+                print_rungs(wanted(agents.WORKLOADS, args), [docgraph, rival], uri, args)
         if wanted(LOGINS, args):
             logins.store_user(uri)
             with running_docgraph(uri, logins.CONFIG) as docgraph:

@@ -24,14 +24,17 @@ class Workload:
     bar: float | None = None
     caller: str = ""  # W9, W14: how the caller is known, for `logins.build_headers`
     path: str = "/graphql/bench"
+    message: dict[str, Any] | None = None  # W15: the JSON-RPC message of an agent
 
     @property
     def method(self) -> str:
-        """What has no query is a GET."""
-        return "POST" if self.query else "GET"
+        """What has neither a query nor a message is a GET."""
+        return "POST" if self.query or self.message else "GET"
 
     def body(self) -> bytes:
         """The request as JSON."""
+        if self.message:
+            return orjson.dumps({"jsonrpc": "2.0", "id": 1, **self.message})
         if not self.query:
             return b""
         return orjson.dumps({"query": self.query, "variables": self.variables})

@@ -37,16 +37,14 @@ _STARTS = 8  # after so many calls the interpreter has made a function faster; f
 _NOWHERE = "mongodb://127.0.0.1:9/"
 _first_modules: set[str] = set()
 # Not imported before the commands are known: a server says where its processes count together
-# before it imports what counts, and few commands need the large libraries of agents and traces.
+# before it imports what counts, and few commands need the large library of traces.
 _LEFT_OUT = (
     "docgraph.__main__",
-    "docgraph.mcp.",
     "docgraph.observe.meters",
     "docgraph.observe.otel.",
 )
 # Those libraries, by the command or the section that needs them.
 _RARE = {
-    "mcp": ("docgraph.mcp.mcp_protocol", "docgraph.mcp.stdio", "docgraph.mcp.transport"),
     "otel": (
         "opentelemetry.exporter.otlp.proto.http.metric_exporter",
         "opentelemetry.exporter.otlp.proto.http.trace_exporter",

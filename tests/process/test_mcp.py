@@ -122,15 +122,6 @@ def test_an_unknown_user_is_one_clear_line(mongo_uri: str, db: str) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.usefixtures("preloaded")
-def test_without_the_library_the_start_says_what_to_install(mongo_uri: str, db: str) -> None:
-    blocked = "import sys; sys.modules['mcp'] = None; from docgraph.cli import main; main()"
-    done = run("mcp", "--user", "rita", *options(mongo_uri, db), code=blocked)
-
-    assert done.returncode == 1
-    assert "pip install 'docgraph[mcp]'" in done.stderr
-
-
 # --- a server -------------------------------------------------------------------------------------
 
 

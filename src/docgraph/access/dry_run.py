@@ -32,20 +32,6 @@ from docgraph.plugins.registry import PluginRegistry
 _MAX_BYTES: Final = 1 << 30  # of a body that is already in memory
 
 
-def _find_service(
-    segments: tuple[str, ...], registry: PluginRegistry, configuration: Mapping[str, Section]
-) -> Service | None:
-    """Return the service that answers at the path: the one with the longest prefix."""
-    found: tuple[int, Service | None] = (-1, None)
-    for service in registry.of_kind(Kind.SERVICE):
-        prefix = bound_path(service, configuration.get(service.name))
-        length = len(prefix)
-        fits = segments == prefix if service.exact else segments[:length] == prefix
-        if fits and length > found[0]:
-            found = (length, service)
-    return found[1]
-
-
 def _parse(exchange: Exchange, service: Service) -> Parsed | None:
     """Return the request as the service parses it, or its rejection.
 
@@ -68,6 +54,20 @@ class RequestDryRun:
     def authorization(self) -> Authorization:
         """The vetoers and allowers."""
         return Authorization(self.registry.of_kind(Kind.AUTHORIZER))
+
+    @cached_property
+    def _services(self) -> list[tuple[tuple[str, ...], Service]]:
+        """The services and their paths, the longest path first."""
+        services = self.registry.of_kind(Kind.SERVICE)
+        bound = [(bound_path(one, self.configuration.get(one.name)), one) for one in services]
+        return sorted(bound, key=lambda one: -len(one[0]))
+
+    def _find_service(self, segments: tuple[str, ...]) -> Service | None:
+        """Return the service that answers at the path: the one with the longest prefix."""
+        for prefix, service in self._services:
+            if (segments if service.exact else segments[: len(prefix)]) == prefix:
+                return service
+        return None
 
     def check_get(self, outer: Exchange, path: str) -> Exchange:
         """Build a plain GET by the caller of `outer`.
@@ -115,7 +115,7 @@ class RequestDryRun:
         """Run the stages before authorization; without a service the exchange names none."""
         request = exchange.request
         exchange.account = request.account = account
-        service = _find_service(request.segments, self.registry, self.configuration)
+        service = self._find_service(request.segments)
         if service is not None:
             exchange.service, exchange.parsed = service.name, _parse(exchange, service)
         return exchange

@@ -34,8 +34,8 @@ def mcp(sources: ConfigSources, user: str) -> None:
 
 
 async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
-    from docgraph import __version__
-    from docgraph.mcp.service import build_access, load_library
+    from docgraph.mcp.service import build_access, build_methods
+    from docgraph.mcp.stdio import LocalAgent, serve_stdio
 
     async def find_account() -> Account:
         account = await _find_user(bench, user)
@@ -43,13 +43,13 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
             raise Forbidden(f"there is no user {user!r}")
         return account
 
-    (stdio,) = load_library("stdio")
     values = bench.plugins.values
     imagination = values["imagined-requests"]
     access = build_access(values["registry"], values["gql-app-definition-cache"], imagination)
     if await _find_user(bench, user) is None:
         raise StartupError(f"there is no user {user!r}", hint="'docgraph users list' shows them")
-    await stdio.serve_stdio(access, settings, imagination.authorization, find_account, __version__)
+    agent = LocalAgent(settings, imagination.authorization, find_account)
+    await serve_stdio(build_methods(access, settings), agent, settings.max_body_size)
 
 
 async def _find_user(bench: Docgraph, user: str) -> Account | None:

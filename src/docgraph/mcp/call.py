@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from docgraph.exchange import Exchange
+from docgraph.mcp.rpc import DEFAULT_REVISION
 
 
 @dataclass(slots=True)
 class McpCall:
-    """The exchange of the request, and what the protocol's library does not preserve exactly.
-
-    `arguments` are those of the tool as they were written (no digit lost); None: as the library has
-    parsed them. `failure` is an internal error for the pipeline to report.
-    """
+    """The exchange of the request, and the revision of the protocol that it uses."""
 
     exchange: Exchange
-    arguments: Mapping[str, Any] | None = None
-    failure: Exception | None = field(default=None, repr=False)
-
-    def fail(self, error: Exception) -> None:
-        """Record an error that no tool can describe."""
-        self.failure = error
+    revision: str = DEFAULT_REVISION

@@ -1,8 +1,9 @@
-"""Truncation of tool results: long lists are cut, the cuts are reported, a cursor continues.
+"""Truncation of tool results: any result is cut to fit, the cuts are reported, a cursor continues.
 
-A cursor refers to no state on the server. It has the offsets from which the lists of the same query
-continue, and nothing else: the query is run again, for the current caller, with the caller's own
-permissions.
+The outermost lists are returned in order, as many elements as fit. The element that does not fit
+even alone is shortened: its inner lists, texts and keys. A cursor refers to no state on the server.
+It has the list and the offset from which the same query continues, and nothing else: the query is
+run again, for the current caller, with the caller's own permissions.
 """
 
 from __future__ import annotations
@@ -12,85 +13,87 @@ import binascii
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from docgraph.exchange.errors import BodyError
-from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.mcp.shorten import Cut, measure, shorten
 
 Path = tuple[str, ...]
-Offsets = Mapping[str, int]
 
-_LONGEST_CURSOR: Final = 4_096
+_LONGEST_CURSOR: Final = 1_024
 _DEEPEST: Final = 64
+_LEAST_ROOM: Final = 256  # bytes for data, whatever accompanies it
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A list of which only a part is returned: `returned` of `total` elements from `start`."""
+class CutPosition(NamedTuple):
+    """Where a result continues: a list, by the digest of its path, and the offset in it."""
 
     path: str
-    start: int
-    returned: int
-    total: int
-
-    @property
-    def end(self) -> int:
-        """The first element that is not yet returned."""
-        return self.start + self.returned
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the cut for the agent."""
-        return {
-            "path": self.path,
-            "from": self.start,
-            "returned": self.returned,
-            "total": self.total,
-        }
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Data that fits, and the lists that were cut for that."""
+    """Data that fits, what was cut for that, and where to continue (None: nowhere)."""
 
     data: Any
     cuts: tuple[Cut, ...] = ()
-    offsets: Offsets = field(default_factory=dict)  # where to continue
+    position: CutPosition | None = None
 
 
-def fit(data: Any, limit: int, reserved: int = 0, offsets: Offsets | None = None) -> Fitted:
-    """Return as much of the data as `limit` bytes can hold, each list from its offset.
+def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None = None) -> Fitted:
+    """Return as much of the data as `limit` bytes can hold, from the position on.
 
-    `reserved` bytes are for what accompanies the data. With offsets, a list without one was already
-    delivered. Raises `OperationRefused` if not even one element fits.
+    `reserved` bytes are for what accompanies the data.
     """
-    if offsets is None and _measure(data) <= limit - reserved:
+    room = max(limit - reserved, _LEAST_ROOM)
+    if position is None and measure(data) <= room:
         return Fitted(data)
     lists = dict(_find_lists(data, (), 0))
-    room = limit - reserved - _measure(_replace(data, {path: [] for path in lists}))
-    parts: dict[Path, list[Any]] = {}
+    first = _find_first(lists, position)
     cuts: list[Cut] = []
-    for path, elements in lists.items():
+    # What is in no list comes with each part, so half of the room is left for the lists.
+    share = room // 2 if lists else room
+    outer = shorten(_replace(data, {path: [] for path in lists}), share, "", cuts)
+    room -= measure(outer)
+    parts: dict[Path, list[Any]] = {}
+    following: CutPosition | None = None
+    for number, (path, elements) in enumerate(lists.items()):
+        start = position.offset if position is not None and number == first else 0
+        if number < first or (following is not None and start == len(elements)):
+            continue  # was returned earlier, or is empty
+        taken, size = ([], 0) if following is not None else _take(elements, start, room)
         name = ".".join(path)
-        start = 0 if offsets is None else offsets.get(name, len(elements))
-        taken, size = _fit(elements, start, room)
-        room -= size
+        if start < len(elements) and not taken and not any(parts.values()) and following is None:
+            taken = [shorten(elements[start], room - 1, f"{name}.{start}", cuts)]
+            size = measure(taken)
         parts[path] = taken
+        room -= size
         if start + len(taken) < len(elements):
             cuts.append(Cut(name, start, len(taken), len(elements)))
-            room = 0  # later lists wait for the next page
-    if room < 0 or (cuts and not any(parts.values())):
-        raise _too_large(limit, cuts)
-    return Fitted(_replace(data, parts), tuple(cuts), {cut.path: cut.end for cut in cuts})
+            following = following or CutPosition(_digest_path(path), start + len(taken))
+    whole = {path: parts.get(path, []) for path in lists}
+    return Fitted(_replace(outer, whole), tuple(cuts), following)
 
 
-def _fit(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
+def _find_first(lists: Mapping[Path, Any], position: CutPosition | None) -> int:
+    """Return the number of the list from which the result continues."""
+    if position is None:
+        return 0
+    for number, path in enumerate(lists):
+        if _digest_path(path) == position.path:
+            return number
+    raise BodyError("the result has changed since the cursor was made", hint="begin again")
+
+
+def _take(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
     size = 0
     for number, element in enumerate(elements[start:]):
-        length = _measure(element) + 1
+        length = measure(element) + 1
         if size + length > room:
             return elements[start : start + number], size
         size += length
@@ -114,29 +117,18 @@ def _replace(value: Any, lists: Mapping[Path, list[Any]], path: Path = ()) -> An
     return value
 
 
-def _measure(value: Any) -> int:
-    return len(orjson.dumps(value))
+def _digest_path(path: Path) -> str:
+    return hashlib.blake2b(orjson.dumps(path), digest_size=6).hexdigest()
 
 
-def _too_large(limit: int, cuts: list[Cut]) -> OperationRefused:
-    where = f" one element of {cuts[0].path}" if cuts else " the result"
-    refusal = OperationRefused.because(
-        f"{where.strip()} alone is larger than {limit} bytes",
-        "response-too-large",
-        Classification.ABORTED,
-    )
-    refusal.hint = "select fewer fields, or give the lists inside smaller limits"
-    return refusal
-
-
-def render_cursor(app: str, request: GraphqlRequest, offsets: Offsets) -> str:
-    """Return the cursor that continues after these offsets."""
-    content = orjson.dumps({"q": _digest(app, request), "o": offsets})
+def render_cursor(app: str, request: GraphqlRequest, position: CutPosition) -> str:
+    """Return the cursor that continues from this position."""
+    content = orjson.dumps({"q": _digest(app, request), "o": [*position]})
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, app: str, request: GraphqlRequest) -> Offsets:
-    """Return the offsets of a cursor of the same query."""
+def read_cursor(cursor: str, app: str, request: GraphqlRequest) -> CutPosition:
+    """Return the position of a cursor of the same query."""
     problem = BodyError(
         "the cursor is not one of this query",
         hint="send the cursor of the last answer with exactly the same other arguments",
@@ -149,9 +141,9 @@ def read_cursor(cursor: str, app: str, request: GraphqlRequest) -> Offsets:
     except (binascii.Error, ValueError):
         raise problem from None
     match content:
-        case {"q": str(digest), "o": dict(offsets)} if digest == _digest(app, request):
-            if all(type(one) is int and one >= 0 for one in offsets.values()):
-                return offsets
+        case {"q": str(digest), "o": [str(path), int(offset)]} if offset >= 0:
+            if digest == _digest(app, request):
+                return CutPosition(path, offset)
     raise problem
 
 

@@ -1,8 +1,4 @@
-"""JSON-RPC messages: parsed strictly before the protocol's library sees them; and errors.
-
-An invalid message is rejected here, with a text that reveals nothing about the library. Arguments
-of tools are kept as they were written: the library would round long decimals.
-"""
+"""JSON-RPC messages, parsed strictly and without loss; and errors of the whole request."""
 
 from __future__ import annotations
 
@@ -22,12 +18,9 @@ from docgraph.exchange.errors import (
     UnsupportedMediaType,
 )
 from docgraph.graphql.http.body import parse_json
+from docgraph.mcp.rpc import INVALID_REQUEST, PARSE_ERROR, SERVER_ERROR
 
-_PARSE_ERROR: Final = -32700
-_INVALID_REQUEST: Final = -32600
-_SERVER_ERROR: Final = -32000
 _LONGEST_ID: Final = 256
-# The protocol's library parses the message again, on the event loop, and 200 levels of it.
 _MAX_VALUES: Final = 20_000
 _MAX_DEPTH: Final = 100
 _MEDIA_TYPE: Final = "application/json"
@@ -37,6 +30,12 @@ class InvalidMessage(RequestError):
     """JSON that is not a message of the protocol."""
 
     status, code = 400, "bad-request"
+
+
+class NotAcceptable(RequestError):
+    """A request whose `Accept` excludes the only type of the answers."""
+
+    status, code = 406, "not-acceptable"
 
 
 def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
@@ -65,13 +64,6 @@ def _is_id(id: Any) -> bool:
     return type(id) is int and abs(id) < 1 << 63
 
 
-def find_arguments(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the arguments of the called tool, if there is one."""
-    arguments = message.get("params", {}).get("arguments")
-    is_call = message["method"] == "tools/call" and isinstance(arguments, dict)
-    return arguments if is_call else None
-
-
 def render_error(error: DocgraphError) -> Body:
     """Render an error as a message without an id; a denied caller learns nothing."""
     headers = list(error.headers)
@@ -89,5 +81,5 @@ def render_error(error: DocgraphError) -> Body:
 
 def _choose_code(error: DocgraphError) -> int:
     if isinstance(error, BodyError):
-        return _PARSE_ERROR
-    return _INVALID_REQUEST if isinstance(error, RequestError) else _SERVER_ERROR
+        return PARSE_ERROR
+    return INVALID_REQUEST if isinstance(error, RequestError) else SERVER_ERROR

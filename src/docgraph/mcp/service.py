@@ -6,21 +6,22 @@ service adds the check of hosts and origins, and the rate limit.
 
 from __future__ import annotations
 
-import asyncio
-from importlib import import_module
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from docgraph import __version__
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.host_check import HostCheck
-from docgraph.mcp.message import find_arguments, read_message, render_error
+from docgraph.mcp.message import read_message, render_error
+from docgraph.mcp.methods import McpMethods
 from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
+from docgraph.mcp.transport import answer
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance
@@ -65,19 +66,12 @@ class McpService(Service):
         self._imagination = imagined_requests
         self._gate = HostCheck(config.allowed_hosts, config.allowed_origins, core.base_url)
         self._rates: Rates | None = None
-        self._server: Any = None
-        self._transport: Any = None
+        self.protocol: McpMethods | None = None
 
     async def provision(self) -> None:
-        """Import the library in a thread: it takes a second."""
-        protocol, self._transport = await asyncio.to_thread(
-            load_library, "mcp_protocol", "transport"
-        )
+        """Build the tools, and open the counters of the rate limit."""
         access = build_access(self._registry, self._apps, self._imagination)
-        toolbox, resources = Toolbox(access, self.config), Resources(access, self.config)
-        self._server = protocol.build_server(
-            toolbox, resources, self._transport.find_call, _find_version()
-        )
+        self.protocol = build_methods(access, self.config)
         counters = self._instance.open_counters(_WINDOW, CALLS)
         self._rates = Rates(counters, self.config.calls_per_second)
 
@@ -98,30 +92,14 @@ class McpService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer one message."""
-        assert self._rates is not None  # noqa: S101 - provisioned
+        assert self._rates is not None and self.protocol is not None  # noqa: S101, PT018
         self._rates.count(exchange)
-        body = await exchange.request.read_body()
         message = await exchange.request.run(read_message)
-        call = McpCall(exchange, find_arguments(message))
-        answer: Body = await self._transport.answer(self._server, call, body)
-        return answer
+        return await answer(self.protocol, McpCall(exchange), message)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """Render as a message of the protocol, whatever went wrong."""
         return render_error(error)
-
-
-def load_library(*names: str) -> list[Any]:
-    """Import and return the modules of this package that need the protocol's library."""
-    try:
-        return [import_module(f"docgraph.mcp.{name}") for name in names]
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
-            raise
-        raise StartupError(
-            "agents need the package 'mcp', which is not installed",
-            hint="pip install 'docgraph[mcp]', or turn off mcp",
-        ) from error
 
 
 def build_access(registry: PluginRegistry, apps: Apps, imagination: RequestDryRun) -> AppAccess:
@@ -132,7 +110,6 @@ def build_access(registry: PluginRegistry, apps: Apps, imagination: RequestDryRu
     return AppAccess(graphql, apps, imagination)
 
 
-def _find_version() -> str:
-    from docgraph import __version__
-
-    return __version__
+def build_methods(access: AppAccess, settings: Mcp) -> McpMethods:
+    """Build the methods of the protocol with our tools and resources."""
+    return McpMethods(Toolbox(access, settings), Resources(access, settings), __version__)

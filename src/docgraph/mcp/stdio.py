@@ -1,4 +1,4 @@
-"""MCP on standard input and output, for an agent on the same machine.
+"""MCP on standard input and output, for an agent on the same machine: one message per line.
 
 Every message is authorized as one of a named user to the MCP endpoint. The user is read again for
 each, so that current roles and permissions apply.
@@ -6,72 +6,189 @@ each, so that current roles and permissions apply.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
 from uuid import uuid4
-
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_REQUEST
 
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
-from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.call import McpCall
-from docgraph.mcp.mcp_protocol import build_server
-from docgraph.mcp.resources import Resources
+from docgraph.mcp.message import InvalidMessage, read_message
+from docgraph.mcp.methods import McpMethods
+from docgraph.mcp.rpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LATEST_HANDSHAKE,
+    PARSE_ERROR,
+    REVISION_KEY,
+    STATELESS_REVISIONS,
+    UNSUPPORTED_REVISION,
+    RpcError,
+    render_answer,
+)
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.toolbox import Toolbox
+from docgraph.mcp.transport import check_envelope
 
 FindAccount = Callable[[], Awaitable[Account]]
+Message = Mapping[str, Any]
+
+_AT_ONCE: Final = 32  # requests in progress, and lines that wait
+_FREE: Final = frozenset({"initialize", "ping", "server/discover"})  # for all users
+_JSON: Final = "application/json"
 
 
-async def serve_stdio(
-    access: AppAccess,
-    settings: Mcp,
-    authorization: Authorization,
-    find_account: FindAccount,
-    version: str,
-) -> None:
-    """Answer until the client closes its end."""
+@dataclass(frozen=True, slots=True)
+class LocalAgent:
+    """The user whose permissions the agent has."""
 
-    async def find_call(context: Any) -> McpCall:
+    settings: Mcp
+    authorization: Authorization
+    find_account: FindAccount
+
+    async def open_call(self, method: str, revision: str) -> McpCall:
+        """Return an authorized call; raise `RpcError` if the user may not use the endpoint."""
         try:
-            exchange = await _build_exchange(settings, find_account)
-            await _admit(exchange, authorization, secured=settings.secured)
+            account = await self.find_account()
+            request = Request("POST", self.settings.uri.encode())
+            request.account = account
+            exchange = Exchange(request, uuid4().hex[:16], service="mcp", account=account)
+            if method not in _FREE:
+                await self._admit(exchange)
         except DocgraphError as error:
-            raise MCPError(INVALID_REQUEST, error.message) from None
-        return _LocalCall(exchange)
+            raise RpcError(INVALID_REQUEST, error.message) from None
+        return McpCall(exchange, revision)
 
-    server = build_server(
-        Toolbox(access, settings), Resources(access, settings), find_call, version
-    )
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-class _LocalCall(McpCall):
-    """A call whose errors go only to the process that started docgraph."""
-
-    def fail(self, error: Exception) -> None:
-        """Write to stderr: clients show or log it."""
-        traceback.print_exception(error, file=sys.stderr)
+    async def _admit(self, exchange: Exchange) -> None:
+        decision = await self.authorization.find_veto(exchange)
+        if decision is None:
+            secured = self.settings.secured
+            decision = await self.authorization.find_approval(exchange, secured=secured)
+        if not decision.allowed:
+            raise Forbidden(f"this user may not use {exchange.request.path}")
+        exchange.permission = decision.permission
 
 
-async def _build_exchange(settings: Mcp, find_account: FindAccount) -> Exchange:
-    account = await find_account()
-    request = Request("POST", settings.uri.encode())
-    request.account = account
-    return Exchange(request, uuid4().hex[:16], service="mcp", account=account)
+async def serve_stdio(methods: McpMethods, agent: LocalAgent, longest: int) -> None:
+    """Answer until the client closes its end; a line has at most `longest` bytes."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue(_AT_ONCE)
+    loop = asyncio.get_running_loop()
+    # A daemon: a thread that waits for input must not keep the process alive.
+    threading.Thread(target=_read_lines, args=(lines, loop, longest), daemon=True).start()
+    session = _StdioSession(methods, agent, _claim_output())
+    while line := await lines.get():
+        await session.receive(line)
+    await session.close()
 
 
-async def _admit(exchange: Exchange, authorization: Authorization, *, secured: bool) -> None:
-    decision = await authorization.find_veto(exchange)
-    if decision is None:
-        decision = await authorization.find_approval(exchange, secured=secured)
-    if not decision.allowed:
-        raise Forbidden(f"this user may not use {exchange.request.path}")
-    exchange.permission = decision.permission
+def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop, longest: int) -> None:
+    """Pass on lines in the order in which they arrive; an empty one is the end."""
+    while True:
+        line = sys.stdin.buffer.readline(longest + 1)
+        while len(line) > longest and not line.endswith(b"\n"):
+            line = b"x" + sys.stdin.buffer.readline(longest)  # too long: the rest is skipped
+        try:
+            asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+        except RuntimeError:  # the loop is closed
+            return
+        if not line:
+            return
+
+
+def _claim_output() -> BinaryIO:
+    """Return standard output; what others print to it goes to standard error instead."""
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return output
+
+
+class _StdioSession:
+    """The first request decides whether the client has a handshake."""
+
+    def __init__(self, methods: McpMethods, agent: LocalAgent, output: BinaryIO) -> None:
+        self._methods = methods
+        self._agent = agent
+        self._output = output
+        self._revision: str | None = None  # None: no request yet
+        self._is_initialized = False
+        self._running: dict[str | int, asyncio.Task[None]] = {}
+
+    async def receive(self, line: bytes) -> None:
+        """Handle one message; requests run at the same time, `initialize` before all others."""
+        if not line.strip():
+            return
+        try:
+            message = read_message(line, _JSON)
+        except DocgraphError as error:
+            code = INVALID_REQUEST if isinstance(error, InvalidMessage) else PARSE_ERROR
+            self._write(render_answer(None, RpcError(code, error.message)))
+            return
+        if "id" not in message:
+            self._handle_notification(message)
+            return
+        while len(self._running) >= _AT_ONCE:
+            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.create_task(self._answer(message))
+        self._running[message["id"]] = task
+        task.add_done_callback(lambda _: self._running.pop(message["id"], None))
+        if message["method"] == "initialize":
+            await asyncio.wait([task])
+
+    async def close(self) -> None:
+        """Wait for the answers in progress."""
+        if self._running:
+            await asyncio.wait(self._running.values())
+
+    def _handle_notification(self, message: Message) -> None:
+        id = (message.get("params") or {}).get("requestId")
+        if message["method"] == "notifications/cancelled" and isinstance(id, str | int):
+            task = self._running.get(id)
+            if task is not None:
+                task.cancel()
+
+    async def _answer(self, message: Message) -> None:
+        try:
+            method, params = message["method"], message.get("params") or {}
+            revision = self._find_revision(message, method, params)
+            call = await self._agent.open_call(method, revision)
+            result: Mapping[str, Any] | RpcError = await self._methods.answer(call, method, params)
+            self._is_initialized |= method == "initialize"
+        except RpcError as error:
+            result = error
+        except DocgraphError as error:
+            result = RpcError(INTERNAL_ERROR, error.message)
+        except Exception as error:  # clients show or log what is written to stderr
+            traceback.print_exception(error, file=sys.stderr)
+            result = RpcError(INTERNAL_ERROR, "internal error")
+        self._write(render_answer(message["id"], result))
+
+    def _find_revision(self, message: Message, method: str, params: Mapping[str, Any]) -> str:
+        """Return the revision of a request; raise if the client mixes the two kinds."""
+        meta = params.get("_meta")
+        is_stateless = isinstance(meta, dict) and REVISION_KEY in meta and method != "initialize"
+        if self._revision is None:
+            self._revision = STATELESS_REVISIONS[-1] if is_stateless else LATEST_HANDSHAKE
+        if self._revision in STATELESS_REVISIONS:
+            if method == "initialize":
+                data = {"supported": STATELESS_REVISIONS}
+                raise RpcError(UNSUPPORTED_REVISION, "initialize is not accepted here", data)
+            return check_envelope(message, None)
+        if is_stateless:
+            raise RpcError(INVALID_REQUEST, "this connection began with a handshake")
+        if not self._is_initialized and method not in _FREE:
+            raise RpcError(INVALID_PARAMS, "Invalid request parameters", "")
+        return self._revision
+
+    def _write(self, answer: bytes) -> None:
+        try:
+            self._output.write(answer + b"\n")
+            self._output.flush()
+        except BrokenPipeError:
+            return  # the client has left; the end of its input follows

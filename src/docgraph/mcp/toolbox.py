@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.errors import Classification, OperationRefused
@@ -51,7 +49,7 @@ class Toolbox:
         if self._is_bound(call.exchange.account):
             always = [tool for tool in always if tool.name not in _FOR_THE_FREE]
         tools = [*always, *own]
-        if len(tools) > _MAX_TOOLS or _measure(tools) > _LONGEST_LIST:
+        if len(tools) > _MAX_TOOLS or sum(len(one.rendered) for one in tools) > _LONGEST_LIST:
             return [*always, *self._stand_in.values()]
         return tools
 
@@ -71,23 +69,10 @@ class Toolbox:
         except DocgraphError as error:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
             outcome = _reject(error, call)
-        except Exception as error:
-            code = _FAULT
-            call.fail(error)
-            outcome = Outcome("the request could not be handled", is_error=True)
-        call.exchange.error = code
-        account = call.exchange.account
-        emit(
-            ToolCalled(
-                call.exchange.id,
-                tool.name,
-                call.exchange.app,
-                account.name if account else "",
-                not code,
-                time.perf_counter() - started,
-                code,
-            )
-        )
+        except Exception:
+            _record(call, tool, _FAULT, started)
+            raise
+        _record(call, tool, code, started)
         return outcome
 
     def _bound(self, outcome: Outcome) -> Outcome:
@@ -101,14 +86,15 @@ class Toolbox:
         return outcome
 
 
+def _record(call: McpCall, tool: Tool, code: str, started: float) -> None:
+    exchange = call.exchange
+    exchange.error = code
+    user = exchange.account.name if exchange.account else ""
+    seconds = time.perf_counter() - started
+    emit(ToolCalled(exchange.id, tool.name, exchange.app, user, not code, seconds, code))
+
+
 def _reject(error: DocgraphError, call: McpCall) -> Outcome:
     if isinstance(error, StoreError):
         report_failure(error, call.exchange)
     return Outcome(render_error(error).content.decode(), is_error=True)
-
-
-def _measure(tools: list[Tool]) -> int:
-    return sum(
-        len(orjson.dumps([tool.name, tool.description, tool.input_schema, tool.output_schema]))
-        for tool in tools
-    )

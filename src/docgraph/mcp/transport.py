@@ -1,90 +1,146 @@
-"""MCP transport: Streamable HTTP by the protocol's library, inside one exchange.
-
-The library answers as an ASGI application. It runs in the task of the request and its answer is
-collected, so that everything that holds for other responses holds for this one: interceptors, CORS,
-compression, the deadline, the end when the client disconnects. No state is stored between requests.
-"""
+"""MCP transport: Streamable HTTP, one JSON answer for each message and no state between them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import MutableMapping
+import base64
+import binascii
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
 from docgraph.exchange import Body
+from docgraph.exchange.headers import Headers
 from docgraph.mcp.call import McpCall
+from docgraph.mcp.message import NotAcceptable
+from docgraph.mcp.methods import McpMethods
+from docgraph.mcp.rpc import (
+    CAPABILITIES_KEY,
+    DEFAULT_REVISION,
+    HANDSHAKE_REVISIONS,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REVISION_KEY,
+    STATELESS_REVISIONS,
+    UNSUPPORTED_REVISION,
+    RpcError,
+    render_answer,
+)
 
-Message = MutableMapping[str, Any]
-
-_CALL: Final = "docgraph.call"
 _JSON: Final = "application/json"
-_SLACK: Final = 1_024  # bytes beyond the body, which was already read and small enough
+_ACCEPTED: Final = frozenset((_JSON, "application/*", "*/*"))
+_REVISION: Final = "mcp-protocol-version"
+_METHOD: Final = "mcp-method"
+_NAME: Final = "mcp-name"
+# The parameter that `Mcp-Name` repeats.
+_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
+# Of the revisions without a handshake; other errors are 200.
+_STATUS: Final = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_REVISION: 400,
+    METHOD_NOT_FOUND: 404,
+}
 
 
-async def find_call(context: Any) -> McpCall:
-    """Return the call behind the library's request context."""
-    call: McpCall = context.request.scope[_CALL]
-    return call
+async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any]) -> Body:
+    """Return the response to a checked message."""
+    headers = call.exchange.request.headers
+    _check_accepted(headers.get("accept") or "")
+    revision = headers.get(_REVISION)
+    if revision is not None and revision not in HANDSHAKE_REVISIONS:
+        return await _answer_stateless(methods, call, message, headers)
+    if "id" not in message:
+        return Body(202)
+    call.revision = revision or DEFAULT_REVISION
+    result: Mapping[str, Any] | RpcError
+    try:
+        result = await methods.answer(call, message["method"], message.get("params") or {})
+    except RpcError as error:
+        result = error
+    return Body(200, render_answer(message["id"], result), _JSON)
 
 
-async def answer(server: Any, call: McpCall, body: bytes) -> Body:
-    """Return the library's answer to a message."""
-    collected = _Collected(body)
-    manager = StreamableHTTPSessionManager(
-        server, json_response=True, stateless=True, max_request_body_size=len(body) + _SLACK
-    )
-    async with manager.run():
-        await manager.handle_request(_build_scope(call), collected.receive, collected.send)
-    if call.failure is not None:
-        raise call.failure
-    return Body(collected.status, bytes(collected.content), _JSON if collected.content else None)
+async def _answer_stateless(
+    methods: McpMethods, call: McpCall, message: Mapping[str, Any], headers: Headers
+) -> Body:
+    try:
+        if "id" not in message:
+            check_revision(headers.get(_REVISION))
+            return Body(202)
+        call.revision = check_envelope(message, headers)
+        result = await methods.answer(call, message["method"], message["params"])
+    except RpcError as error:
+        status = _STATUS.get(error.code, 200)
+        return Body(status, render_answer(message.get("id"), error), _JSON)
+    return Body(200, render_answer(message["id"], result), _JSON)
 
 
-def _build_scope(call: McpCall) -> dict[str, Any]:
-    request = call.exchange.request
-    # A compressed body is already decompressed.
-    headers = [one for one in request.headers.raw if one[0] not in _ABOUT_BODY]
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": request.connection.http_version,
-        "scheme": request.connection.scheme,
-        "method": request.method,
-        "root_path": "",
-        "path": request.path,
-        "raw_path": request.raw_path,
-        "query_string": b"",
-        "headers": headers,
-        "client": request.connection.client,
-        "server": request.connection.server,
-        "state": {},
-        _CALL: call,
-    }
+def check_envelope(message: Mapping[str, Any], headers: Headers | None) -> str:
+    """Return the revision of a request without a handshake; headers must repeat the body."""
+    if headers is not None:
+        for name in (_REVISION, _METHOD, _NAME):
+            if len(headers.get_list(name)) > 1:
+                raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
+    meta = (message.get("params") or {}).get("_meta")
+    if not isinstance(meta, dict):
+        raise RpcError(
+            INVALID_PARAMS,
+            f"params._meta must be an object with the keys '{REVISION_KEY}' and "
+            f"'{CAPABILITIES_KEY}'",
+        )
+    missing = [key for key in (REVISION_KEY, CAPABILITIES_KEY) if key not in meta]
+    if missing:
+        raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
+    if headers is not None:
+        _compare_headers(message, meta[REVISION_KEY], headers)
+    return check_revision(meta[REVISION_KEY])
 
 
-_ABOUT_BODY: Final = frozenset((b"content-length", b"content-encoding", b"transfer-encoding"))
+def check_revision(revision: Any) -> str:
+    """Return a revision without a handshake that is supported; raise for all others."""
+    if not isinstance(revision, str):
+        raise RpcError(INVALID_PARAMS, f"'{REVISION_KEY}' must be a string")
+    if revision not in STATELESS_REVISIONS:
+        data = {"supported": STATELESS_REVISIONS, "requested": revision[:100]}
+        raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", data)
+    return revision
 
 
-class _Collected:
-    """The two ends of an ASGI application: passes the body in, collects the answer."""
+def _compare_headers(message: Mapping[str, Any], revision: Any, headers: Headers) -> None:
+    method = message["method"]
+    wrong = ""
+    if headers.get(_REVISION) != revision:
+        wrong = _REVISION
+    elif headers.get(_METHOD) != method:
+        wrong = _METHOD
+    elif method in _NAMED:
+        name = message["params"].get(_NAMED[method])
+        if name is not None and _decode_header(headers.get(_NAME)) != name:
+            wrong = _NAME
+    if wrong:
+        raise RpcError(HEADER_MISMATCH, f"{wrong} header does not match the request body")
 
-    def __init__(self, body: bytes) -> None:
-        self.status = 500
-        self.content = bytearray()
-        self._body: bytes | None = body
 
-    async def receive(self) -> Message:
-        """Return the body, then block: a disconnect ends the task."""
-        if self._body is None:
-            await asyncio.Event().wait()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
+def _decode_header(value: str | None) -> str | None:
+    """Return the value of a header, decoded if it is base64; None for a malformed one."""
+    found = _ENCODED.fullmatch(value or "")
+    if found is None:
+        return value
+    try:
+        content = base64.b64decode(found[1], validate=True)
+        is_canonical = base64.b64encode(content).decode() == found[1]
+        return content.decode() if is_canonical else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
 
-    async def send(self, message: Message) -> None:
-        """Collect a part of the answer."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        else:
-            self.content += message.get("body", b"")
+
+def _check_accepted(accept: str) -> None:
+    kinds = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    if kinds.isdisjoint(_ACCEPTED):
+        raise NotAcceptable(f"Accept must name {_JSON}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator
 
+import bcrypt
 import jwt
 import pytest
 
@@ -95,3 +97,24 @@ async def test_without_authorization_servers_there_is_no_metadata(
     async with running(mongo_client, mongo_uri, closed) as one:
         assert (await one.request("GET", METADATA)).status == 401
         assert (await ask(one, "tools/list")).status == 401
+
+
+async def test_a_verified_password_is_remembered_longer_than_a_user(
+    mongo_client: Mongo, mongo_uri: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent pauses between two requests, and bcrypt takes a quarter of a second."""
+    checks: list[bytes] = []
+    check = bcrypt.checkpw
+    monkeypatch.setattr(bcrypt, "checkpw", lambda *pair: checks.append(pair[0]) or check(*pair))
+    settings = {"dbRealmAuthenticator": {"users-db": database, "cache-ttl": 1}}
+    user = {"_id": "ada", "password": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+    mongo_client[database]["users"].replace_one({"_id": "ada"}, user, upsert=True)
+    who = {"Authorization": f"Basic {b64encode(b'ada:secret').decode()}"}
+    async with running(mongo_client, mongo_uri, AGENTS, settings) as one:
+        first = await ask(one, "ping", None, who)
+        began = time.monotonic()
+        while time.monotonic() < began + 0.01:
+            again = await ask(one, "ping", None, who)
+
+    assert (first.status, again.status) == (200, 200)
+    assert checks == [b"secret"]

@@ -269,6 +269,57 @@ async def test_a_query_above_the_budget_is_refused_with_the_cheaper_way(
     assert len(fits.json["data"]["films"]) == 100
 
 
+@pytest.mark.parametrize(
+    ("query", "outcome"),
+    [
+        ("{ films(limit: 200) { _id } }", "it needs more than 100 documents"),
+        ("{ films(limit: 60) { _id } other: films(limit: 60) { _id } }", "it needs more than 100"),
+        ("{ films(limit: 2000) { _id } }", "Query.films: limit cannot be greater than 1000"),
+        ("{ films(limit: 100) { _id } }", ""),
+        ("{ film(id: 1) { _id actors { _id } } }", ""),
+    ],
+)
+async def test_explaining_foretells_whether_running_is_refused(
+    mongo_client: Mongo, mongo_uri: str, service: Service, query: str, outcome: str
+) -> None:
+    settings = {"mcp": {"max-documents": 100}, "graphql": {"max-limit": 1000}}
+    async with running(mongo_client, mongo_uri, AGENTS, settings, db=service.db, drop=False) as one:
+        told = (await use(one, "explain_query", app="films", query=query)).json
+        ran = await run(one, query)
+
+    assert told["wouldBeRefused"] is ran.is_error is bool(outcome)
+    assert told.get("because", "").startswith(outcome)
+
+
+async def test_an_order_without_an_index_is_no_scan(service: Service) -> None:
+    service.mongo[service.db]["ranked"].insert_many([{"kind": n % 2, "n": n} for n in range(20)])
+    service.mongo[service.db]["ranked"].create_index("kind")
+    mapping = service.find("ranked", {"kind": 1}, sort={"n": 1})
+    schema = "type Query { ranked: [Ranked] } type Ranked { n: Int }"
+    await service.define("ranked", schema, {"Query": {"ranked": mapping}})
+    try:
+        told = await use(service, "explain_query", app="ranked", query="{ ranked { n } }")
+        (fetch,) = told.json["fetches"]
+        assert fetch["access"] == "index"
+        assert "no index serves" not in fetch["advice"]
+        assert "sorted in memory" in fetch["advice"]
+    finally:
+        await service.remove("ranked")
+
+
+async def test_a_list_that_stopped_at_its_limit_says_so(service: Service) -> None:
+    told = (await run(service, "{ some: films(limit: 3) { _id } film(id: 1) { _id } }")).json
+
+    assert told["limits"] == [{"path": "some", "limit": 3, "argument": "limit"}]
+    assert "do not count them" in told["limitsHint"]
+
+
+async def test_a_list_below_its_limit_says_nothing(service: Service) -> None:
+    told = (await run(service, "{ films(limit: 900) { _id } }")).json
+
+    assert "limits" not in told
+
+
 # --- how much of it -------------------------------------------------------------------------------
 
 
@@ -316,15 +367,38 @@ async def test_a_cursor_is_good_for_its_own_query_only(service: Service) -> None
     assert told.message == "the cursor is not one of this query"
 
 
-async def test_an_element_that_has_no_room_is_refused_with_a_way_out(service: Service) -> None:
+async def test_a_text_that_has_no_room_is_shortened_with_a_way_out(service: Service) -> None:
     service.mongo[service.db]["films"].insert_one({"_id": -1, "title": "", "text": "y" * 70_000})
     try:
-        told = await run(service, "{ film(id: -1) { text } }")
-        (error,) = told.errors
-        assert error["message"] == "the result alone is larger than 65536 bytes"
-        assert error["extensions"]["hint"].startswith("select fewer fields")
+        told = await run(service, "{ film(id: -1) { _id text } }")
+        assert len(told.text) <= 65_536
+        assert told.json["data"]["film"]["_id"] == -1
+        (cut,) = told.json["cut"]
+        assert (cut["path"], cut["total"], cut["of"]) == ("film.text", 70_000, "characters")
+        assert told.json["hint"].startswith("parts are missing: ask for fewer fields")
+        assert "cursor" not in told.json
     finally:
         service.mongo[service.db]["films"].delete_one({"_id": -1})
+
+
+@pytest.mark.parametrize("number", [2, 16, 20])
+async def test_many_large_lists_are_cut_and_a_cursor_leads_through_all(
+    service: Service, number: int
+) -> None:
+    """However many lists there are, what accompanies the data has room."""
+    fields = " ".join(f"list{n}: films(limit: 20) {{ title text }}" for n in range(number))
+    arguments: Document = {}
+    found = 0
+    for _ in range(100):
+        told = await run(service, f"{{ {fields} }}", **arguments)
+        assert len(told.text.encode()) <= 65_536
+        found += sum(len(films) for films in told.json["data"].values())
+        if "cursor" not in told.json:
+            break
+        assert len(told.json["cut"]) <= 10
+        arguments = {"cursor": told.json["cursor"]}
+
+    assert found == 20 * number
 
 
 async def test_a_result_of_64_mib_is_a_bounded_error(service: Service) -> None:
@@ -336,7 +410,7 @@ async def test_a_result_of_64_mib_is_a_bounded_error(service: Service) -> None:
     try:
         told = await use(service, "run_query", app="big", query="{ big { text } }")
         assert len(told.text) < 2_000
-        assert told.json["errors"][0]["extensions"]["code"] == "answer-too-large"
+        assert told.errors[0]["extensions"]["code"] == "answer-too-large"
     finally:
         await service.remove("big")
         service.mongo[service.db]["big"].drop()

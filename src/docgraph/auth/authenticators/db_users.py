@@ -44,6 +44,9 @@ REALM: Final = "dbRealmAuthenticator"
 _COMPANIONS: Final = ("userPasswordHasher", "userChangeTeller")
 _LOOK_MS: Final = 15_000
 _WATCH: Final = "users"
+# Seconds that a verified password is remembered after its last use; each use compares it with the
+# stored hash. Agents pause between two requests, and each check by bcrypt takes a quarter of one.
+_REMEMBERED: Final = 300.0
 
 
 class DatabaseRealm(Authenticator):
@@ -234,5 +237,5 @@ def _build_passwords(
         generations,
         cost=config.bcrypt_complexity,
         size=config.cache_size,
-        ttl=config.cache_ttl / 1000,
+        ttl=max(config.cache_ttl / 1000, _REMEMBERED),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.exchange import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
@@ -26,6 +27,7 @@ from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Resolvers, Template, matches_nothing
 
 _SAMPLE_ID: Final = ObjectId("000000000000000000000000")
+_COUNT_MS: Final = 500
 _NO_PLAN: Final = QueryPlan((), ())
 
 
@@ -48,6 +50,7 @@ class FetchEstimate:
     stored: int | None
     examined: int | None  # documents that one command examines
     wanted_keys: Mapping[str, int]
+    failure: str = ""  # why the field cannot be fetched, such as a limit above the maximum
 
     @property
     def access(self) -> str:
@@ -74,8 +77,12 @@ class FetchEstimate:
             "limit": self.limit,
             "access": self.access,
         }
-        if self.wanted_keys:
+        if self.failure:
+            content["error"] = self.failure
+        if self.wanted_keys and self.is_scan:
             content["advice"] = "no index serves this: ask for less of it, or by other arguments"
+        elif self.wanted_keys:
+            content["advice"] = "all that matches is sorted in memory: ask for it in no order"
         if not privileged:
             return content
         content |= {
@@ -106,26 +113,76 @@ class CostEstimate:
     by_limits: int
     by_counts: int
     limit: int  # the query is rejected above this number of documents by counts
+    budget: int | None = None  # documents that may be fetched
+    certain: int = 0  # documents of the first level, counted up to the budget
+
+    def find_refusal(self) -> str:
+        """Return why the query is rejected, or a field of it is null; empty: neither is known."""
+        failed = [f"{one.field}: {one.failure}" for one in self.fetches if one.failure]
+        if failed:
+            return failed[0]
+        if self.by_counts > self.limit:
+            return "it could need more documents than estimated-documents allows"
+        if self.budget is not None and self.certain > self.budget:
+            return f"it needs more than {self.budget} documents"
+        return ""
 
     def as_dict(self, *, privileged: bool) -> dict[str, Any]:
         """Return the preview for JSON; storage names and counts only for privileged callers."""
+        refusal = self.find_refusal()
         estimated: dict[str, Any] = {"byLimits": self.by_limits}
         if privileged:
             estimated["byCounts"] = self.by_counts
-        return {
-            "estimatedDocuments": estimated,
-            "wouldBeRefused": self.by_counts > self.limit,
-            "fetches": [one.as_dict(privileged=privileged) for one in self.fetches],
-        }
+        content = {"estimatedDocuments": estimated, "wouldBeRefused": bool(refusal)}
+        if refusal:
+            content["because"] = refusal
+        elif self.budget is not None and self.by_counts > self.budget:
+            content["mayExceedBudget"] = True  # that depends on how much the lists inside find
+        content["fetches"] = [one.as_dict(privileged=privileged) for one in self.fetches]
+        return content
 
 
-async def estimate_cost(run: Run, variables_resolver: Resolvers) -> CostEstimate:
-    """Preview every command of the execution without sending it."""
+async def estimate_cost(
+    run: Run, variables_resolver: Resolvers, budget: int | None = None
+) -> CostEstimate:
+    """Preview every command of the execution without sending it.
+
+    `budget` is the number of documents that may be fetched; matches are counted up to it.
+    """
     tree = await prepare(run, variables_resolver)
     by_limits, by_counts = await estimate_documents(tree, run)
     fetches = await concurrently([_estimate_fetch(fetch, run) for fetch in tree.fetches])
     limit = run.limits.estimated_documents
-    return CostEstimate(tuple(fetches), by_limits, by_counts, limit)
+    certain = 0
+    if budget is not None and budget < by_counts <= limit:
+        roots = [fetch for fetch in tree.fetches if fetch.is_root]
+        certain = sum(await concurrently([_count_matches(one, budget, run) for one in roots]))
+    return CostEstimate(tuple(fetches), by_limits, by_counts, limit, budget, certain)
+
+
+async def _count_matches(fetch: Fetch, budget: int, run: Run) -> int:
+    """Return how many documents a field of the first level fetches, at most one above the budget.
+
+    0 if that is unknown.
+    """
+    window, filter_ = run.prepared[id(fetch)].window, _render_filter(fetch, run)
+    if window is None or filter_ is None or not isinstance(fetch.mapping, QueryMapping):
+        return 0
+    deadline = Deadline.after_ms(_COUNT_MS)
+    most = min(window.limit, budget + 1)
+    try:
+        async with run.gate:
+            found = await run.store.reads.count(
+                fetch.mapping.db,
+                fetch.mapping.collection,
+                filter_,
+                limit=window.skip + most,
+                deadline=deadline,
+                rows=run.rows,
+            )
+    except DocgraphError:
+        return 0
+    return max(0, found - window.skip)
 
 
 async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
@@ -153,6 +210,7 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
         stored=stored,
         examined=examined,
         wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},
+        failure=prepared.failure.message if prepared.failure is not None else "",
     )
 
 

@@ -119,21 +119,31 @@ class AppAccess:
 
         Each costs an evaluation of the rules: `wanted` skips those that are not needed.
         """
-        for number, entry in enumerate(await self.apps.list_served()):
+        async for entry, _ in self._authorize_apps(outer, after, wanted):
+            yield entry
+
+    async def admit_apps(
+        self, outer: Exchange, wanted: Callable[[StoredDefinition], bool] | None = None
+    ) -> AsyncIterator[AppSession]:
+        """Yield the valid apps that exist for the caller, by URI, ready to be used."""
+        async for entry, exchange in self._authorize_apps(outer, "", wanted):
+            try:
+                session = await self.open(entry.uri, exchange)
+            except (NotFound, DefinitionError):
+                continue  # it is invalid, or was removed meanwhile
+            yield session
+
+    async def _authorize_apps(
+        self, outer: Exchange, after: str, wanted: Callable[[StoredDefinition], bool] | None
+    ) -> AsyncIterator[tuple[StoredDefinition, Exchange]]:
+        for number, entry in enumerate(await self.apps.list_served(), 1):
             if entry.uri <= after or not (wanted is None or wanted(entry)):
                 continue
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # let other tasks run
             authorized = await self.authorize(outer, entry.uri, outer.account, quietly=True)
             if authorized is not None and authorized[1].allowed:
-                yield entry
-
-    async def try_admit(self, outer: Exchange, entry: StoredDefinition) -> AppSession | None:
-        """Return the app of a definition; None if it is invalid or was removed meanwhile."""
-        try:
-            return await self.admit(outer, entry.uri, quietly=True)
-        except (NotFound, DefinitionError):
-            return None
+                yield entry, authorized[0]
 
     async def view(self, session: AppSession) -> VisibleApp:
         """Return the app as the caller of the session sees it."""

@@ -212,17 +212,20 @@ class GraphqlService(Service):
         return (await self._find(app, request, exchange))[0]
 
     async def estimate_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange
+        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
     ) -> CostEstimate:
-        """Return the commands an operation would send, and their cost; nothing is run."""
+        """Return the commands an operation would send, and their cost; nothing is run.
+
+        `budget` is the number of documents that the caller may fetch.
+        """
         self._check_freedom(app, request, exchange)
-        return await self.estimate_any_cost(app, request, exchange)
+        return await self.estimate_any_cost(app, request, exchange, budget)
 
     async def estimate_any_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange
+        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
     ) -> CostEstimate:
         """Preview an operation from the command line, where `operations-only` does not apply."""
-        return await self._in_time(exchange, self._estimate_cost(app, request, exchange))
+        return await self._in_time(exchange, self._estimate_cost(app, request, exchange, budget))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run work on a schema that would block the event loop, and return its result."""
@@ -322,13 +325,13 @@ class GraphqlService(Service):
         return Ran(plan, result, kept)
 
     async def _estimate_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange
+        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None
     ) -> CostEstimate:
         plan, _ = await self._find(app, request, exchange)
         limits, variables = plan.app.limits, request.variables
         run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
         run.key_ring = self._key_ring
-        return await estimate_cost(run, self._resolvers)
+        return await estimate_cost(run, self._resolvers, budget)
 
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange

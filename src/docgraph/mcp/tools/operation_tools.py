@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import orjson
 
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.definition.declared_operations import DeclaredOperation
 from docgraph.graphql.describe.operation_schema import describe_result, describe_variables
@@ -24,6 +25,7 @@ from docgraph.graphql.describe.search import score, split_words
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.graphql.http.plan_cache import may_introspect
 from docgraph.graphql.plan.plan import Plan
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.tools.query_tools import QueryArguments, QueryTools
@@ -49,31 +51,34 @@ def name_tool(uri: str, operation: str) -> str:
     return f"{prefix}__{operation}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Offered:
-    """An operation of an app whose fields the caller may all see."""
+class _Described(NamedTuple):
+    """The names of the variables of an operation, and the schemas of arguments and result."""
 
-    uri: str
-    operation: DeclaredOperation
-    plan: Plan
+    variables: Collection[str]
+    arguments: Schema
+    outcome: Schema
 
 
 class OperationTools:
-    """The tools that authors of apps declare."""
+    """The tools that authors of apps declare.
+
+    They depend on the schema that a caller sees, and on nothing else of the caller: they are
+    cached with that schema. Whether the caller may use the app is decided for each request.
+    """
 
     def __init__(self, access: AppAccess, queries: QueryTools) -> None:
         self._access = access
         self._queries = queries
-        self._described: WeakKeyDictionary[Plan, tuple[Schema, Schema]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[VisibleApp, dict[bool, dict[str, Tool]]] = (
+            WeakKeyDictionary()
+        )
 
     async def list_tools(self, call: McpCall, most: int = _MAX_LISTED) -> dict[str, Tool]:
         """Return one tool per operation, by name; stop at one more than `most`."""
         tools: dict[str, Tool] = {}
-        async for entry in self._access.find_apps(call.exchange, wanted=_declares):
-            session = await self._access.try_admit(call.exchange, entry)
-            for one in [] if session is None else await self._offer(session):
-                tool = await self._build(one)
-                tools.setdefault(tool.name, tool)
+        async for session in self._access.admit_apps(call.exchange, _declares):
+            for name, tool in (await self._find_tools(session)).items():
+                tools.setdefault(name, tool)
                 if len(tools) > most:
                     return tools
         return tools
@@ -84,11 +89,10 @@ class OperationTools:
         def is_meant(entry: StoredDefinition) -> bool:
             return _declares(entry) and name.startswith(name_tool(entry.uri, ""))
 
-        async for entry in self._access.find_apps(call.exchange, wanted=is_meant):
-            session = await self._access.try_admit(call.exchange, entry)
-            for one in [] if session is None else await self._offer(session):
-                if name_tool(one.uri, one.operation.name) == name:
-                    return await self._build(one)
+        async for session in self._access.admit_apps(call.exchange, is_meant):
+            tool = (await self._find_tools(session)).get(name)
+            if tool is not None:
+                return tool
         return None
 
     def stand_in(self) -> list[Tool]:
@@ -117,39 +121,44 @@ class OperationTools:
             ),
         ]
 
-    async def _offer(self, session: AppSession) -> list[_Offered]:
-        """Return the operations of which the caller may see every field."""
-        offered = []
-        definition = session.app.definition
-        for operation in definition.operations:
-            request = GraphqlRequest(operation.query, operation=operation.name)
-            try:
-                plan = await self._access.graphql.plan(session.app, request, session.exchange)
-            except OperationRefused:
-                continue
-            offered.append(_Offered(definition.uri, operation, plan))
-        return offered
+    async def _find_tools(self, session: AppSession) -> dict[str, Tool]:
+        """Return the tools of the operations of which the caller may see every field."""
+        graphql = self._access.graphql
+        known = self._known.setdefault(await self._access.view(session), {})
+        # As for the plan of an operation.
+        introspects = may_introspect(graphql.config.introspection, session.exchange.account)
+        if introspects not in known:
+            definition, tools = session.app.definition, {}
+            for operation in definition.operations:
+                request = GraphqlRequest(operation.query, operation=operation.name)
+                try:
+                    plan = await graphql.plan(session.app, request, session.exchange)
+                except OperationRefused:
+                    continue
+                described = await graphql.work_aside(_describe, plan)
+                tool = self._build(definition.uri, operation, described)
+                tools[tool.name] = tool
+            known[introspects] = tools
+        return known[introspects]
 
-    async def _build(self, one: _Offered) -> Tool:
-        described = self._described.get(one.plan)
-        if described is None:
-            described = await self._access.graphql.work_aside(_describe, one.plan)
-            self._described[one.plan] = described
-        arguments, outcome = described
+    def _build(self, uri: str, operation: DeclaredOperation, described: _Described) -> Tool:
         return Tool(
-            name_tool(one.uri, one.operation.name),
-            one.operation.name,
-            one.operation.description or f"The query {one.operation.name} of the app {one.uri}.",
-            arguments,
-            partial(self._run, one),
-            outcome,
+            name_tool(uri, operation.name),
+            operation.name,
+            operation.description or f"The query {operation.name} of the app {uri}.",
+            described.arguments,
+            partial(self._run, uri, operation, described.variables),
+            described.outcome,
         )
 
-    async def _run(self, one: _Offered, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
-        known = {
-            definition.variable.name.value
-            for definition in one.plan.operation.variable_definitions or ()
-        }
+    async def _run(
+        self,
+        uri: str,
+        operation: DeclaredOperation,
+        known: Collection[str],
+        call: McpCall,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
         variables = dict(arguments)
         cursor = None if _CURSOR in known else variables.pop(_CURSOR, None)
         if not (cursor is None or isinstance(cursor, str)):
@@ -161,11 +170,9 @@ class OperationTools:
                     f"unknown argument {name[:100]!r}", hint=f"the arguments are: {given}"
                 )
         check_variables(variables)
-        operation = one.operation
         request = GraphqlRequest(operation.query, variables, operation=operation.name)
-        content = await self._queries.carry_out(call, QueryArguments(one.uri, request, cursor))
-        text = orjson.dumps(content)
-        return Outcome(text.decode(), orjson.loads(text), is_error=content["data"] is None)
+        outcome = await self._queries.carry_out(call, QueryArguments(uri, request, cursor))
+        return replace(outcome, is_structured=True)
 
     async def _search(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
         words = split_words(arguments["words"])
@@ -195,12 +202,12 @@ def _declares(entry: StoredDefinition) -> bool:
     return isinstance(descriptor, dict) and bool(descriptor.get("operations"))
 
 
-def _describe(plan: Plan) -> tuple[Schema, Schema]:
-    """Return the schemas of the arguments and the result of an operation."""
+def _describe(plan: Plan) -> _Described:
     arguments = describe_variables(plan)
+    variables = frozenset(arguments["properties"])
     cursor = text_of("the cursor of a result that was cut")
     arguments["properties"].setdefault(_CURSOR, cursor)
-    return arguments, _describe_outcome(plan)
+    return _Described(variables, arguments, _describe_outcome(plan))
 
 
 def _describe_outcome(plan: Plan) -> Schema:

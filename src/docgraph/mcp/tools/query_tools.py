@@ -9,13 +9,17 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.graphql.http.service import Ran
 from docgraph.mcp.call import McpCall
-from docgraph.mcp.cut import fit, read_cursor, render_cursor
+from docgraph.mcp.cut import CutPosition, Fitted, fit, read_cursor, render_cursor
+from docgraph.mcp.list_limits import AT_LIMIT, describe_limits
 from docgraph.mcp.sections import Mcp
+from docgraph.mcp.shorten import measure
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
 _TOO_MANY: Final = "too-many-documents"
@@ -24,6 +28,8 @@ _CHEAPER: Final = (
     "fields cost most"
 )
 _RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the cursor
+_MAX_CUTS: Final = 10  # reported; others are counted
+_TRIES: Final = 4
 _QUERY: Final[Mapping[str, Schema]] = {
     "app": text_of("the app, as list_apps names it"),
     "query": text_of("the text of a GraphQL query"),
@@ -106,11 +112,12 @@ class QueryTools:
         wanted = QueryArguments.read(arguments)
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         graphql = self._access.graphql
-        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange)
+        most = self._find_budget(session.app)
+        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange, most)
         privileged = graphql.may_explain(session.exchange.account)
         described = outlook.as_dict(privileged=privileged)
         budget = {
-            "maxDocuments": self._settings.max_documents,
+            "maxDocuments": most,
             "maxResultBytes": self._settings.max_result_bytes,
         }
         estimated = described.pop("estimatedDocuments")
@@ -121,17 +128,16 @@ class QueryTools:
         return as_json(content)
 
     async def _run(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
-        content = await self.carry_out(call, QueryArguments.read(arguments))
-        return Outcome(orjson.dumps(content).decode(), is_error=content["data"] is None)
+        return await self.carry_out(call, QueryArguments.read(arguments))
 
-    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> dict[str, Any]:
+    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> Outcome:
         """Run a query within the limits of agents; cut the response to a readable size."""
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         uri = session.app.definition.uri
         cursor = wanted.cursor
-        offsets = None if cursor is None else read_cursor(cursor, uri, wanted.request)
+        position = None if cursor is None else read_cursor(cursor, uri, wanted.request)
         limits = session.app.limits
-        budget = min(limits.fetched_documents, self._settings.max_documents)
+        budget = self._find_budget(session.app)
         try:
             ran = await self._access.graphql.run(
                 session.app,
@@ -143,29 +149,71 @@ class QueryTools:
             if any(error.code == _TOO_MANY for error in refusal.errors):
                 refusal.hint = _CHEAPER
             raise
-        if encode_data(ran.result.data, limits.response_bytes) is None:
+        result = ran.result
+        data = encode_data(result.data, limits.response_bytes)
+        if data is None:
             raise _too_large(limits.response_bytes)
-        return self._compose(ran.result, uri, wanted.request, offsets)
+        is_large = len(data) > self._settings.max_result_bytes
+        if position is not None or is_large or result.errors or result.limits:
+            arguments = (ran, uri, wanted.request, position)
+            aside = self._access.graphql.work_aside
+            content = (
+                await aside(self._compose, *arguments) if is_large else self._compose(*arguments)
+            )
+        else:
+            content = b'{"data":' + data + b"}"
+        return Outcome(content.decode(), is_error=_has_failed(result))
+
+    def _find_budget(self, app: App) -> int:
+        """Return how many documents a query of an agent may fetch."""
+        return min(app.limits.fetched_documents, self._settings.max_documents)
 
     def _compose(
-        self, result: Result, uri: str, request: GraphqlRequest, offsets: Mapping[str, int] | None
-    ) -> dict[str, Any]:
+        self, ran: Ran, uri: str, request: GraphqlRequest, position: CutPosition | None
+    ) -> bytes:
+        """Return the data with everything that accompanies it, within the limit in bytes."""
+        result = ran.result
+        limit = self._settings.max_result_bytes
         errors = [one.as_dict() for one in result.errors]
-        reserved = len(orjson.dumps((errors, result.limits))) + _RESERVED
-        fitted = fit(result.data, self._settings.max_result_bytes, reserved, offsets)
-        content: dict[str, Any] = {"data": fitted.data}
-        if errors:
-            content["errors"] = errors
-        if result.limits:
-            content["limits"] = result.limits
-        if fitted.cuts:
-            content["cut"] = [cut.as_dict() for cut in fitted.cuts]
-            content["cursor"] = render_cursor(uri, request, fitted.offsets)
-            content["hint"] = (
-                "this is a part: call again with the same arguments and this cursor for the next "
-                "one, or ask for less"
-            )
-        return content
+        limits = describe_limits(ran.plan, result.limits)
+        reserved = measure((errors, limits)) + _RESERVED
+        for _ in range(_TRIES):
+            fitted = fit(result.data, limit, reserved, position)
+            content: dict[str, Any] = {"data": fitted.data}
+            if errors:
+                content["errors"] = errors
+            if limits:
+                content |= {"limits": limits, "limitsHint": AT_LIMIT}
+            if fitted.cuts:
+                content |= _describe_cuts(fitted, uri, request)
+            text = orjson.dumps(content)
+            if len(text) <= limit:
+                break
+            reserved += len(text) - limit
+        return text
+
+
+def _has_failed(result: Result) -> bool:
+    """Return whether nothing was found because of errors."""
+    data = result.data
+    return data is None or (
+        bool(result.errors) and not any(one is not None for one in data.values())
+    )
+
+
+def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest) -> dict[str, Any]:
+    content: dict[str, Any] = {"cut": [cut.as_dict() for cut in fitted.cuts[:_MAX_CUTS]]}
+    if len(fitted.cuts) > _MAX_CUTS:
+        content["moreCuts"] = len(fitted.cuts) - _MAX_CUTS
+    if fitted.position is None:
+        content["hint"] = "parts are missing: ask for fewer fields, or for smaller lists"
+    else:
+        content["cursor"] = render_cursor(uri, request, fitted.position)
+        content["hint"] = (
+            "this is a part: call again with the same arguments and this cursor for the next "
+            "one, or ask for less"
+        )
+    return content
 
 
 def _too_large(limit: int) -> OperationRefused:

@@ -124,10 +124,8 @@ class SchemaTools:
         found: list[AppSession] = []
         if not self._access.graphql.may_introspect(call.exchange.account):
             return found
-        async for entry in self._access.find_apps(call.exchange):
-            session = await self._access.try_admit(call.exchange, entry)
-            if session is not None:
-                found.append(session)
+        async for session in self._access.admit_apps(call.exchange):
+            found.append(session)
             if len(found) == _MAX_APPS_SEARCHED:
                 break
         return found

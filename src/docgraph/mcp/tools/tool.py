@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import orjson
 
@@ -13,6 +14,12 @@ from docgraph.mcp.call import McpCall
 
 Schema = dict[str, Any]
 
+_READ_ONLY: Final = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
 _KINDS: Mapping[str, tuple[type, str]] = {
     "string": (str, "a string"),
     "object": (dict, "an object"),
@@ -22,17 +29,17 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The text for the agent; `structured` is the same for programs, if the tool declares it."""
+    """The text for the agent; `is_structured`: programs get it as JSON, too, which it is."""
 
     text: str
-    structured: Mapping[str, Any] | None = None
+    is_structured: bool = False
     is_error: bool = False
 
 
 Run = Callable[[McpCall, Mapping[str, Any]], Awaitable[Outcome]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tool:
     """A tool that an agent can call; all of them only read."""
 
@@ -42,6 +49,19 @@ class Tool:
     input_schema: Schema
     run: Run
     output_schema: Schema | None = None
+
+    @cached_property
+    def rendered(self) -> bytes:
+        """The tool as `tools/list` shows it."""
+        content = {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "annotations": _READ_ONLY,
+        }
+        output = {} if self.output_schema is None else {"outputSchema": self.output_schema}
+        return orjson.dumps({**content, **output})
 
 
 def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
