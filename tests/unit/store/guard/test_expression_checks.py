@@ -173,7 +173,7 @@ TOO_LARGE: list[tuple[Any, str]] = [
     (LOOKING_AHEAD, STEPS),
     ({"$regexFindAll": {"input": "$s", "regex": "$pattern"}}, STEPS),
     (up_to(70_000), SIZE),
-    (up_to(1e300), STEPS),
+    (up_to(1e300), BOUNDS),
     (up_to("$n"), BOUNDS),
     (up_to({"$multiply": ["$n", 2]}), BOUNDS),
     (up_to({"$toInt": "$n"}), BOUNDS),
