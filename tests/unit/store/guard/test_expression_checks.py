@@ -188,6 +188,8 @@ TOO_LARGE: list[tuple[Any, str]] = [
     ({"$range": [0, "$n", 5]}, BOUNDS),
     ({"$range": [{"$arrayElemAt": [[0, -(10**7)], "$n"]}, 0]}, STEPS),
     ({"$range": [0, {"$arrayElemAt": [[10**7, 0], "$n"]}]}, STEPS),
+    ({"$range": [{"$arrayElemAt": [[{"$abs": 0}, {"$subtract": [0, 10**7]}], "$n"]}, 0]}, STEPS),
+    ({"$range": [0, {"$arrayElemAt": [[{"$add": [10**7, 1]}, {"$abs": 0}], "$n"]}]}, STEPS),
     ({"$range": [0, 10**7, {"$max": [-1, {"$min": ["$n", 1]}]}]}, STEPS),
     ({"$range": [10**7, 0, {"$max": [-1, {"$min": ["$n", 1]}]}]}, STEPS),
     (nested(30, {"$concat": [{"$toString": "$$v"}, {"$toString": "$$v"}]}, "a"), SIZE),
