@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -30,7 +29,6 @@ from tools.mutations import replaced
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:randomly", "-p", "no:cacheprovider"]
 _POLL_SECONDS = 0.02
-_UNUSABLE = re.compile(r"\[.*[\[\\]")  # pytest does not find such a name of a test again
 
 
 class Known:
@@ -40,8 +38,7 @@ class Known:
         self.tests: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        ids = (item.nodeid for item in session.items)
-        self.tests.update(id for id in ids if not _UNUSABLE.search(id))
+        self.tests.update(item.nodeid for item in session.items)
 
 
 class Witness:

@@ -87,10 +87,9 @@ class _Expiries:
     def remove(self, session: Session) -> None:
         """Remove a session, if it is there."""
         second = session.expiry_due
-        others = self._sessions.get(second) if second is not None else None
-        if second is not None and others is not None:
-            others.discard(session)
-            if not others:
+        if second is not None and second in self._sessions:
+            self._sessions[second].discard(session)
+            if not self._sessions[second]:
                 del self._sessions[second]
 
     def pop(self, now: float) -> list[Session]:

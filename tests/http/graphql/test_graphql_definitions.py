@@ -69,7 +69,7 @@ async def test_slashes_at_the_ends_of_a_uri_do_not_matter(
     "path", ["V1/users", "v1/Users", "v1", "users", "v1/users/x", "v1%2Fusers"]
 )
 async def test_another_path_is_another_app(service: Service, path: str) -> None:
-    """Decisions 1 and 3: case matters, a uri is the only address, `%2F` separates nothing."""
+    """Decisions 1, 3 and 55: case matters, a uri is the only address, `%2F` separates nothing."""
     await service.store(item_app(service, "users", uri="v1/users"))
 
     assert not await is_served(service, path)

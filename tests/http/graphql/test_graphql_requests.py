@@ -57,8 +57,8 @@ async def test_a_query_answers_data_alone_in_the_response_type(service: Service)
 
 
 async def test_the_response_type_does_not_depend_on_accept(service: Service) -> None:
-    """Decision 24."""
-    for accept in ("application/json", "text/html", "*/*"):
+    """Decision 24; decision 56: CSV only if the app allows it."""
+    for accept in ("application/json", "text/html", "text/csv", "*/*"):
         reply = await service.query("library", "{ __typename }", headers={"accept": accept})
         assert reply.headers["content-type"] == MEDIA_TYPE
 

@@ -20,7 +20,7 @@ from docgraph.store import Store
 from docgraph.store.guard.fence import FENCE, match_behind
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.shield import Shield
-from tests.http.harness import profiled
+from tests.http.harness import failing, profiled
 
 pytestmark = pytest.mark.anyio
 
@@ -306,6 +306,7 @@ async def test_a_collation_does_not_cost_documents(
     """Such a collation ignores the hyphen, and no text is between `a-` and `a.`."""
     db = mongo_client[database]
     db.create_collection("texts", collation=collation)
+    db.texts.create_index("owner", collation={"locale": "simple"})
     db.texts.insert_many([{"t": "a-b", "owner": "eve"}, {"t": "ab", "owner": "eve"}])
     filter, rows = {"t": {"$regex": "^a-"}}, {f"{database}.texts": ROW}
 
@@ -315,6 +316,19 @@ async def test_a_collation_does_not_cost_documents(
     )
 
     assert [one["t"] for one in found] == [one["t"] for one in gathered] == ["a-b"]
+
+
+async def test_indexes_that_cannot_be_listed_cost_no_documents(
+    store: Store, base: Any, mongo_client: Sync
+) -> None:
+    """Then nothing is known of the collation, and the pattern leaves no range in front."""
+    with failing(mongo_client, "listIndexes", errorCode=13):
+        (command,) = await commands_of(store, base)
+        arguments: Document = {"deadline": SOON, "rows": rows_of(base)}
+        found = await store.find(base.name, "notes", PATTERN, limit=9, **arguments)
+
+    assert command["pipeline"][0] == {"$match": ROW}
+    assert {one["_id"] for one in found} == {"v0", "v1", "v2", "v3"}
 
 
 async def test_searches_without_room_for_a_fence_are_refused(store: Store, base: Any) -> None:

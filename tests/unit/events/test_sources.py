@@ -62,7 +62,9 @@ class History:
     sizes: list[int] = field(default_factory=list)
     is_over: bool = False
     is_away: bool = False  # for the next who asks
-    opened: int = 0  # cursors
+    is_elsewhere: bool = False  # what happens concerns other collections
+    starts: list[int] = field(default_factory=list)  # of the cursors
+    cursors: list[Changes] = field(default_factory=list)
     happened: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, sizes: list[int]) -> None:
@@ -99,9 +101,10 @@ class History:
         return bson.decode(event.raw)
 
     def watch_source(self, *_: Any, resume_after: Mapping[str, Any] | None, **__: Any) -> Changes:
-        self.opened += 1
         start = int(resume_after["_data"]) if resume_after else len(self.sizes)
-        return Changes(self, start)
+        self.starts.append(start)
+        self.cursors.append(Changes(self, start))
+        return self.cursors[-1]
 
 
 @dataclass
@@ -135,6 +138,8 @@ class Changes:
         if self.history.is_away:
             self.history.is_away = False
             raise StoreUnavailable("away")
+        if self.history.is_elsewhere:
+            self.place = len(self.history.sizes)
         if self.place < len(self.history.sizes):
             self.place += 1
             pad = "x" * self.history.sizes[self.place - 1]
@@ -337,3 +342,28 @@ async def test_a_wave_that_fails_ends_the_stream_for_all_after_what_was_told() -
         await world.hub.close()
     assert [peer.code for peer in world.peers] == [FAILED.code] * 3
     assert [peer.numbers for peer in world.peers] == [[1, 2]] * 3
+
+
+@pytest.mark.anyio
+async def test_a_quiet_stream_resumes_where_the_database_was() -> None:
+    """Not at its last event: by then the database may have forgotten what happened after it."""
+    world = World()
+    await world.join("socket", "first", None, None)
+    await world.happen(1, 0)
+    await until(lambda: world.peers[0].numbers == [1])
+    world.history.is_elsewhere = True
+    await world.happen(2, 0)
+    await until(lambda: world.history.cursors[0].place == 3)
+    await world.be_away()
+    await until(lambda: len(world.history.starts) == 2)
+    world.history.is_over = True
+    async with asyncio.timeout(_PATIENCE):
+        await asyncio.gather(*world.tasks)
+        await world.hub.close()
+    assert world.history.starts == [0, 3]
+
+
+async def until(check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE):
+        while not check():  # noqa: ASYNC110 - what is awaited is not ours
+            await asyncio.sleep(0.001)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from math import inf, isnan
+from decimal import Decimal
+from math import inf, nextafter
 from typing import Any, Final, NamedTuple
 
 from bson import DatetimeMS, Decimal128, Regex
 from bson.timestamp import Timestamp
 
-from docgraph.store.guard.sizes import ELEMENT, NONE, Depth, Form, Size, add, deepest, join
+from docgraph.store.guard.sizes import ELEMENT, EXACT, NONE, Depth, Form, Size, add, deepest, join
 
 _SHOWN: Final = 200
 
@@ -168,16 +169,15 @@ def _read_number(value: Any) -> tuple[float, float]:
         return -inf, inf
     if isinstance(value, bool):
         return 0, 1
-    if isinstance(value, Decimal128):
-        value = str(value)
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return 0, 1
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float | str | Decimal128):
         return 0, 1
-    if isnan(value):
+    text = value if isinstance(value, str) else str(value)
+    try:
+        found = float(text)
+    except ValueError:
         return 0, 1
-    value = float(max(min(value, 2**64), -(2**64)))
-    return value, value
+    if not abs(found) <= EXACT:  # or it is no number
+        return -inf, inf
+    if isinstance(value, str | Decimal128) and Decimal(text) != found:
+        return nextafter(found, -inf), nextafter(found, inf)
+    return found, found

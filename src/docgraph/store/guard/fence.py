@@ -51,7 +51,9 @@ _PASSED: Final = frozenset(
 )
 _SEARCHED: Final = {"$geoNear": "query", "$graphLookup": "restrictSearchWithMatch"}
 
-_PREFIX: Final = re.compile(r"(?:\^|\\A)((?:[A-Za-z0-9_ /:,;@%&\"'<>=~!-]|\\[^\w\s])+)", re.ASCII)
+_PREFIX: Final = re.compile(
+    r"(?:\^|\\A)((?:[A-Za-z0-9_ /:,;@%&\"'<>=~!-]|\\[!-/:-@[-`{-~])+)", re.ASCII
+)
 _QUANTIFIERS: Final = tuple("*+?{")
 _EXACT_OPTIONS: Final = frozenset("su")  # `.` matches line ends, and Unicode: the prefix stays
 _EXACT_FLAGS: Final = re.DOTALL | re.UNICODE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isnan
+from math import ceil, floor, isfinite, isnan
 from typing import Final
 
 from docgraph.store.guard.operands import (
@@ -16,9 +16,11 @@ from docgraph.store.guard.operands import (
     compare_elements,
     scalar,
 )
-from docgraph.store.guard.sizes import NONE, Size, number
+from docgraph.store.guard.sizes import EXACT, NONE, Size, number
 
 Bounds = tuple[float, float]
+
+_ROUNDING: Final = 2.0**-47  # of a double that becomes a decimal of 15 digits
 
 
 def _bound(by: Callable[..., Bounds]) -> Rule:
@@ -27,14 +29,23 @@ def _bound(by: Callable[..., Bounds]) -> Rule:
     def rule(operands: Operands) -> Result:
         try:
             low, high = by(*operands.all)
-            is_known = not (isnan(low) or isnan(high))
-        except (TypeError, ZeroDivisionError, IndexError, OverflowError):
+        except (TypeError, ZeroDivisionError):
             return scalar(operands)
-        if not is_known:
+        error = _find_error([*operands.all, number(low, high)])
+        low, high = low - error, high + error
+        if isnan(low) or isnan(high):
             return scalar(operands)
         return operands.number(low, high), NONE
 
     return rule
+
+
+def _find_error(sizes: list[Size]) -> float:
+    """Return how far the result may be off: the database computes decimals with more digits."""
+    edges = [edge for one in sizes for edge in (one.low, one.high) if isfinite(edge)]
+    total = sum(map(abs, edges))
+    is_exact = total <= EXACT and all(edge == int(edge) for edge in edges)
+    return 0 if is_exact else total * _ROUNDING
 
 
 def _multiply(*sizes: Size) -> Bounds:
@@ -58,8 +69,14 @@ def _largest(one: Size) -> float:
 
 
 def _same_number(operands: Operands) -> Result:
+    """Conversions: they may drop digits, or all behind the point."""
     one = operands.get(0)
-    return number(one.low, one.high, supplied=one.supplied), one.bytes.times(BYTE)
+    error = _find_error([one])
+    low, high = (
+        float(rounded(edge)) if isfinite(edge) else edge
+        for rounded, edge in ((floor, one.low - error), (ceil, one.high + error))
+    )
+    return number(low, high, supplied=one.supplied), one.bytes.times(BYTE)
 
 
 def _extreme(is_least: bool) -> Rule:
@@ -68,11 +85,13 @@ def _extreme(is_least: bool) -> Rule:
     def rule(operands: Operands) -> Result:
         size = choose(operands.all)
         # Null and missing values do not take part, so that only constants are a bound.
-        known = [one.low for one in operands.all if one.is_number]
+        known = [one for one in operands.all if one.is_number]
         if len(operands.all) == 1:
             return size.within(), compare_elements(operands)
-        if known:
-            size = size._replace(high=min(known)) if is_least else size._replace(low=max(known))
+        if known and is_least:
+            size = size._replace(high=min(one.high for one in known))
+        elif known:
+            size = size._replace(low=max(one.low for one in known))
         return size, compare(operands)
 
     return rule

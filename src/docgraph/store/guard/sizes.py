@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 # A stored element, with its key and its entry in an array in memory, takes 16 bytes or more.
 ELEMENT: Final = 16
+# Whole numbers up to here are the same as doubles and as decimals.
+EXACT: Final = 10**15
 
 
 class LoopElement:

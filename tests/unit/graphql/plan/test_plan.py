@@ -83,6 +83,7 @@ def test_operation_that_cannot_be_found_is_refused(
 
 @pytest.mark.parametrize("kind", ["mutation", "subscription"])
 def test_only_queries_are_supported(kind: str) -> None:
+    """Decision 52."""
     with pytest.raises(OperationRefused) as refused:
         select_operation(parse(f"{kind} {{ x }}"), None)
 

@@ -138,6 +138,9 @@ def test_a_filter_leaves_in_front_what_it_implies(filter: Any, front: Any, behin
         ("^", None, None),
         ("^\\dabc", None, None),
         ("^é", None, None),
+        # What follows the last code point, or the last one below the surrogates, is no text.
+        ("^ab\\\U0010ffff", "ab", "ac"),
+        ("^ab\\\ud7ff", "ab", "ac"),
         (re.compile("^abc"), "abc", "abd"),
         (re.compile("^abc", re.DOTALL), "abc", "abd"),
         (re.compile("^abc", re.IGNORECASE), None, None),
