@@ -45,6 +45,7 @@ from docgraph.exchange import (
 )
 from docgraph.graphql.apps.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.kinds import Service as PluginService
@@ -379,6 +380,22 @@ def merge(*layers: Mapping[str, Any]) -> Document:
 def read_json(path: Path) -> Any:
     """A file of extended JSON."""
     return decode(path.read_bytes())
+
+
+@contextmanager
+def listening_to_fields() -> Iterator[list[CommandFinished]]:
+    """The commands of fields, as they end; others are sent in the background at any time."""
+    seen: list[CommandFinished] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, CommandFinished) and event.field:
+            seen.append(event)
+
+    subscribe(hear)
+    try:
+        yield seen
+    finally:
+        unsubscribe(hear)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def describe_limits(plan: Plan, limits: Iterable[Mapping[str, Any]]) -> list[dic
         keys = tuple(key for key in one["path"] if isinstance(key, str))
         if keys in found or len(found) == _MAX_ENTRIES:
             continue
-        found[keys] = {"path": ".".join(keys), "limit": one["limit"]}
+        found[keys] = {"path": list(keys), "limit": one["limit"]}
         known = _known.setdefault(plan, {})
         if keys not in known:
             known[keys] = _find_argument(plan.widest_tree().block, keys)

@@ -11,9 +11,8 @@ import pytest
 from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.observe.command_events import CommandFinished
 from tests.http.access_harness import ADA, allow, guarded
-from tests.http.harness import Document, Mongo, Service, identity, listening, running
+from tests.http.harness import Document, Mongo, Service, identity, listening_to_fields, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +196,7 @@ async def test_a_count_may_be_a_long(service: Service) -> None:
 
 async def test_counts_of_all_parents_are_one_command(service: Service) -> None:
     query = "{ customers { _id ordersCount openCount watchedCount } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         found = await service.query("shop", query)
     by_id = {one["_id"]: one for one in found.data["customers"]}
     for customer in CUSTOMERS:
@@ -297,7 +296,7 @@ async def test_no_documents_have_totals_too(service: Service) -> None:
 
 async def test_groups_of_all_parents_are_one_command(service: Service) -> None:
     query = "{ customers { _id perStatus { status count } totals { count sumTotal } } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         found = await service.query("shop", query)
     for customer in found.data["customers"]:
         own = [one for one in ORDERS if belongs(one, customer["_id"])]

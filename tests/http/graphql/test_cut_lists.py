@@ -9,8 +9,15 @@ import pytest
 
 from docgraph.graphql.execute import fetch_by_in
 from docgraph.graphql.execute.cut_lists import MAX_ENTRIES
-from docgraph.observe.command_events import CommandFinished
-from tests.http.harness import Document, Mongo, Reply, Service, identity, listening, running
+from tests.http.harness import (
+    Document,
+    Mongo,
+    Reply,
+    Service,
+    identity,
+    listening_to_fields,
+    running,
+)
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, use
 
@@ -196,7 +203,7 @@ async def test_a_report_costs_no_command(service: Service) -> None:
     text = "{ authors(limit: 3) { posts(limit: 2) { _id } } }"
     counts = []
     for limits in (False, True):
-        with listening(CommandFinished) as commands:
+        with listening_to_fields() as commands:
             await query(service, text, limits)
         counts.append(len([one for one in commands if one.app == "blog"]))
     assert counts == [2, 2]
@@ -238,6 +245,6 @@ async def test_the_other_extensions_stay(service: Service) -> None:
 
 async def test_agents_get_it_always(service: Service) -> None:
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 3) { _id } }")
-    assert told.json["limits"] == [{"path": ["authors"], "limit": 3}]
+    assert told.json["limits"] == [{"path": ["authors"], "limit": 3, "argument": "limit"}]
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 8) { _id } }")
     assert "limits" not in told.json

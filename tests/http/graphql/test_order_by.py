@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.observe.command_events import CommandFinished
 from docgraph.server.builtin import BUILTIN
 from tests.http.access_harness import TestCaller, caller
-from tests.http.harness import Document, Mongo, Service, listening, running
+from tests.http.harness import Document, Mongo, Service, listening_to_fields, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +113,7 @@ async def test_ties_have_the_same_order_on_every_page(service: Service, directio
 
 async def test_relations_are_ordered_in_one_command(service: Service) -> None:
     text = "{ users { posts(orderBy: [{votes: DESC}, {title: ASC}], limit: 2) { id } } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         data = (await service.query("app", text)).data
     assert data == {"users": [{"posts": [{"id": 4}, {"id": 1}]}, {"posts": [{"id": 5}, {"id": 2}]}]}
     assert [event.command for event in commands] == ["find", "find"]

@@ -11,10 +11,9 @@ import pytest
 from bson import Decimal128, ObjectId
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.observe.command_events import CommandFinished
 from docgraph.server.builtin import BUILTIN
 from tests.http.access_harness import TestCaller, caller
-from tests.http.harness import Document, Mongo, Service, listening, running
+from tests.http.harness import Document, Mongo, Service, listening_to_fields, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -256,7 +255,7 @@ async def test_the_author_s_filter_still_holds(service: Service) -> None:
 
 async def test_relations_are_filtered_in_one_command(service: Service) -> None:
     text = "{ users { id posts(where: {votes: {gte: 2}}) { title } } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         data = (await service.query("app", text)).data
     assert data["users"] == [
         {"id": "1", "posts": [{"title": "Alphabet (.*)"}]},
@@ -288,7 +287,7 @@ async def test_a_relation_that_depends_on_more_than_a_key_is_filtered(service: S
 
 async def test_nothing_is_sent_for_conditions_that_cannot_hold(service: Service) -> None:
     text = "{ users { posts(where: {title: {in: []}}) { title } } posts(where: {or: []}) { id } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         data = (await service.query("app", text)).data
     assert data == {"users": [{"posts": []}] * 3, "posts": []}
     assert len(commands) == 1

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.command_events import CommandFinished
 from tests.http.access_harness import ADA, allow, guarded
-from tests.http.harness import Document, Mongo, Service, listening
+from tests.http.harness import Document, Mongo, Service, listening_to_fields
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -178,7 +177,7 @@ async def test_relations_know_no_order_by_distance(service: Service) -> None:
 )
 async def test_missing_indexes_are_reported(service: Service, where: Any, message: str) -> None:
     text = "query ($where: PlaceWhere) { bare(where: $where) { id } }"
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         reply = await service.query("app", text, {"where": where}, headers=ADMIN)
     assert reply.error["message"].startswith(message)
     assert not [one for one in commands if one.command in ("find", "aggregate")]
@@ -186,6 +185,6 @@ async def test_missing_indexes_are_reported(service: Service, where: Any, messag
 
 async def test_contains_runs_behind_the_row_filter(service: Service) -> None:
     """The pattern sees only rows that the caller may see (decision 49)."""
-    with listening(CommandFinished) as commands:
+    with listening_to_fields() as commands:
         assert await find(service, {"name": {"contains": "own"}}, ADA) == [1, 2]
     assert "aggregate" in [one.command for one in commands]

@@ -310,7 +310,7 @@ async def test_an_order_without_an_index_is_no_scan(service: Service) -> None:
 async def test_a_list_that_stopped_at_its_limit_says_so(service: Service) -> None:
     told = (await run(service, "{ some: films(limit: 3) { _id } film(id: 1) { _id } }")).json
 
-    assert told["limits"] == [{"path": "some", "limit": 3, "argument": "limit"}]
+    assert told["limits"] == [{"path": ["some"], "limit": 3, "argument": "limit"}]
     assert "do not count them" in told["limitsHint"]
 
 

@@ -172,7 +172,6 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     prepared = run.prepared[id(fetch)]
     relation = fetch.relation
     assert relation.rest is not None  # noqa: S101 - joins come from a find
-    assert prepared.window is not None  # noqa: S101 - nothing but the joins is per parent
     try:
         rest = prepared.narrow(relation.rest.render(prepared.scope))
     except DocgraphError as error:
@@ -180,7 +179,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
     if matches_nothing(rest):
         return answers
-    if not fetch.is_list and Find(rest, prepared.window).narrow():
+    window = prepared.window  # a count has none
+    if not fetch.is_list and window is not None and Find(rest, window).narrow():
         return await fetch_per_parent(fetch, parents, None, run)
     batches = _make_batches(fetch, parents, answers)
     calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
