@@ -357,8 +357,8 @@ async def test_a_very_long_sort_key_is_found_again_by_its_item(
     ("arguments", "code", "message"),
     [
         ("first: 1, last: 1", "first-and-last", "first and last cannot be used together"),
-        ("first: -1", "negative-first", "first cannot be negative"),
-        ("last: -1", "negative-last", "last cannot be negative"),
+        ("first: -1", "negative-limit", "first cannot be negative"),
+        ("last: -1", "negative-limit", "last cannot be negative"),
         ("first: 1001", "limit-too-high", "first cannot be greater than 1000"),
         ("last: 1001", "limit-too-high", "last cannot be greater than 1000"),
         ('after: "x"', "bad-cursor", "after is not a cursor of Query.posts"),

@@ -80,7 +80,7 @@ def _read_size(arguments: Mapping[str, Any], run: Run) -> tuple[int, bool]:
     if size is None:
         return run.bounds.default_limit, False
     if size < 0:
-        raise FieldFailure(f"{name} cannot be negative", f"negative-{name}")
+        raise FieldFailure(f"{name} cannot be negative", "negative-limit")
     if size > run.bounds.max_limit:
         text = f"{name} cannot be greater than {run.bounds.max_limit}"
         raise FieldFailure(text, "limit-too-high")
