@@ -20,7 +20,12 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.graphql.definition.check_effects import Hidden, check_aggregations, check_hidden
+from docgraph.graphql.definition.check_effects import (
+    Hidden,
+    check_aggregations,
+    check_hidden,
+    warn_hidden_orders,
+)
 from docgraph.graphql.definition.check_fields import (
     CheckContext,
     check_object_type,
@@ -118,6 +123,7 @@ def examine_written(
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
+        warn_hidden_orders(parts.schema, parts.mappings, parts.visibility, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())
