@@ -136,9 +136,9 @@ def warn_hidden_orders(
     for where, field, mapping in _find_queries(schema, mappings):
         if not isinstance(mapping, QueryMapping) or mapping.sort is None:
             continue
-        if mapping.where is None and mapping.order is None:
+        if mapping.where is None and mapping.order is None and mapping.connection is None:
             continue
-        for type_name in _possible_types(schema, field):
+        for type_name in _possible_types(schema, field, mapping):
             for name, own in mappings.get(type_name, {}).items():
                 is_hidden = (type_name, name) in visibility.roles
                 if is_hidden and isinstance(own, FieldMapping) and own.text in mapping.sort.source:
