@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.graphql.execute import fetch_by_in
-from docgraph.graphql.execute.cut_lists import MAX_ENTRIES
+from docgraph.graphql.execute.result import MAX_CUT_LISTS
 from docgraph.observe.command_events import CommandFinished
 from tests.http.harness import Document, Mongo, Reply, Service, identity, listening, running
 from tests.http.hosts import module_application
@@ -187,9 +187,9 @@ async def test_lists_of_broken_values_are_reported_where_they_are(service: Servi
 
 
 async def test_the_number_of_reports_is_bounded(service: Service) -> None:
-    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_ENTRIES // 7 + 2))
+    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_CUT_LISTS // 7 + 2))
     found = await query(service, f"{{ authors(limit: 8) {{ {text} }} }}")
-    assert len(read_cuts(found) or ()) == MAX_ENTRIES
+    assert len(read_cuts(found) or ()) == MAX_CUT_LISTS
 
 
 async def test_a_report_costs_no_command(service: Service) -> None:

@@ -27,6 +27,7 @@ from docgraph.graphql.definition.check_fields import (
     check_one_field,
 )
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
+from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
@@ -172,7 +173,9 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     known = (parts.mappings, parts.enums, definition.mappings)
     mappings = add_lists(schema, *known, generated, findings)
     follow_groups(schema, mappings, generated, findings)
+    paged = add_connections(schema, mappings, generated, findings)
     if generated and not findings.errors:
+        mappings = paged
         try:
             document = generated.extend()
             schema = build_schema(document, definition.json_mode_or(rules.json_mode))

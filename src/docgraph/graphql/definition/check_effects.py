@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from graphql import (
     GraphQLField,
+    GraphQLNamedType,
     GraphQLObjectType,
     GraphQLSchema,
     get_named_type,
@@ -18,6 +19,7 @@ from graphql import (
 from docgraph.exchange.errors import QueryError
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import (
+    PAGE_ARGUMENTS,
     AggregationMapping,
     AnyMapping,
     FieldMapping,
@@ -65,6 +67,14 @@ def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings:
         findings.warn(where, f"gives documents, but {field.type} wants lists of them: always null")
 
 
+def find_item_type(
+    schema: GraphQLSchema, field: GraphQLField, mapping: AnyMapping
+) -> GraphQLNamedType:
+    """Return the type of the documents of a field: that of the items for a connection."""
+    spec = mapping.connection if isinstance(mapping, QueryMapping) else None
+    return schema.type_map[spec.item] if spec and spec.item else get_named_type(field.type)
+
+
 def warn_unused(
     where: str, type_: GraphQLObjectType, name: str, mapping: AnyMapping, findings: Findings
 ) -> None:
@@ -76,6 +86,8 @@ def warn_unused(
         for argument in interface.fields[name].args
     }
     used = set() if isinstance(mapping, FieldMapping) else set(_used_arguments(mapping))
+    if isinstance(mapping, QueryMapping) and mapping.connection is not None:
+        used |= PAGE_ARGUMENTS
     for argument in type_.fields[name].args:
         if argument not in used | asked:
             findings.warn(where, f"does not use the argument {argument}")
@@ -107,7 +119,7 @@ def check_hidden(
             for path in filter(lambda path: _is_hidden(path, secrets), paths):
                 findings.error(f"{where}.group", f"{path} is never shown")
             continue
-        for name in _possible_types(schema, field):
+        for name in _possible_types(schema, field, mapping):
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
                     findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
@@ -158,8 +170,10 @@ def _find_queries(
                 yield f"mappings.{type_name}.{name}", type_.fields[name], mapping
 
 
-def _possible_types(schema: GraphQLSchema, field: GraphQLField) -> Iterator[str]:
-    named = get_named_type(field.type)
+def _possible_types(
+    schema: GraphQLSchema, field: GraphQLField, mapping: QueryMapping | AggregationMapping
+) -> Iterator[str]:
+    named = find_item_type(schema, field, mapping)
     if is_abstract_type(named):
         yield from (type_.name for type_ in schema.get_possible_types(named))
     else:

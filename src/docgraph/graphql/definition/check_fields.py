@@ -11,6 +11,7 @@ from graphql import GraphQLField, GraphQLObjectType, get_named_type
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
+from docgraph.graphql.definition.connection_types import read_connection
 from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.groups import build_count, build_group
 from docgraph.graphql.definition.mapping import (
@@ -41,6 +42,7 @@ from docgraph.variables.compilation import describe
 
 _QUERY_KEYS = (
     *("db", "collection", "find", "sort", "skip", "limit", "filter", "orderBy", "dataLoader"),
+    "connection",
 )
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _COUNT_KEYS = ("db", "collection", "find", "count", "dataLoader")
@@ -182,10 +184,9 @@ class _FieldChecker:
         self._check_order_index(value, sort)
         skip = self._number(value, "skip", None)
         limit = self._number(value, "limit", self.rules.max_limit)
-        loader = self._loader(value)
-        return QueryMapping(
-            str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
-        )
+        db, collection = str(value.get("db")), str(value.get("collection"))
+        loader, pages = self._loader(value), read_connection(self.where, value, sort, self.findings)
+        return QueryMapping(db, collection, find, sort, skip, limit, loader, connection=pages)
 
     def _check_order_index(self, value: Mapping[str, Any], sort: Template | None) -> None:
         db, collection = value.get("db"), value.get("collection")

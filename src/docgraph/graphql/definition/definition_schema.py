@@ -87,6 +87,15 @@ _PATHS: Schema = {
         {"type": "object", "additionalProperties": _NAME, "minProperties": 1},
     ]
 }
+_CONNECTION = _object(
+    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
+    {
+        "field": {
+            **_NAME,
+            "description": "A field that is added for the pages; without it the list is replaced.",
+        }
+    },
+)
 _INDEXED_ONLY: Schema = {
     "description": "Reject what no index of a declared field serves.",
     "type": "boolean",
@@ -190,7 +199,7 @@ _DEFINITIONS: Schema = {
     },
     "query": _object(
         "Documents of a collection.",
-        {**_QUERY, "filter": _FILTER, "orderBy": _ORDER_BY},
+        {**_QUERY, "filter": _FILTER, "orderBy": _ORDER_BY, "connection": _CONNECTION},
         "db",
         "collection",
     ),

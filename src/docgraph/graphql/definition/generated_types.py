@@ -126,6 +126,10 @@ class GeneratedTypes:
                 hint = f"the field has one of the type {print_ast(own.type)}: rename it"
                 self._findings.error(where, what, hint)
 
+    def arguments_of(self, type_: str, field: str) -> Mapping[str, InputValueDefinitionNode]:
+        """Return the arguments that were added to a field."""
+        return dict(self._arguments.get((type_, field), {}))
+
     def replace_field_type(self, type_: str, field: str, node: TypeNode | str) -> None:
         """Change the type of a field of the author."""
         parsed = parse_type(node, no_location=True) if isinstance(node, str) else node

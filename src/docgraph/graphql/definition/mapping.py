@@ -23,6 +23,7 @@ class FieldMapping:
 
     path: tuple[str, ...]
     get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+    is_wrapper: bool = False  # a part of a connection, around documents
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "get", compile_field(self.path))
@@ -45,6 +46,17 @@ class DataLoader:
     max_batch_size: int = 0
 
 
+PAGE_ARGUMENTS = frozenset({"first", "after", "last", "before"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """Pages of a list: `field` is the field to add for them, `item` the type of their items."""
+
+    field: str | None = None
+    item: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryMapping:
     """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number.
@@ -61,6 +73,7 @@ class QueryMapping:
     loader: DataLoader = field(default_factory=DataLoader)
     where: WhereSpec | None = None
     order: OrderSpec | None = None
+    connection: ConnectionSpec | None = None
 
     @property
     def templates(self) -> tuple[Template, ...]:

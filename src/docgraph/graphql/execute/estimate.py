@@ -107,7 +107,8 @@ def most_documents(fetch: Fetch, run: Run) -> int:
     if not fetch.is_list:
         return 1
     if prepared.window is not None:
-        return prepared.window.limit
+        page = prepared.window.page
+        return prepared.window.limit if page is None else page.size
     limit = run.bounds.max_limit
     if isinstance(fetch.mapping, AggregationMapping):
         return _most_results(fetch.mapping.stages.source, limit, limit)

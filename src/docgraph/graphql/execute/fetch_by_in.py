@@ -273,7 +273,7 @@ async def _try_together(
     """Fetch with one `$in` for all parents; None if there is more than it may return."""
     bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
     filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
-    documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
+    documents = await run.find(fetch, filter_, window._replace(skip=0, limit=bound + 1))
     if len(documents) > bound:
         run.plan.large_relations.remember(fetch)
         return None

@@ -65,9 +65,7 @@ def _build_pipeline(
     fetch: Fetch, join: Join, sought: list[Document], rest: Document, window: Window
 ) -> list[Document]:
     inner: list[Document] = [{"$match": rest}] if rest else []
-    inner += window.stages
-    if fetch.projection is not None:
-        inner.append({"$project": fetch.projection})
+    inner += [*window.stages, *window.project(fetch.projection)]
     return [
         # One document to attach the keys to; an empty collection has nothing to find anyway.
         {"$limit": 1},

@@ -64,9 +64,7 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
         return None  # the relation's own fetch reports the error
     (join,) = fetch.relation.joins
     pipeline: list[Document] = [{"$match": rest}] if rest else []
-    pipeline += prepared.window.stages
-    if fetch.projection is not None:
-        pipeline.append({"$project": fetch.projection})
+    pipeline += [*prepared.window.stages, *prepared.window.project(fetch.projection)]
     return {
         "from": fetch.mapping.collection,
         "localField": join.key,

@@ -6,7 +6,7 @@ This is for everything that is not a plain join: `$fk` under `$gt`, `$or` or `$e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,15 +31,25 @@ from docgraph.graphql.lists.conditions import is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
+Adapt = Callable[[Find], Query]
+
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
 
 async def fetch_per_parent(
-    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+    fetch: Fetch,
+    parents: Sequence[Any],
+    roots: Sequence[Any] | None,
+    run: Run,
+    adapt: Adapt | None = None,
 ) -> list[Any]:
-    """Return the answer for each parent: documents, or why there are none."""
+    """Return the answer for each parent: documents, or why there are none.
+
+    `adapt` builds another query from each one, about the same documents.
+    """
     if len(parents) == 1:
-        return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
+        root = None if roots is None else roots[0]
+        return [await _fetch_single(fetch, parents[0], root, run, adapt)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
     known: dict[Hashable, int | Answer] = {}
@@ -49,16 +59,16 @@ async def fetch_per_parent(
         key = _identify(fetch, number, parent, root)
         slot = known.get(key)
         if slot is None:
-            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run)
+            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run, adapt)
         slots.append(slot)
     answers = await send_all(fetch, queries, run) if queries else []
     return [answers[slot] if isinstance(slot, int) else slot for slot in slots]
 
 
-async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run, adapt: Adapt | None) -> Any:
     """Return the answer for a single parent, for example of a root field."""
     queries: list[Query] = []
-    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run, adapt)
     return await send_alone(fetch, queries[0], run) if queries else slot
 
 
@@ -69,8 +79,14 @@ def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
     return fetch.relation.signature(parent, root)
 
 
-def _add_query(
-    fetch: Fetch, prepared: PreparedFetch, parent: Any, root: Any, queries: list[Query], run: Run
+def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
+    fetch: Fetch,
+    prepared: PreparedFetch,
+    parent: Any,
+    root: Any,
+    queries: list[Query],
+    run: Run,
+    adapt: Adapt | None,
 ) -> int | Answer:
     """Return the number of the parent's query, or its answer if none is needed."""
     scope = prepared.scope
@@ -84,7 +100,7 @@ def _add_query(
         return describe_failure(error)
     if query is None:
         return []
-    queries.append(query)
+    queries.append(query if adapt is None or not isinstance(query, Find) else adapt(query))
     return len(queries) - 1
 
 

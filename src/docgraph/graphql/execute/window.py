@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
 
+from docgraph.codec.keyset import Key
+from docgraph.exchange import Document
+from docgraph.exchange.data import SORT_KEY, Keyset
+from docgraph.exchange.parsed import Order
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.execute.cursors import Cursors
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
-from docgraph.variables import NOTHING, Scope, Template
+from docgraph.variables import MATCH_NOTHING, NOTHING, Scope, Template
 
+_META_KEY: Final = {"$meta": "sortKey"}
 _KEPT_ORDERS = 32  # per fetch: callers may choose its sort
 
 
@@ -28,6 +35,42 @@ class PageLimits(Protocol):
         """The highest limit that a query may set."""
         ...
 
+    @property
+    def count_time_limit(self) -> int:
+        """The time limit of `totalCount` in milliseconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of a connection: its order, forward, and the part of the list that it is from.
+
+    `parts` are conditions that follow each other; None: the whole list. `projection` has what the
+    positions of documents are read from.
+    """
+
+    order: Order
+    size: int
+    is_backward: bool
+    cursors: Cursors
+    after: Key | None = None
+    before: Key | None = None
+    parts: tuple[Document, ...] | None = None
+    has_keys: bool = False
+    projection: Mapping[str, int] | None = None
+
+    @property
+    def filter(self) -> Document | None:
+        """The condition for all parts together."""
+        if self.parts is None or len(self.parts) == 1:
+            return self.parts and self.parts[0]
+        return {"$or": list(self.parts)} if self.parts else MATCH_NOTHING
+
+    @property
+    def keyset(self) -> Keyset:
+        """What the page adds to a `find`."""
+        return Keyset(self.filter, {SORT_KEY: _META_KEY} if self.has_keys else {})
+
 
 class Window(NamedTuple):
     """The documents of a query to return, and their order."""
@@ -35,6 +78,7 @@ class Window(NamedTuple):
     sort: Mapping[str, Any] | None
     skip: int
     limit: int
+    page: Page | None = None
     extra: int = 0  # documents beyond the limit that show that it cut the list
 
     @property
@@ -51,12 +95,25 @@ class Window(NamedTuple):
     def stages(self) -> list[dict[str, Any]]:
         """The window as stages of a pipeline."""
         stages: list[dict[str, Any]] = []
+        if self.page is not None and self.page.filter is not None:
+            stages.append({"$match": self.page.filter})
         if self.sort:
             stages.append({"$sort": self.sort})
         if self.skip:
             stages.append({"$skip": self.skip})
         stages.append({"$limit": self.size})
+        if self.page is not None and self.page.has_keys:
+            stages.append({"$set": {SORT_KEY: _META_KEY}})
         return stages
+
+    def project(self, projection: Mapping[str, int] | None) -> list[dict[str, Any]]:
+        """Return the stage that follows: only the fields that are needed (decision 15)."""
+        if self.page is None:
+            return [] if projection is None else [{"$project": projection}]
+        shown = self.page.projection
+        if shown is None:
+            return []
+        return [{"$project": {**shown, SORT_KEY: 1} if self.page.has_keys else shown}]
 
 
 def read_window(
@@ -81,7 +138,7 @@ def read_window(
     if isinstance(mapping, GroupMapping):
         sort = {**(sort or {}), "_id": 1}
         limit, extra = (bounds.max_limit, 1) if mapping.limit is None else (limit, extra)
-    return Window(sort or None, skip, limit, extra if is_list else 0)
+    return Window(sort or None, skip, limit, extra=extra if is_list else 0)
 
 
 def order_window(

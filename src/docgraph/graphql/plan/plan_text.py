@@ -10,6 +10,7 @@ from graphql import print_ast
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.plan.plan_tree import (
     Block,
+    ConnectionParts,
     Embedded,
     Fetch,
     Introspection,
@@ -131,6 +132,17 @@ def _explain_query(fetch: Fetch, mapping: QueryMapping) -> Iterator[str]:
     for name, template in parts.items():
         if template is not None:
             yield f"{name} {_show(template.source)}"
+    if fetch.connection is not None:
+        yield from _explain_connection(fetch.connection)
+
+
+def _explain_connection(parts: ConnectionParts) -> Iterator[str]:
+    if parts.has_rows:
+        yield "page by keyset: first, after, last, before; ties by _id"
+    if parts.total:
+        yield "totalCount: one more command, for all parents"
+    if parts.next_page or parts.previous_page:
+        yield "items on the other side of a cursor: one more command, for all parents"
 
 
 def _show(source: Any) -> str:

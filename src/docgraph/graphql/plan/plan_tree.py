@@ -28,6 +28,7 @@ from docgraph.graphql.plan.relation import Relation
 __all__ = [
     "Block",
     "Column",
+    "ConnectionParts",
     "Embedded",
     "Fetch",
     "Fold",
@@ -53,11 +54,25 @@ class Embedded:
     path: Path
     get: Get
     selection: Selection
+    is_wrapper: bool = False  # the edges of a connection, or where its page is
 
     @cached_property
-    def is_list(self) -> bool:
+    def is_list_type(self) -> bool:
         """Whether there are lists of objects, or lists of lists of them."""
         return _is_list(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParts:
+    """The parts of a connection that are selected, and the selections on its items."""
+
+    items: tuple[Selection, ...]
+    has_rows: bool
+    edge_cursors: bool
+    page_cursors: bool
+    next_page: bool
+    previous_page: bool
+    total: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +93,23 @@ class Fetch:
     projection: Mapping[str, int] | None
     is_root: bool
     folds: tuple[Fold, ...] = ()
+    connection: ConnectionParts | None = None
     orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # cached
 
     @cached_property
-    def is_list(self) -> bool:
-        """Whether the field is a list of documents or the first of them."""
+    def is_list_type(self) -> bool:
+        """Whether the values of the field are lists."""
         return _is_list(self.type)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the field has many documents or the first of them."""
+        return self.is_list_type or self.connection is not None
+
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether the value is an object around documents."""
+        return self.connection is not None
 
     @cached_property
     def empty(self) -> Any:
@@ -237,6 +263,11 @@ class PlanTree:
             if isinstance(fetch.mapping, QueryMapping)
             and (fetch.mapping.where is not None or fetch.mapping.order is not None)
         )
+
+    @cached_property
+    def connections(self) -> tuple[Fetch, ...]:
+        """The fetches among them that are connections."""
+        return tuple(f for f in self.fetches if f.connection is not None)
 
     @cached_property
     def variables(self) -> frozenset[str]:
