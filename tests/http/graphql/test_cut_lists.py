@@ -22,6 +22,7 @@ type Query {
   author(id: Int!): Author
   raw(limit: Int): [BsonDocument]
   perAuthor(limit: Int): [Group]
+  pages: [Author!]!
 }
 type Author {
   _id: Int
@@ -62,6 +63,7 @@ def build_mappings(one: Service) -> Document:
             "authors": one.find("authors", **order, **WINDOW),
             "author": one.find("authors", {"_id": {"$arg": "id"}}),
             "raw": one.find("posts", **order, **limit),
+            "pages": one.find("authors", **order, connection={}),
             "perAuthor": one.find("posts", group={"by": "author"}, **limit),
         },
         "Author": {
@@ -167,6 +169,14 @@ async def test_other_lists(service: Service) -> None:
     assert read_cuts(found) == {("raw",): 3, ("perAuthor",): 2}
     assert [len(found.data[key]) for key in ("raw", "perAuthor")] == [3, 2]
     assert read_cuts(await query(service, "{ perAuthor(limit: 7) { author } }")) is None
+
+
+async def test_pages_say_it_themselves_but_not_for_their_items(service: Service) -> None:
+    edges = "edges { node { posts(limit: 6) { _id } } }"
+    text = f"{{ pages(first: 5) {{ pageInfo {{ hasNextPage }} {edges} }} }}"
+    found = await query(service, text)
+    assert found.data["pages"]["pageInfo"] == {"hasNextPage": True}
+    assert read_cuts(found) == {("pages", "edges", 4, "node", "posts"): 6}
 
 
 async def test_objects_are_not_lists(service: Service) -> None:

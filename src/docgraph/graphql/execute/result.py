@@ -72,7 +72,7 @@ class CutLists:
     """The lists of a response that have more documents than their limit.
 
     Such a list is fetched with one document beyond its limit, which is dropped. Its path is known
-    only when the response is built, because the object that contains it may be in several positions:
+    only when the response is built, as the object that contains it may be in several positions;
     until then, the list itself identifies it. Lists are retained, so that no other gets their id.
     """
 
