@@ -212,19 +212,20 @@ async def test_a_report_costs_no_command(service: Service) -> None:
     assert counts == [2, 2]
 
 
-async def test_documents_beyond_the_limit_are_not_counted(service: Service) -> None:
-    mappings = build_mappings(service)
+@pytest.mark.parametrize("name", ["older", "posts"])
+async def test_documents_beyond_the_limit_are_not_counted(
+    service: Service, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)  # posts by $lookup
     limits = {"fetched-documents": 12, "estimated-documents": 1000}
-    await service.define("small", SCHEMA, mappings, limits=limits)
-    text = "{ authors(limit: 4, skip: 4) { older(limit: 2) { _id } } }"
+    await service.define("small", SCHEMA, build_mappings(service), limits=limits)
+    text = f"{{ authors(limit: 4, skip: 4) {{ {name}(limit: 2) {{ _id }} }} }}"
     for wanted in (False, True):
         body = {"query": text, "extensions": {"limits": wanted}}
         found = await service.request("POST", "/graphql/small", json=body)
-        assert len(found.data["authors"]) == 4
-    more = text.replace("limit: 2", "limit: 3")
-    found = await service.request(
-        "POST", "/graphql/small", json={"query": more, "extensions": {"limits": True}}
-    )
+        assert [len(one[name]) for one in found.data["authors"]] == [2] * 4
+    more = {"query": text.replace("limit: 2", "limit: 3"), "extensions": {"limits": True}}
+    found = await service.request("POST", "/graphql/small", json=more)
     assert found.code == "too-many-documents"
 
 
