@@ -36,7 +36,10 @@ DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
     for found in find_definitions(
-        [EXAMPLES / name for name in ("shop", "inferred/app", "paging/app", "persisted/app")]
+        [
+            EXAMPLES / name
+            for name in ("shop", "inferred/app", "paging/app", "persisted/app", "connections/app")
+        ]
     ).definitions
 }
 # What @apollo/client 4.3 and relay-compiler 21.0 make of the queries in persisted/clients
@@ -65,7 +68,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
             service.insert(name, *documents)
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        for name in ("inferred", "paging", "persisted"):
+        for name in ("inferred", "paging", "persisted", "connections"):
             await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
         yield service
 
@@ -94,7 +97,7 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "shop"])
+@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "connections", "shop"])
 async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
     report = check_definition(IN_FILES[name], settings=Graphql())
 

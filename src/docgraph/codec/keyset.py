@@ -21,6 +21,10 @@ from math import isnan
 from typing import Any, Final
 from uuid import UUID
 
+import bson
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+
 from docgraph.codec.bson_types import (
     Binary,
     Code,
@@ -54,6 +58,10 @@ class Empty:
 
 EMPTY: Final = Empty()
 
+_OPTIONS: Final[CodecOptions[Filter]] = CodecOptions(
+    uuid_representation=UuidRepresentation.STANDARD,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
 _CLASSES: Final[tuple[tuple[str, ...], ...]] = (
     ("minKey",),
@@ -104,6 +112,27 @@ _LEAST: Final = float("-inf")  # of all other numbers
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
 
+# --- keys as bytes --------------------------------------------------------------------------------
+
+
+def encode_key(key: Key) -> bytes:
+    """Encode a sort key without any loss."""
+    places = [place for place, value in enumerate(key) if value is EMPTY]
+    content: Filter = {"k": [None if value is EMPTY else value for value in key]}
+    return bson.encode({**content, "e": places} if places else content, False, _OPTIONS)
+
+
+def decode_key(content: bytes) -> list[Any]:
+    """Decode a sort key; bytes after it are ignored."""
+    size = int.from_bytes(content[:4], "little")
+    found: Filter = bson.decode(content[:size], _OPTIONS)
+    places = found.get("e", ())
+    return [EMPTY if place in places else value for place, value in enumerate(found["k"])]
+
+
+# --- the filters ----------------------------------------------------------------------------------
+
+
 def check_order(order: Order) -> str:
     """Return why keyset conditions cannot follow the order; empty if they can."""
     if any(isinstance(direction, dict) for _, direction in order):
@@ -115,9 +144,6 @@ def check_order(order: Order) -> str:
             f"than {_MAX_STEPS} steps, or more than {_MAX_ALL_STEPS} steps in all paths together"
         )
     return ""
-
-
-# --- the filters ----------------------------------------------------------------------------------
 
 
 def behind(order: Order, key: Key) -> list[Filter]:

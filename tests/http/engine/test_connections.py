@@ -11,6 +11,7 @@ from pymongo.database import Database
 
 from docgraph.exchange import Permission
 from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine
 
@@ -252,6 +253,11 @@ async def test_nothing_is_sent_for_what_is_not_selected(engine: Engine, app: Vis
     await engine.data(app, "{ posts(first: 2) { nodes { title } pageInfo { hasPreviousPage } } }")
     (find,) = engine.commands
     assert find["projection"] == {"title": 1, "_id": 0}
+    assert find["limit"] == 2
+
+    await engine.data(app, "{ posts(first: 2) { pageInfo { hasNextPage startCursor } } }")
+    (find,) = engine.commands
+    assert find["projection"] == {"_id": 1, "title": 1}
     assert find["limit"] == 3
 
 
@@ -389,3 +395,20 @@ async def test_a_cursor_belongs_to_its_field_and_arguments(engine: Engine, app: 
 
 async def test_equal_positions_have_equal_cursors(engine: Engine, app: VisibleApp) -> None:
     assert await read(engine, app, first=2) == await read(engine, app, first=2)
+
+
+async def test_the_plan_names_what_a_connection_sends(engine: Engine, app: VisibleApp) -> None:
+    text = engine.plan(app, f"{{ users {{ posts {{ {PAGE} }} }} }}").explain()
+
+    assert "page by keyset: first, after, last, before; ties by _id" in text
+    assert "totalCount: one more command, for all parents" in text
+    assert "items on the other side of a cursor: one more command, for all parents" in text
+    assert "keyset" not in engine.plan(app, "{ posts { totalCount } }").explain()
+
+
+async def test_a_page_counts_as_its_size_in_the_estimate(engine: Engine, stored: Any) -> None:
+    app = engine.app(SCHEMA, MAPPINGS, estimated_documents=11)
+
+    assert (await engine.data(app, "{ posts(first: 11) { nodes { id } } }"))["posts"]["nodes"]
+    with pytest.raises(OperationRefused, match="estimated-documents"):
+        await engine.run(app, "{ posts(first: 12) { nodes { id } } }")

@@ -70,8 +70,7 @@ def build_mappings(service: Service) -> Document:
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    plugins = (*BUILTIN, TestCaller)
-    async with running(mongo_client, mongo_uri, plugins=plugins) as service:
+    async with running(mongo_client, mongo_uri, plugins=[*BUILTIN, TestCaller]) as service:
         service.insert("posts", *POSTS)
         service.insert("users", {"_id": 1}, {"_id": 2})
         service.mongo[service.db]["posts"].create_index({"votes": 1, "name": -1})
@@ -117,7 +116,7 @@ async def test_relations_are_ordered_in_one_command(service: Service) -> None:
     with listening(CommandFinished) as commands:
         data = (await service.query("app", text)).data
     assert data == {"users": [{"posts": [{"id": 4}, {"id": 1}]}, {"posts": [{"id": 5}, {"id": 2}]}]}
-    assert [event.command for event in commands] == ["find", "find"]
+    assert [event.command for event in commands if event.app] == ["find", "find"]
 
 
 async def test_hidden_fields_are_no_orders(service: Service) -> None:

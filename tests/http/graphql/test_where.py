@@ -139,8 +139,7 @@ def build_mappings(service: Service) -> Document:
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    plugins = (*BUILTIN, TestCaller)
-    async with running(mongo_client, mongo_uri, plugins=plugins) as service:
+    async with running(mongo_client, mongo_uri, plugins=[*BUILTIN, TestCaller]) as service:
         service.insert("posts", *copy.deepcopy(POSTS))
         service.insert("users", {"_id": 1}, {"_id": 2}, {"_id": 3})
         service.mongo[service.db]["posts"].create_index({"votes": 1})
@@ -263,7 +262,7 @@ async def test_relations_are_filtered_in_one_command(service: Service) -> None:
         {"id": "2", "posts": [{"title": "beta"}]},
         {"id": "3", "posts": []},
     ]
-    assert [event.command for event in commands] == ["find", "find"]
+    assert [event.command for event in commands if event.app] == ["find", "find"]
 
 
 @pytest.mark.parametrize("loader", [{"batching": False}, {"maxBatchSize": 1}])
@@ -291,7 +290,7 @@ async def test_nothing_is_sent_for_conditions_that_cannot_hold(service: Service)
     with listening(CommandFinished) as commands:
         data = (await service.query("app", text)).data
     assert data == {"users": [{"posts": []}] * 3, "posts": []}
-    assert len(commands) == 1
+    assert len([event for event in commands if event.app]) == 1
 
 
 # --- roles ----------------------------------------------------------------------------------------

@@ -20,7 +20,12 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.graphql.definition.check_effects import Hidden, check_aggregations, check_hidden
+from docgraph.graphql.definition.check_effects import (
+    Hidden,
+    check_aggregations,
+    check_hidden,
+    warn_hidden_orders,
+)
 from docgraph.graphql.definition.check_fields import (
     CheckContext,
     check_object_type,
@@ -121,6 +126,7 @@ def examine_written(
         check_hidden(parts.schema, parts.mappings, hidden, findings)
         check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
+        warn_hidden_orders(parts.schema, parts.mappings, parts.visibility, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())

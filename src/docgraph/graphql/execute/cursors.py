@@ -18,16 +18,14 @@ from typing import Any, Final, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from docgraph.codec import JsonMode, decode, encode
-from docgraph.codec.keyset import EMPTY, Key
-from docgraph.exchange.errors import BodyError
+from docgraph.codec.keyset import Key, decode_key, encode_key
 
 KEY_BYTES: Final = 64
 _PERSON: Final = b"docgraph cursors"  # 16 bytes at most
 _LEAST: Final = 64  # bytes of a position; longer ones are padded to the next power of two
 _LONGEST: Final = 1024
 _MAX_TEXT: Final = 4096
-_PAD: Final = b" "  # ignored by JSON
+_PAD: Final = b"\0"
 
 
 class BadCursor(ValueError):
@@ -89,11 +87,9 @@ class Cursors:
 
     def render(self, key: Key, id: Any) -> str:
         """Return the cursor of a document."""
-        empty = [place for place, value in enumerate(key) if value is EMPTY]
-        values = [None if value is EMPTY else value for value in key]
-        content = encode([values, empty], JsonMode.EXTENDED)
+        content = encode_key(key)
         if len(content) > _LONGEST:
-            content = encode([None, id], JsonMode.EXTENDED)
+            content = encode_key([id])
         size = max(_LEAST, 1 << (len(content) - 1).bit_length())
         sealed = self.keys.encrypt(content.ljust(size, _PAD), self.binding)
         return _encode(sealed)
@@ -106,15 +102,10 @@ class Cursors:
             sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             if _encode(sealed) != text:  # it has characters that mean nothing
                 raise BadCursor
-            content = decode(self.keys.decrypt(sealed, self.binding))
-        except (Base64Error, BodyError, ValueError):
+            key = decode_key(self.keys.decrypt(sealed, self.binding))
+        except (Base64Error, ValueError):
             raise BadCursor from None
-        match content:
-            case [None, id]:
-                return CursorPosition(None, id)
-            case [list(values), list(empty)] if len(values) == length:
-                return CursorPosition([EMPTY if n in empty else v for n, v in enumerate(values)])
-        raise BadCursor
+        return CursorPosition(key) if len(key) == length else CursorPosition(None, key[0])
 
 
 def _encode(content: bytes) -> str:

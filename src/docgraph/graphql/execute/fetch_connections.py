@@ -8,12 +8,14 @@ side of a cursor, are queries of their own, sent only if they are selected.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from itertools import repeat
 from typing import Any, Final
 
-from docgraph.codec.keyset import EMPTY, Key, ahead, behind
+from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.keyset import Key, ahead, behind
 from docgraph.exchange import Deadline, Document
-from docgraph.exchange.data import SORT_KEY
 from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.batched_queries import AggregateQuery, Find, Query
@@ -31,6 +33,8 @@ Roots = Sequence[Any] | None
 FetchDocuments = Callable[[Fetch, Sequence[Any], Roots, Run], Coroutine[Any, Any, list[Any]]]
 
 _COUNT: Final = "n"
+_PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime})
+_ARRAY: Final = object()  # in place of the value of a sort key that is, or is below, an array
 _UNREADABLE: Final = FieldFailure(
     "the sort key of this item cannot be read: it has no cursor", "unreadable-sort-key"
 )
@@ -47,15 +51,22 @@ async def fetch_connections(
     window, parts = run.prepared[id(fetch)].window, fetch.connection
     assert window is not None and window.page is not None and parts is not None  # noqa: S101, PT018
     others = _Others(fetch, parents, roots, run)
-    calls: list[Coroutine[Any, Any, list[Any]]] = [
-        fetch_documents(fetch, parents, roots, run) if parts.has_rows else others.skip([]),
-        others.count() if parts.total else others.skip(None),
-        others.probe(window.page) if _needs_probe(window.page, parts) else others.skip(False),
-    ]
-    answers, totals, beyond = await concurrently(calls)
+    calls: dict[str, Coroutine[Any, Any, list[Any]]] = {}
+    if parts.has_rows:
+        calls["rows"] = fetch_documents(fetch, parents, roots, run)
+    if parts.total:
+        calls["total"] = others.count()
+    if _needs_probe(window.page, parts):
+        calls["beyond"] = others.probe(window.page)
+    found = await concurrently(list(calls.values())) if len(calls) > 1 else []
+    if len(calls) == 1:
+        found = [await next(iter(calls.values()))]
+    known = dict(zip(calls, found, strict=True))
+    answers = known.get("rows") or [[] for _ in parents]
     pages = _Pages(fetch, window.page, parts)
-    await pages.load_keys([one for one in answers if isinstance(one, list)], run)
-    rows = zip(answers, totals, beyond, strict=True)
+    await pages.load_keys(answers, run)
+    totals, beyond = (known.get(name) or repeat(False) for name in ("total", "beyond"))
+    rows = zip(answers, totals, beyond, strict=False)
     return [pages.build(*row) for row in rows]
 
 
@@ -76,10 +87,6 @@ class _Others:
         self._parents = parents
         self._roots = roots
         self._run = run
-
-    async def skip(self, value: Any) -> list[Any]:
-        """Return this value for each parent, without a query."""
-        return [value for _ in self._parents]
 
     async def count(self) -> list[Any]:
         """Return the number of all items of each parent, or why it is unknown."""
@@ -128,106 +135,123 @@ class _Pages:
         self._page = page
         self._parts = parts
         self._paths = [path for path, _ in page.order]
+        self._getters = [_build_getter(path) for path in self._paths]
         self._id_place = self._paths.index("_id")
-        self._keys: dict[int, Key] = {}  # of documents whose own is not enough
-        self._built: dict[int, list[Document]] = {}
+        self._keys: dict[int, Key] = {}  # of documents with arrays in the order
+        self._built: dict[int, Document] = {}
 
-    async def load_keys(self, answers: Sequence[list[Document]], run: Run) -> None:
-        """Load the sort keys that are missing, or have a null that may be an empty array."""
-        if not self._page.has_keys:
+    async def load_keys(self, answers: Sequence[Any], run: Run) -> None:
+        """Load the sort keys of documents with arrays: the database knows which element counts."""
+        if not self._parts.has_cursors:
             return
-        doubtful = {
+        wanted = {
             id(one): one
             for documents in answers
-            for one in documents[: self._page.size]
-            if self._is_doubtful(one)
+            if isinstance(documents, list)
+            for one in self._choose(documents[: self._page.size])
+            if any(get(one) is _ARRAY for get in self._getters)
         }
-        if not doubtful:
+        if not wanted:
             return
-        ids = [one["_id"] for one in doubtful.values() if "_id" in one]
+        ids = [one["_id"] for one in wanted.values()]
         found = await find_keys(self._fetch, self._page.order, ids, run)
-        for number, one in doubtful.items():
-            if (key := found.get(freeze(one.get("_id")))) is not None:
+        for number, one in wanted.items():
+            if (key := found.get(freeze(one["_id"]))) is not None:
                 self._keys[number] = key
 
-    def _is_doubtful(self, document: Document) -> bool:
-        key = document.get(SORT_KEY)
-        if key is None:
-            return True
-        pairs = zip(self._paths, key, strict=True)
-        return any(value is None and "." in path for path, value in pairs)
+    def _choose(self, documents: list[Document]) -> list[Document]:
+        """Return the documents that need a cursor."""
+        parts = self._parts
+        if parts.edge_cursors:
+            return documents
+        wanted = {0: parts.start_cursor, len(documents) - 1: parts.end_cursor}
+        if self._page.is_backward:
+            wanted = {0: parts.end_cursor, len(documents) - 1: parts.start_cursor}
+        if len(documents) == 1:
+            wanted = {0: parts.has_cursors}
+        return [documents[place] for place, is_wanted in wanted.items() if documents and is_wanted]
 
     def build(self, answer: Any, total: Any, beyond: Any) -> Any:
         """Return the connection of one parent; a failure stays what it is."""
         if isinstance(answer, FieldFailure):
             return answer
-        try:
-            edges = self._build_edges(answer)
-        except FieldFailure as failure:
-            return failure
+        documents = self._built.get(id(answer))
+        if documents is None:
+            try:
+                documents = self._built[id(answer)] = self._build_page(answer)
+            except FieldFailure as failure:
+                return failure
         more = len(answer) > self._page.size
         is_backward = self._page.is_backward
-        cursors = [edge.get("cursor") for edge in edges]
-        info = {
-            "hasNextPage": beyond if is_backward else more,
-            "hasPreviousPage": more if is_backward else beyond,
-            "startCursor": cursors[0] if cursors else None,
-            "endCursor": cursors[-1] if cursors else None,
+        return {
+            **documents,
+            "pageInfo": {
+                **documents["pageInfo"],
+                "hasNextPage": beyond if is_backward else more,
+                "hasPreviousPage": more if is_backward else beyond,
+            },
+            "totalCount": total,
         }
-        nodes = [edge["node"] for edge in edges]
-        return {"edges": edges, "nodes": nodes, "pageInfo": info, "totalCount": total}
 
-    def _build_edges(self, answer: list[Document]) -> list[Document]:
-        """Return the edges of a page, the same for all parents that share it."""
-        edges = self._built.get(id(answer))
-        if edges is None:
-            edges = self._built[id(answer)] = list(self._make_edges(self._cut(answer)))
-        return edges
-
-    def _cut(self, answer: list[Document]) -> list[Document]:
-        """Return the documents of the page in the order of the list."""
-        size = self._page.size
-        if not self._page.is_backward:
-            return answer[:size]
-        for document in answer:
-            self._check_arrays(document)
-        return answer[:size][::-1]
-
-    def _make_edges(self, documents: list[Document]) -> Iterator[Document]:
-        parts, last = self._parts, len(documents) - 1
-        for number, document in enumerate(documents):
-            edge: Document = {"node": document}
-            if parts.edge_cursors or (parts.page_cursors and number in (0, last)):
-                edge["cursor"] = self._render_cursor(document)
-            yield edge
+    def _build_page(self, answer: list[Document]) -> Document:
+        """Return the items of a page, the same for all parents that share it."""
+        documents = answer[: self._page.size]
+        cursors = {id(one): self._render_cursor(one) for one in self._choose(documents)}
+        if self._page.is_backward:
+            self._check_arrays(answer)
+            documents.reverse()
+        page: Document = {"pageInfo": {}}
+        if self._parts.nodes:
+            page["nodes"] = documents
+        if self._parts.edges:
+            page["edges"] = [{"cursor": cursors.get(id(one)), "node": one} for one in documents]
+        if documents:
+            page["pageInfo"] = {
+                "startCursor": cursors.get(id(documents[0])),
+                "endCursor": cursors.get(id(documents[-1])),
+            }
+        return page
 
     def _render_cursor(self, document: Document) -> Any:
-        key = self._keys.get(id(document)) or self._read_key(document)
-        if key is None or not is_readable(list(key)):
+        key = self._keys.get(id(document))
+        if key is None:
+            key = [get(document) for get in self._getters]
+        if not _PLAIN.issuperset(map(type, key)) and not _is_usable(key):
             return _UNREADABLE
+        assert self._page.cursors is not None  # noqa: S101 - they are selected
         return self._page.cursors.render(key, key[self._id_place])
 
-    def _read_key(self, document: Document) -> Key | None:
-        """Return the sort key; the driver decodes that of an empty array as None."""
-        key = document.get(SORT_KEY)
-        if key is None or None not in key:
-            return key
-        pairs = zip(self._paths, key, strict=True)
-        return [EMPTY if value is None and document.get(p) == [] else value for p, value in pairs]
-
-    def _check_arrays(self, document: Document) -> None:
+    def _check_arrays(self, documents: list[Document]) -> None:
         """Reject arrays in the order of a page that is read from the end.
 
         The database sorts an array by its least element, and by its greatest in the reversed
         order, so that the one is not the reverse of the other.
         """
-        for path in self._paths:
-            value: Any = document
-            for step in path.split("."):
-                value = value.get(step) if isinstance(value, dict) else None
-                if isinstance(value, list):
-                    raise FieldFailure(
-                        f"last cannot be used: {path}, which the items are sorted by, is an array "
-                        "in some of them; use first and after",
-                        "array-in-order",
-                    )
+        for path, get in zip(self._paths, self._getters, strict=True):
+            if any(get(document) is _ARRAY for document in documents):
+                raise FieldFailure(
+                    f"last cannot be used: {path}, which the items are sorted by, is an array in "
+                    "some of them; use first and after",
+                    "array-in-order",
+                )
+
+
+def _is_usable(key: Key) -> bool:
+    return not any(value is _ARRAY for value in key) and is_readable(list(key))
+
+
+def _build_getter(path: str) -> Callable[[Document], Any]:
+    """Return the function that reads a value of a sort key; a missing one is null."""
+    head, *steps = path.split(".")
+
+    def get(document: Document) -> Any:
+        value = document.get(head)
+        for step in steps:
+            if not isinstance(value, dict):
+                break
+            value = value.get(step)
+        else:
+            return _ARRAY if isinstance(value, list) else value
+        return _ARRAY if isinstance(value, list) else None
+
+    return get

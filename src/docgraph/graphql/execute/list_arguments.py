@@ -23,6 +23,7 @@ from docgraph.store.order import is_ordered_by, pinned_paths
 from docgraph.variables import matches_nothing
 
 _RELEVANCE: Final = {"score": {"$meta": "textScore"}}
+_WRONG: Final = Classification.VALIDATION
 _MAX_NAMED: Final = 20  # indexed fields in a message
 
 
@@ -37,7 +38,8 @@ def compile_arguments(
     if mapping.order is not None:
         order = compile_order(mapping.order, given.get("orderBy"))
     if where.nearest and order is not None:
-        raise _reject("orderBy cannot be combined with nearestFirst, which is an order itself")
+        what = "orderBy cannot be combined with nearestFirst, which is an order itself"
+        raise FieldFailure(what, "bad-order", _WRONG)
     if where.nearest:
         return where, {}
     if where.is_search and order is None and mapping.sort is None:
@@ -82,29 +84,29 @@ def _check(fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index]) -> N
             or is_served(where.filter, indexes, pinned)
         ):
             names = [name for name, path in _list_fields(fetch, "where") if path in served]
-            raise _reject(
+            what = (
                 "where: every alternative needs a condition on an indexed field"
                 f" (ne, nin, not, exists and contains do not count); {_name(names)}"
             )
+            raise FieldFailure(what, "not-indexed", _WRONG)
     if mapping.order is not None and mapping.order.indexed_only and order and order != _RELEVANCE:
         equal = pinned.union(pinned_paths(where.filter))
         if not is_ordered_by(order, equal, indexes):
             served = list_served(indexes, equal)
             names = [name for name, path in _list_fields(fetch, "orderBy") if path in served]
-            raise _reject(f"orderBy: no index has this order; {_name(names)}")
+            what = f"orderBy: no index has this order; {_name(names)}"
+            raise FieldFailure(what, "not-indexed", _WRONG)
 
 
 def _check_search(where: CompiledWhere, indexes: Sequence[Index]) -> None:
     """Reject what the database cannot do without a special index."""
     kinds = {path: kind for index in indexes for path, kind in index.keys}
     if where.is_search and "text" not in kinds.values():
-        raise _reject("where.search: the collection has no text index", "no-index")
+        what = "where.search: the collection has no text index"
+        raise FieldFailure(what, "not-indexed", _WRONG)
     if where.nearest and kinds.get(where.nearest) != "2dsphere":
-        raise _reject("where: nearestFirst needs a 2dsphere index of the field", "no-index")
-
-
-def _reject(what: str, code: str = "not-indexed") -> FieldFailure:
-    return FieldFailure(what, code, Classification.VALIDATION)
+        what = "where: nearestFirst needs a 2dsphere index of the field"
+        raise FieldFailure(what, "not-indexed", _WRONG)
 
 
 def _name(names: Sequence[str]) -> str:

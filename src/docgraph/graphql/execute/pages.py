@@ -21,7 +21,7 @@ from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
-from docgraph.graphql.plan.projection import add_paths
+from docgraph.graphql.plan.projection import add_paths, cut_path
 from docgraph.graphql.plan.relation import freeze
 
 _VERSION: Final = 1  # of the binding of cursors
@@ -55,20 +55,22 @@ async def _build_window(fetch: Fetch, prepared: PreparedFetch, run: Run) -> Wind
         raise _reject_order("nearestFirst")
     order = build_order(prepared.window.sort)
     pages = _Positions(fetch, order, arguments, run)
-    after, before = await pages.read("after"), await pages.read("before")
+    after = before = None
+    if not arguments.keys().isdisjoint(("after", "before")):
+        after, before = await pages.read("after"), await pages.read("before")
     page = Page(
         order=order,
         size=size,
         is_backward=is_backward,
-        cursors=await pages.bind(),
+        cursors=await pages.bind() if fetch.connection.has_cursors else None,
         after=after,
         before=before,
         parts=_build_parts(order, after, before, is_backward=is_backward),
-        has_keys=_needs_keys(fetch.connection),
         projection=_build_projection(fetch, fetch.connection, order, is_backward=is_backward),
     )
     sort = {path: -direction if is_backward else direction for path, direction in order}
-    return Window(sort, 0, size + 1, page)
+    more = fetch.connection.previous_page if is_backward else fetch.connection.next_page
+    return Window(sort, 0, max(1, size + more), page)
 
 
 def _read_size(arguments: Mapping[str, Any], run: Run) -> tuple[int, bool]:
@@ -123,17 +125,13 @@ def _build_parts(
     return tuple(combine([part, *end]) for part in ([{}] if near is None else near))
 
 
-def _needs_keys(parts: ConnectionParts) -> bool:
-    return parts.edge_cursors or parts.page_cursors
-
-
 def _build_projection(
     fetch: Fetch, parts: ConnectionParts, order: Order, *, is_backward: bool
 ) -> Mapping[str, int] | None:
-    """Return the projection with the properties of the order, which show arrays in it."""
-    if not is_backward and not _needs_keys(parts):
+    """Return the projection, with the properties of the order if positions are needed."""
+    if not (is_backward or parts.has_cursors):
         return fetch.projection
-    return add_paths(fetch.projection, {path.split(".")[0] for path, _ in order})
+    return add_paths(fetch.projection, {cut_path(tuple(path.split("."))) for path, _ in order})
 
 
 class _Positions:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from docgraph.codec.keyset import Key
 from docgraph.exchange import Document
-from docgraph.exchange.data import SORT_KEY, Keyset
+from docgraph.exchange.data import Keyset
 from docgraph.exchange.parsed import Order
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
@@ -18,7 +18,6 @@ from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.variables import MATCH_NOTHING, NOTHING, Scope, Template
 
-_META_KEY: Final = {"$meta": "sortKey"}
 _KEPT_ORDERS = 32  # per fetch: callers may choose its sort
 
 
@@ -45,18 +44,17 @@ class PageLimits(Protocol):
 class Page:
     """The page of a connection: its order, forward, and the part of the list that it is from.
 
-    `parts` are conditions that follow each other; None: the whole list. `projection` has what the
-    positions of documents are read from.
+    `parts` are conditions that follow each other; None: the whole list. `projection` has the
+    properties of the order, if the positions of documents are needed.
     """
 
     order: Order
     size: int
     is_backward: bool
-    cursors: Cursors
+    cursors: Cursors | None = None
     after: Key | None = None
     before: Key | None = None
     parts: tuple[Document, ...] | None = None
-    has_keys: bool = False
     projection: Mapping[str, int] | None = None
 
     @property
@@ -67,9 +65,9 @@ class Page:
         return {"$or": list(self.parts)} if self.parts else MATCH_NOTHING
 
     @property
-    def keyset(self) -> Keyset:
+    def keyset(self) -> Keyset | None:
         """What the page adds to a `find`."""
-        return Keyset(self.filter, {SORT_KEY: _META_KEY} if self.has_keys else {})
+        return None if self.parts is None else Keyset(self.filter)
 
 
 class Window(NamedTuple):
@@ -102,18 +100,12 @@ class Window(NamedTuple):
         if self.skip:
             stages.append({"$skip": self.skip})
         stages.append({"$limit": self.size})
-        if self.page is not None and self.page.has_keys:
-            stages.append({"$set": {SORT_KEY: _META_KEY}})
         return stages
 
     def project(self, projection: Mapping[str, int] | None) -> list[dict[str, Any]]:
         """Return the stage that follows: only the fields that are needed (decision 15)."""
-        if self.page is None:
-            return [] if projection is None else [{"$project": projection}]
-        shown = self.page.projection
-        if shown is None:
-            return []
-        return [{"$project": {**shown, SORT_KEY: 1} if self.page.has_keys else shown}]
+        shown = projection if self.page is None else self.page.projection
+        return [] if shown is None else [{"$project": shown}]
 
 
 def read_window(

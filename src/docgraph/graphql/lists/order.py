@@ -41,12 +41,12 @@ def compile_order(spec: OrderSpec, entries: Sequence[Any] | None) -> dict[str, i
         try:
             path, direction = _read_entry(entry, spec.fields)
             if path in sort:
-                raise BadWhere("orders by a field that comes before", "bad-order")
+                raise BadWhere("orders by a field that comes before")
         except BadWhere as bad:
-            raise bad.under(f"[{number}]").located("orderBy") from None
+            raise bad.under(f"[{number}]").located("orderBy", "bad-order") from None
         sort[path] = 1 if direction == spec.ascending else -1
     if len(sort) > MAX_KEYS:
-        raise BadWhere(f"has more than {MAX_KEYS} fields", "bad-order").located("orderBy")
+        raise BadWhere(f"has more than {MAX_KEYS} fields").located("orderBy", "bad-order")
     return sort
 
 
@@ -54,14 +54,14 @@ def _read_entry(entry: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
     given = [] if entry is None else list(entry.items())
     if len(given) != 1:
         names = ", ".join(name for name, _ in given) or "none"
-        raise BadWhere(f"needs exactly one field, and has {names}", "bad-order")
+        raise BadWhere(f"needs exactly one field, and has {names}")
     ((name, value),) = given
     own = fields[name]
     try:
         if not isinstance(own, str):
             return _read_entry(value, own)
         if value is None:
-            raise BadWhere("must be ASC or DESC", "bad-order")
+            raise BadWhere("must be ASC or DESC")
     except BadWhere as bad:
         raise bad.under(f".{name}") from None
     return own, value

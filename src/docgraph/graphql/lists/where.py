@@ -88,7 +88,7 @@ NO_CONDITION: Final = CompiledWhere({})
 class BadWhere(FieldFailure):
     """A wrong condition; `path` is where it is, from the inside out."""
 
-    def __init__(self, what: str, code: str = "bad-where") -> None:
+    def __init__(self, what: str, code: str = "") -> None:
         super().__init__(what, code, Classification.VALIDATION)
         self.path: list[str] = []
 
@@ -97,10 +97,10 @@ class BadWhere(FieldFailure):
         self.path.append(step)
         return self
 
-    def located(self, argument: str) -> FieldFailure:
-        """Return the failure with its location in the message."""
-        where = "".join((argument, *(step for step in reversed(self.path))))
-        return FieldFailure(f"{where}: {self.message}", self.code, self.classification)
+    def located(self, argument: str, code: str) -> FieldFailure:
+        """Return the failure with its location in the message; `code` if it has none itself."""
+        where = "".join((argument, *reversed(self.path)))
+        return FieldFailure(f"{where}: {self.message}", self.code or code, self.classification)
 
 
 def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledWhere:
@@ -111,7 +111,7 @@ def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledW
     try:
         found = compiler.compile(value, 0)
     except BadWhere as bad:
-        raise bad.located("where") from None
+        raise bad.located("where", "bad-where") from None
     return CompiledWhere(
         MATCH_NOTHING if found is None else found, compiler.nearest, compiler.is_search
     )
@@ -293,21 +293,22 @@ class _Compiler:
             raise BadWhere("cannot be null")
         self._values -= len(values)
         if self._values < 0:
-            raise BadWhere(f"the lists of where have more than {MAX_VALUES} values", _TOO_LARGE)
+            raise BadWhere(
+                f"the lists of where have more than {MAX_VALUES} values", "where-too-large"
+            )
         return _list_kinds(values)
 
     def _spend(self, conditions: int) -> None:
         self._left -= conditions
         if self._left < 0:
-            raise BadWhere(f"where has more than {MAX_CONDITIONS} conditions", _TOO_LARGE)
+            raise BadWhere(f"where has more than {MAX_CONDITIONS} conditions", "where-too-large")
 
     def _spend_text(self, value: Any) -> None:
         self._text -= _measure(value)
         if self._text < 0:
-            raise BadWhere(f"the values of where have more than {MAX_TEXT} characters", _TOO_LARGE)
-
-
-_TOO_LARGE: Final = "where-too-large"
+            raise BadWhere(
+                f"the values of where have more than {MAX_TEXT} characters", "where-too-large"
+            )
 
 
 def _build_range(operator: str) -> Callable[[_Compiler, str, Any], Filter]:

@@ -13,7 +13,6 @@ from docgraph.graphql.plan.plan_tree import (
 )
 
 _ITEMS = frozenset({("nodes",), ("edges", "node")})
-_CURSORS = frozenset({("pageInfo", "startCursor"), ("pageInfo", "endCursor")})
 _NEXT = ("pageInfo", "hasNextPage")
 _PREVIOUS = ("pageInfo", "hasPreviousPage")
 _TOTAL = ("totalCount",)
@@ -30,8 +29,11 @@ def read_parts(selection: Selection) -> ConnectionParts:
             if path in _ITEMS and isinstance(field, Embedded)
         ),
         has_rows=bool(paths - {_TOTAL}),
+        edges=("edges",) in paths,
+        nodes=("nodes",) in paths,
         edge_cursors=("edges", "cursor") in paths,
-        page_cursors=not paths.isdisjoint(_CURSORS),
+        start_cursor=("pageInfo", "startCursor") in paths,
+        end_cursor=("pageInfo", "endCursor") in paths,
         next_page=_NEXT in paths,
         previous_page=_PREVIOUS in paths,
         total=_TOTAL in paths,

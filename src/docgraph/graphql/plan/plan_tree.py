@@ -68,11 +68,19 @@ class ConnectionParts:
 
     items: tuple[Selection, ...]
     has_rows: bool
+    edges: bool
+    nodes: bool
     edge_cursors: bool
-    page_cursors: bool
+    start_cursor: bool
+    end_cursor: bool
     next_page: bool
     previous_page: bool
     total: bool
+
+    @property
+    def has_cursors(self) -> bool:
+        """Whether positions of documents are selected."""
+        return self.edge_cursors or self.start_cursor or self.end_cursor
 
 
 @dataclass(frozen=True, eq=False)
