@@ -178,8 +178,8 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     generated = GeneratedTypes(document, findings)
     known = (parts.mappings, parts.enums, definition.mappings)
     mappings = add_lists(schema, *known, generated, findings)
-    paged = add_connections(schema, mappings, generated, findings)
     follow_groups(schema, mappings, generated, findings)
+    paged = add_connections(schema, mappings, generated, findings)
     if generated and not findings.errors:
         mappings = paged
         try:

@@ -67,15 +67,6 @@ _DATA_LOADER = _object(
         "maxBatchSize": {"type": "integer"},
     },
 )
-_CONNECTION = _object(
-    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
-    {
-        "field": {
-            **_NAME,
-            "description": "A field that is added for the pages; without it the list is replaced.",
-        }
-    },
-)
 _COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
 _QUERY: Schema = {
     **_NAMESPACE,
@@ -96,6 +87,15 @@ _PATHS: Schema = {
         {"type": "object", "additionalProperties": _NAME, "minProperties": 1},
     ]
 }
+_CONNECTION = _object(
+    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
+    {
+        "field": {
+            **_NAME,
+            "description": "A field that is added for the pages; without it the list is replaced.",
+        }
+    },
+)
 _INDEXED_ONLY: Schema = {
     "description": "Reject what no index of a declared field serves.",
     "type": "boolean",

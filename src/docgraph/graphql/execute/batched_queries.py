@@ -87,15 +87,15 @@ class Find:
 class AggregateQuery:
     """Stages; `limit` results are requested, and more than `max_results` are an error.
 
-    `may_be_cut`: a limit of the mapping cuts them instead. Without a `deadline` it is that of
-    the request.
+    `may_be_cut`: a limit of the mapping cuts them instead. Without a `deadline` it is that of the
+    request.
     """
 
     stages: Sequence[Document]
     limit: int
     max_results: int
-    deadline: Deadline | None = None
     may_be_cut: bool = False
+    deadline: Deadline | None = None
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
         """Return the stages, bounded; of each result only the needed fields (decision 15)."""

@@ -27,7 +27,6 @@ from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
 from docgraph.graphql.execute.cursor_keys import KeyRing
-from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
@@ -40,7 +39,7 @@ from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes
-from docgraph.graphql.execute.result import Result
+from docgraph.graphql.execute.result import CutLists, Result
 from docgraph.graphql.execute.slow_log import report_if_slow
 from docgraph.graphql.execute.window import PageLimits, order_window, read_window
 from docgraph.graphql.plan.plan import Plan

@@ -16,9 +16,8 @@ from docgraph.exchange import Deadline, Document, Exchange
 from docgraph.exchange.data import Keyset
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
 from docgraph.graphql.execute.cursor_keys import KeyRing
-from docgraph.graphql.execute.cut_lists import CutLists
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
-from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.execute.result import CommandRecord, CutLists
 from docgraph.graphql.execute.window import PageLimits, Window
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere

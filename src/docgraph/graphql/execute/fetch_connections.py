@@ -97,7 +97,7 @@ class _Others:
 
         def count(find: Find) -> Query:
             stages: list[Document] = [{"$match": find.filter}, {"$count": _COUNT}]
-            return AggregateQuery(stages, 1, 1, deadline)
+            return AggregateQuery(stages, 1, 1, deadline=deadline)
 
         try:
             answers = await self._fetch_each(count)

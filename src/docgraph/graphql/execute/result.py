@@ -1,13 +1,15 @@
-"""Result of an execution: data, errors, and cost."""
+"""Result of an execution: data, errors, cost, and the lists that their limit cut."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from docgraph.graphql.errors import Errors, GraphqlError, count_more
+from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
 
+MAX_CUT_LISTS: Final = 100  # that a response names
 _SLICE = 200  # elements of a list that are encoded together
 
 
@@ -64,6 +66,53 @@ class Result(NamedTuple):
         if errors.total > len(entries):
             entries.append(count_more(errors.total - len(entries)))
         return cls(data, tuple(entries), errors.total, tuple(commands), documents)
+
+
+class CutLists:
+    """The lists of a response that have more documents than their limit.
+
+    Such a list is fetched with one document beyond its limit, which is dropped. Its path is known
+    only when the response is built, as the object that contains it may be in several positions;
+    until then, the list itself identifies it. Lists are retained, so that no other gets their id.
+    """
+
+    __slots__ = ("_limits",)
+
+    def __init__(self) -> None:
+        self._limits: dict[int, tuple[Any, int]] = {}
+
+    def add(self, documents: list[Any], limit: int) -> None:
+        """Record a list that was cut."""
+        self._limits[id(documents)] = (documents, limit)
+
+    def follow(self, values: Sequence[Any], completed: Sequence[Any]) -> None:
+        """Record the completed lists of those that were cut."""
+        for value, item in zip(values, completed, strict=True) if self._limits else ():
+            known = self._limits.get(id(value))
+            shown = item.value if type(item) is Damaged else item
+            if known is not None and type(shown) is list:
+                self.add(shown, known[1])
+
+    def list_entries(self, data: Any) -> tuple[dict[str, Any], ...]:
+        """Return path and limit of the first lists in the response that were cut."""
+        entries: list[dict[str, Any]] = []
+        for path, limit in self._walk(data, ()) if self._limits else ():
+            entries.append({"path": list(path), "limit": limit})
+            if len(entries) == MAX_CUT_LISTS:
+                break
+        return tuple(entries)
+
+    def _walk(self, value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Any, int]]:
+        if type(value) is dict:
+            for key, item in value.items():
+                if type(item) is dict or type(item) is list:
+                    yield from self._walk(item, (*path, key))
+        elif type(value) is list:
+            if id(value) in self._limits:
+                yield path, self._limits[id(value)][1]
+            for number, item in enumerate(value):
+                if type(item) is dict or type(item) is list:
+                    yield from self._walk(item, (*path, number))
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:

@@ -114,7 +114,7 @@ class _SurfaceWalk:
             namespace = f"{mapping.db}.{mapping.collection}"
             written = self._app.definition.mappings.get(owner, {}).get(name, {})
             if isinstance(mapping, GroupMapping):
-                written = {"stages": mapping.stages.source}
+                written = {"stages": mapping.stages.source[:-1]}  # the last one reads no document
             self._read_mapping(namespace, written, parent)
             type_ = find_item_type(self._app.schema, field, mapping)
             self._enter(type_, "" if _reshapes(written.get("stages")) else namespace, (), "")
