@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 _WILDCARDS: Final = ("*/*", "application/*")
+_MAX_TYPES: Final = 100  # of `Accept`
 
 
 class Headers:
@@ -93,7 +94,10 @@ def find_acceptance(accepted: Iterable[str], media_type: str, usual: Sequence[st
 
     Of types with equal weights, the first one is preferred.
     """
-    weights = [parse_weight(item) for item in ",".join(accepted).split(",")]
+    text = ",".join(accepted).lower()
+    if media_type not in text:
+        return Acceptance()
+    weights = [parse_weight(item) for item in text.split(",")[:_MAX_TYPES]]
     own = [(weight, -place) for place, (name, weight) in enumerate(weights) if name == media_type]
     if not own or max(own)[0] <= 0:
         return Acceptance()

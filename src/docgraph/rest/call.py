@@ -25,7 +25,7 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
-from docgraph.exchange.errors import NotFound
+from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.exchange.headers import find_acceptance
 from docgraph.plugins.kinds import DataInterceptor, Decision
 from docgraph.rest.csv_lists import CsvExport, CsvList, build_table
@@ -268,8 +268,10 @@ class RestCall:
         """Whether the caller prefers CSV to JSON, of a resource that is a table."""
         if self.resource.type not in _TABLES:
             return False
-        if self.parameters.format is not None:
-            return self.parameters.format == "csv"
+        if (format := self.parameters.format) is not None:
+            if format not in ("csv", "json"):
+                raise RequestError("illegal format parameter, it must be csv or json")
+            return format == "csv"
         accepted = self.request.headers.get_list("accept")
         return bool(accepted) and find_acceptance(accepted, CSV, (JSON,)).is_preferred
 

@@ -30,7 +30,9 @@ from docgraph.store.driver.portions import LargePortion
 from docgraph.store.guard.shown import Shown, is_hidden_whole
 
 VARY: Final = ("Vary", "Accept")
-_TOGETHER: Final = 64  # documents that are encoded before other requests run
+# Of a portion: other requests run in between.
+_PARTS: Final = 16
+_MAX_TOGETHER: Final = 64  # documents
 _CHUNK: Final = 128 * 1024  # bytes that are sent, and perhaps compressed, together
 
 
@@ -52,10 +54,11 @@ class CsvList:
 
     async def add(self, documents: list[Document]) -> None:
         """Encode further documents; raise `AnswerTooLarge` if they do not fit."""
-        for start in range(0, len(documents), _TOGETHER):
+        step = min(_MAX_TOGETHER, len(documents) // _PARTS + 1)
+        for start in range(0, len(documents), step):
             if start:
                 await asyncio.sleep(0)
-            some = documents[start : start + _TOGETHER]
+            some = documents[start : start + step]
             if isinstance(documents, LargePortion):
                 await self._offload(self._table.add, some)
             else:
@@ -137,7 +140,9 @@ def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | 
     if not any(_is_included(value) for path, value in paths.items() if path != "_id"):
         return FoundColumns(cells)
     paths = {"_id": 1, **paths}
-    named = [path for path, value in paths.items() if value or isinstance(value, dict)]
+    named = [
+        path.removesuffix(".$") for path, value in paths.items() if value or isinstance(value, dict)
+    ]
     return NamedColumns(
         cells, [one for one in named if not (shown and is_hidden_whole(one, shown))]
     )

@@ -139,6 +139,6 @@ class AnswerShare:
         await self._budget.acquire(self, size, longest)
 
     def shrink(self, size: int) -> None:
-        """Hold at most so many bytes."""
-        if self.size > size:
-            self._budget.release(self, self.size - size)
+        """Hold at most so many bytes; work that outlives its answer may return them twice."""
+        if self.size > max(size, 0):
+            self._budget.release(self, self.size - max(size, 0))

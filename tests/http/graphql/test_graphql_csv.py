@@ -1,4 +1,4 @@
-"""Answers of GraphQL apps as CSV: one list, where the app allows it (decisions 24, 56)."""
+"""Answers of GraphQL apps as CSV: one list, where the app allows it (decision 24)."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import pytest
 from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.observe.events import RequestFinished
 from docgraph.rest import call as rest_call
+from docgraph.rest.csv_lists import CsvExport
 from docgraph.rest.handlers import aggregations
 from docgraph.store.driver import portions
 from tests.connections import Peer, Response, build_request
@@ -217,10 +218,19 @@ async def test_an_empty_list_has_only_the_columns_that_were_asked_for(api: Api) 
         ({"author": 0}, [["_id", "title", "n"], ["2", "plain", "-5"]]),
         ({"_id": 0, "author": 0, "n": 0}, [["title"], ["plain"]]),
         ({"_id": 1}, [["_id"], ["2"]]),
+        ({"author": {"$literal": "x"}, "n": 1}, [["_id", "author", "n"], ["2", "x", "-5"]]),
     ],
 )
 async def test_keys_are_the_columns(api: Api, keys: Any, expected: Any) -> None:
     assert lines(await api.get("/things", format="csv", keys=keys, pagesize="1")) == expected
+
+
+async def test_the_matching_element_of_an_array(api: Api) -> None:
+    api.things.insert_one({"_id": 3, "list": [{"n": 1}, {"n": 2}]})
+    filter, keys = {"list.n": 2}, {"list.$": 1}
+
+    reply = await api.get("/things", format="csv", filter=filter, keys=keys)
+    assert lines(reply) == [["_id", "list"], ["3", '[{"n":2}]']]
 
 
 async def test_columns_behind_the_sample_are_in_the_last_one(api: Api) -> None:
@@ -411,6 +421,30 @@ async def test_a_list_that_the_database_breaks_off_ends_without_its_last_chunk(
 
     with failing(mongo_client, "getMore", errorCode=8):
         assert await cut(api, "/things", pagesize=str(LONG)) == "database-error"
+
+
+async def test_memory_is_returned_however_a_list_ends(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.things.delete_many({})
+    api.things.insert_many({"_id": n, "text": "x" * 2_000} for n in range(LONG))
+    memory = api.service.app._pipeline._bounds._memory
+    held: list[int] = []
+
+    async def render(self: CsvExport) -> bytes:
+        held.append(memory.held)
+        return await chunk(self)
+
+    chunk = CsvExport.__anext__
+    monkeypatch.setattr(CsvExport, "__anext__", render)
+    whole = await api.get("/things", format="csv", pagesize=str(LONG))
+    await api.send("HEAD", "/things", headers=CSV, pagesize=str(LONG))
+    monkeypatch.setattr(rest_call, "MAX_BYTES", 2 * MAX_SAMPLE * 2_000)
+    await cut(api, "/things", pagesize=str(LONG))
+
+    assert len(lines(whole)) == LONG + 1
+    assert max(held) > LONG * 2_000  # while they are built
+    assert memory.held == 0
 
 
 async def test_an_aggregation_in_parts(api: Api) -> None:

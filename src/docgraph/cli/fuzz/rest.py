@@ -70,6 +70,7 @@ class RestMaker:
         """Yield the obvious requests, for every collection and each of its properties."""
         for one in self._collections:
             yield self._get(one, "", pagesize=100)
+            yield self._get(one, "", pagesize=100, format="csv")
             yield self._get(one, "/_size")
             yield self._get(one, "", count="exact", pagesize=1)
             yield self._get(one, "", count="estimated", pagesize=1)
@@ -146,6 +147,7 @@ class RestMaker:
             (0.2, "count", lambda one: random.choice(["exact", "estimated"])),
             (0.15, "page", lambda one: random.choice([1, 2, 3])),
             (0.15, "after", lambda one: ""),
+            (0.1, "format", lambda one: "csv"),
             (0.1, "hint", lambda one: {random.choice(one.list_paths() or ["_id"]): 1}),
         ):
             if random.random() < chance:

@@ -60,7 +60,7 @@ class Parameters(DataParameters):
     read_concern: str | None = None
     write_concern: WriteConcern | None = None
     avars: Document = field(default_factory=dict)
-    format: str | None = None  # None: as `Accept` says
+    format: str | None = None  # of a table; None: as `Accept` says
     raw_formulas: bool = False  # in CSV
 
     @property
@@ -284,13 +284,6 @@ def _read_representation(values: list[str], settings: Mongo) -> dict[str, Any]:
     return {}
 
 
-def _read_format(values: list[str], settings: Mongo) -> dict[str, Any]:
-    name = values[0].strip().lower()
-    if name not in ("csv", "json"):
-        raise RequestError("illegal format parameter, it must be csv or json")
-    return {"format": name}
-
-
 _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "page": _read_page,
     "pagesize": _read_pagesize,
@@ -310,7 +303,7 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
     "rep": _read_representation,
-    "format": _read_format,
+    "format": lambda values, _: {"format": values[0].strip().lower()},
     "csv-formulas": lambda values, _: {"raw_formulas": parse_formulas(values[0])},
     "sid": _reject_session,
     "txn": _reject_session,
