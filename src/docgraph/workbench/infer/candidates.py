@@ -16,7 +16,7 @@ from docgraph.workbench.infer.profile import Seen
 from docgraph.workbench.infer.sensitive import PEOPLE
 from docgraph.workbench.infer.survey import Surveyed
 from docgraph.workbench.infer.value_kinds import kind_of
-from docgraph.workbench.infer.words import singular, split_words
+from docgraph.workbench.infer.words import plural, singular, split_words
 
 _FAMILIES: Final = {
     "objectId": "objectId",
@@ -105,6 +105,13 @@ def type_words(collection: str) -> list[str]:
     """Return the words of a collection's name, for one of its documents."""
     words = split_words(collection)
     return [*words[:-1], singular(words[-1])] if words else ["document"]
+
+
+def list_words(collection: str) -> list[str]:
+    """Return the words of a collection's name, for several of its documents."""
+    words = split_words(collection) or ["document"]
+    is_plural = singular(words[-1]) != words[-1]
+    return words if is_plural else [*words[:-1], plural(words[-1])]
 
 
 def stem_of(path: Sequence[str]) -> list[str]:
