@@ -7,7 +7,6 @@ sent back, is compared with every kind of value that is shown as that text (deci
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from math import inf, isfinite, nan
@@ -29,6 +28,7 @@ from docgraph.codec.parse_scalars import (
     InvalidScalar,
     build_binary,
     build_timestamp,
+    parse_binary,
     parse_date,
     parse_uuid,
     render_decimal,
@@ -137,7 +137,7 @@ def _list_others(text: str) -> Iterator[Any]:
             yield parse_date(text)
         elif parts := _TIMESTAMP.fullmatch(text):
             yield build_timestamp(int(parts[1]), int(parts[2]))
-        elif _BASE64.fullmatch(text) and b64encode(data := b64decode(text)).decode() == text:
+        elif _BASE64.fullmatch(text) and binary_text(data := parse_binary(text, 0)) == text:
             yield from (build_binary(data, subtype) for subtype in BINARY_SUBTYPES)
     except InvalidScalar:
         return  # no day of the calendar, or no numbers of 32 bits: only the text

@@ -154,7 +154,7 @@ RESOURCES: dict[str, list[Ask]] = {
             400,
             query={"id_type": "INT"},
             message="illegal id_type parameter; must be [OID, STRING_OID, STRING, NUMBER, DATE, "
-            "MINKEY, MAXKEY, NULL, BOOLEAN, UUID, UUID_LEGACY]",
+            "MINKEY, MAXKEY, NULL, BOOLEAN, UUID, UUID_LEGACY, DECIMAL, TIMESTAMP, BINARY]",
         )
     ],
     "a null id has a name of its own": [
@@ -203,6 +203,26 @@ RESOURCES: dict[str, list[Ask]] = {
         ),
         get("/things/00010203-0405-0607-0809-0a0b0c0d0e0f", 404),
         get("/things/5", 400, query={"id_type": "UUID"}),
+    ],
+    "a decimal, a timestamp and binary data get their id_type in Location": [
+        post(
+            "/things",
+            '{"_id": {"$numberDecimal": "1.10"}, "v": 6}',
+            headers={"location": "http://test/things/1.10?id_type=DECIMAL"},
+        ),
+        get("/things/1.10", query={"id_type": "DECIMAL"}, has={"v": 6}),
+        post(
+            "/things",
+            '{"_id": {"$timestamp": {"t": 17, "i": 2}}, "v": 7}',
+            headers={"location": "http://test/things/17:2?id_type=TIMESTAMP"},
+        ),
+        get("/things/17:2", query={"id_type": "TIMESTAMP"}, has={"v": 7}),
+        post(
+            "/things",
+            '{"_id": {"$binary": {"base64": "//79AA==", "subType": "00"}}, "v": 8}',
+            headers={"location": "http://test/things/%2F%2F79AA%3D%3D?id_type=BINARY"},
+        ),
+        get("/things/%2F%2F79AA%3D%3D", query={"id_type": "BINARY"}, has={"v": 8}),
     ],
     "a text that looks like an ObjectId keeps its type": [
         post(

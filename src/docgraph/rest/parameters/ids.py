@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,13 +16,22 @@ from docgraph.codec.bson_types import (
     Binary,
     Code,
     DatetimeMS,
+    Decimal128,
     Int64,
     MaxKey,
     MinKey,
     ObjectId,
     Regex,
+    Timestamp,
 )
+from docgraph.codec.forms import render_date
 from docgraph.codec.id_text import parse_any_uuid
+from docgraph.codec.parse_scalars import (
+    build_timestamp,
+    parse_binary,
+    parse_decimal,
+    render_decimal,
+)
 from docgraph.codec.uuids import binary_text, build_legacy_uuid, is_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
@@ -41,6 +51,9 @@ class IdType(StrEnum):
     BOOLEAN = "BOOLEAN"
     UUID = "UUID"
     UUID_LEGACY = "UUID_LEGACY"  # binary of subtype 3
+    DECIMAL = "DECIMAL"
+    TIMESTAMP = "TIMESTAMP"
+    BINARY = "BINARY"  # binary of subtype 0
 
 
 _NAMED: Final[dict[str, Any]] = {
@@ -59,6 +72,8 @@ _SPECIAL = frozenset({*_NAMED, "_size", "_meta", "_indexes", "_aggrs", "_streams
 _HEX = re.compile(r"[0-9a-fA-F]{24}")
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
+_TIMESTAMP = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
+_BASIC_DATE = re.compile(r"[12][0-9]{3}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 _UUID_TYPES: Final = {4: IdType.UUID, 3: IdType.UUID_LEGACY}
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EPOCH = datetime(1970, 1, 1)  # stored dates are naive UTC
@@ -101,16 +116,28 @@ def render_id(id: Any) -> str | None:
             return {True: "_true", False: "_false", None: "_null"}[id]
         case str() if not isinstance(id, Code):  # code is not a string to the database
             return _render_text(id)
-        case float() if not isfinite(id):
-            return None
-        case int() | float():
-            return f"{quote(_render_number(id))}?id_type=NUMBER"
-        case datetime() | DatetimeMS():
-            return f"{_millis_of(id)}?id_type=DATE"
-        case Binary() if is_uuid(id):
-            return f"{binary_text(id)}?id_type={_UUID_TYPES[id.subtype]}"
         case MinKey() | MaxKey():
             return f"_{type(id).__name__}"
+    typed = _render_typed(id)
+    return None if typed is None else f"{quote(typed[0], safe=':')}?id_type={typed[1]}"
+
+
+def _render_typed(id: Any) -> tuple[str, IdType] | None:
+    match id:
+        case int():
+            return str(int(id)), IdType.NUMBER
+        case float() if isfinite(id):
+            return repr(id), IdType.NUMBER
+        case datetime() | DatetimeMS():
+            return _render_date(id), IdType.DATE
+        case Binary() if is_uuid(id):
+            return binary_text(id), _UUID_TYPES[id.subtype]
+        case Decimal128():
+            return render_decimal(id), IdType.DECIMAL
+        case Timestamp():
+            return f"{id.time}:{id.inc}", IdType.TIMESTAMP
+        case bytes() if id and not isinstance(id, Binary):
+            return binary_text(id), IdType.BINARY
     return None
 
 
@@ -152,14 +179,11 @@ def _render_text(id: str) -> str | None:
     return f"{quote(id, safe='')}{suffix}"
 
 
-def _render_number(id: int | float) -> str:
-    return str(int(id)) if isinstance(id, int) else repr(id)
-
-
-def _millis_of(date: datetime | DatetimeMS) -> int:
+def _render_date(date: datetime | DatetimeMS) -> str:
     if isinstance(date, DatetimeMS):
-        return int(date)
-    return (date - _EPOCH) // timedelta(milliseconds=1)
+        return str(int(date))
+    millis = str((date - _EPOCH) // timedelta(milliseconds=1))
+    return render_date(date) if _BASIC_DATE.fullmatch(millis) else millis
 
 
 def _parse_oid(segment: str) -> ObjectId:
@@ -180,6 +204,8 @@ def _parse_number(segment: str) -> int | float:
 
 
 def _parse_date(segment: str) -> datetime | DatetimeMS:
+    if _BASIC_DATE.fullmatch(segment):  # a day or milliseconds? Both would be a guess.
+        raise ValueError(segment)
     if _INTEGER.fullmatch(segment):
         millis = int(segment)
         if not -_INT64 <= millis < _INT64:
@@ -196,6 +222,13 @@ def _parse_boolean(segment: str) -> bool:
     raise ValueError(segment)  # `_true` and `_false` were recognized before
 
 
+def _parse_timestamp(segment: str) -> Timestamp:
+    parts = _TIMESTAMP.fullmatch(segment)
+    if parts is None:
+        raise ValueError(segment)
+    return build_timestamp(int(parts[1]), int(parts[2]))
+
+
 def _parse_legacy_uuid(segment: str) -> Binary:
     return build_legacy_uuid(parse_any_uuid(segment))
 
@@ -207,4 +240,7 @@ _PARSERS: Final[dict[IdType, Callable[[str], Any]]] = {
     IdType.BOOLEAN: _parse_boolean,
     IdType.UUID: parse_any_uuid,
     IdType.UUID_LEGACY: _parse_legacy_uuid,
+    IdType.DECIMAL: parse_decimal,
+    IdType.TIMESTAMP: _parse_timestamp,
+    IdType.BINARY: partial(parse_binary, subtype=0),
 }

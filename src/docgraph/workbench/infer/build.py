@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.workbench.infer.candidates import stem_of, type_words
+from docgraph.workbench.infer.candidates import list_words, stem_of, type_words
 from docgraph.workbench.infer.list_fields import ListBuilder, page_arguments, page_mapping
 from docgraph.workbench.infer.model import Field, Model, ObjectType, ScalarProperty
 from docgraph.workbench.infer.object_types import RESERVED_TYPES, TypeBuilder
@@ -153,7 +153,7 @@ class _ModelBuilder:
             ends = ("Ids", "Keys") if source.is_many else ("Id", "Key")
             base = camel(stem) if source.is_many else own_name
             return _rename(part, owner, source.path, own_name, *(f"{base}{end}" for end in ends))
-        ending = [*target[:-1], plural(target[-1])] if source.is_many else target
+        ending = list_words(relation.key.collection.name) if source.is_many else target
         wishes = (camel(ending), camel([*split_words(own_name), *ending]))
         return pool.claim(*(wishes if self._is_only(relation) else wishes[1:]))
 
@@ -207,7 +207,7 @@ class _ModelBuilder:
         query, pool = self.model.types["Query"], NamePool()
         for part in self._parts.values():
             words = type_words(part.collection.name)
-            single, several = camel(words), camel([*words[:-1], plural(words[-1])])
+            single, several = camel(words), camel(list_words(part.collection.name))
             listed = part.lists.build_list(pool.claim(several, f"{several}List"))
             wishes = (f"{single}ById",) if single == several else (single, f"{single}ById")
             id_leaf = _find_id(part)
@@ -261,8 +261,7 @@ def _ends(relation: InferredRelation) -> tuple[str, str]:
 
 def _name_backward(relation: InferredRelation, *, is_only: bool) -> tuple[str, ...]:
     source = relation.source
-    words = type_words(source.collection.name)
-    several = camel([*words[:-1], plural(words[-1])])
+    several = camel(list_words(source.collection.name))
     stem = stem_of(source.path) or ["key"]
     by = f"{several}By{pascal(stem)}"
     full = f"{several}By{pascal([word for name in source.path for word in split_words(name)])}"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.parse_scalars import parse_uuid
+from docgraph.codec.uuids import build_legacy_uuid
 from docgraph.workbench.infer.profile import Seen
 from docgraph.workbench.infer.sensitive import PEOPLE
 from docgraph.workbench.infer.survey import Surveyed
 from docgraph.workbench.infer.value_kinds import kind_of
-from docgraph.workbench.infer.words import singular, split_words
+from docgraph.workbench.infer.words import plural, singular, split_words
 
 _FAMILIES: Final = {
     "objectId": "objectId",
@@ -23,8 +26,17 @@ _FAMILIES: Final = {
     "long": "number",
     "double": "number",
 }
+_UUID: Final = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 CHANCELESS: Final = frozenset({"objectId", "uuid"})  # never the same by chance
 _SOME: Final = 0.05  # share of values that are no mistakes
+_NEARLY_ALL: Final = 0.9
+_FORMS: Final = frozenset({"array", "object", "dbRef"})
+_TEXTS_OF_IDS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...]] = (
+    ("objectId", re.compile("[0-9a-fA-F]{24}"), ObjectId),
+    ("uuid", _UUID, parse_uuid),
+    ("uuid", _UUID, lambda text: build_legacy_uuid(parse_uuid(text))),
+    ("number", re.compile("0|[1-9][0-9]{0,17}"), int),
+)
 _SUFFIXES: Final = frozenset(
     "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
 )
@@ -95,6 +107,13 @@ def type_words(collection: str) -> list[str]:
     return [*words[:-1], singular(words[-1])] if words else ["document"]
 
 
+def list_words(collection: str) -> list[str]:
+    """Return the words of a collection's name, for several of its documents."""
+    words = split_words(collection) or ["document"]
+    is_plural = singular(words[-1]) != words[-1]
+    return words if is_plural else [*words[:-1], plural(words[-1])]
+
+
 def stem_of(path: Sequence[str]) -> list[str]:
     """Return the part of a field's name that names the target: `items.productIds` → `product`."""
     for name in reversed(path):
@@ -146,6 +165,16 @@ def _find_references(
     yield ReferenceField(collection, path, families[0], values, is_many, stem_of(path), targets)
 
 
+def convert_texts(source: ReferenceField) -> Iterator[ReferenceField]:
+    """Yield the field with the ids that its texts may be, once for each kind of ids."""
+    if source.family != "string":
+        return
+    for family, pattern, parse in _TEXTS_OF_IDS:
+        values = tuple(parse(one) for one in source.values if pattern.fullmatch(one))
+        if len(values) >= len(source.values) * _NEARLY_ALL:
+            yield replace(source, family=family, values=values)
+
+
 def find_keys(collection: Surveyed) -> Iterator[CandidateKey]:
     """Yield `_id`, and other properties that seem unique, once for each family of its values."""
     words = type_words(collection.name)
@@ -154,7 +183,7 @@ def find_keys(collection: Surveyed) -> Iterator[CandidateKey]:
             continue
         is_key = name == "_id" or collection.is_unique(name)
         if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
-            for family in _families_of(seen):
+            for family in _families_of(seen, is_key=True):
                 yield CandidateKey(collection, name, family, _values_of(seen, family), words)
 
 
@@ -199,14 +228,17 @@ def _is_like(word: str, other: str) -> bool:
     return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _LIKE
 
 
-def _families_of(seen: Seen) -> list[str]:
-    """Return the families of its values, the one that proves most first; none if one is unknown."""
-    if not seen.kinds.keys() <= _FAMILIES.keys():
-        return []
+def _families_of(seen: Seen, *, is_key: bool = False) -> list[str]:
+    """Return the families of its values, the one that proves most first.
+
+    Values of other kinds do not matter for a key; in a field they are exceptions, or it is none.
+    """
     counts: Counter[str] = Counter()
     for kind, count in seen.kinds.items():
-        counts[_FAMILIES[kind]] += count
+        counts[_FAMILIES.get(kind, "")] += count
     some = counts.total() * _SOME
+    if not _FORMS.isdisjoint(seen.kinds) or (counts.pop("", 0) > some and not is_key):
+        return []
     return sorted(
         counts, key=lambda one: (one not in CHANCELESS or counts[one] < some, -counts[one])
     )

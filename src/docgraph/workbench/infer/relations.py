@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from docgraph.workbench.infer.candidates import (
     Candidate,
     CandidateKey,
     ReferenceField,
+    convert_texts,
     find_keys,
     find_sources,
     is_copy,
@@ -40,7 +40,12 @@ _MAX_PROBES: Final = 4_000
 _MAX_SLOW: Final = 2  # queries that take too long, before no more are sent
 _FEW: Final = 5
 _SMALL_NUMBER: Final = 3  # digits
-_HEX_ID: Final = re.compile("[0-9a-f]{24}")
+# The kinds of ids that may be stored as texts: their name, and the type for `$convert`.
+_STORED_AS_TEXTS: Final = {
+    "objectId": ("ObjectIds", "objectId"),
+    "uuid": ("UUIDs", None),
+    "number": ("numbers", "long"),
+}
 _HALF, _MAJORITY, _NEARLY_ALL = 0.5, 0.8, 0.95
 
 
@@ -149,7 +154,8 @@ class _Search:
             if relation is not None and _is_believable(relation):
                 found.append(relation)
         if not found:
-            self._remark(source, candidates, keys)
+            if not await self._find_texts(source, keys):
+                self._remark(source, candidates)
             return None
         best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
         if len(found) > 1 and best.strength == 0 and source.family not in CHANCELESS:
@@ -157,15 +163,18 @@ class _Search:
             return None
         return best
 
-    def _remark(
-        self, source: ReferenceField, candidates: Sequence[Candidate], keys: Sequence[CandidateKey]
-    ) -> None:
-        if _holds_ids_as_texts(source):
-            others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
-            meant = [one.collection.name for one in others if score_name(source, one) > 1]
-            if meant:
-                self._notes.append(_describe_ids_as_texts(source, meant[0]))
-                return
+    async def _find_texts(self, source: ReferenceField, keys: Sequence[CandidateKey]) -> bool:
+        """Report ids that are stored as texts; return whether there are any."""
+        for converted in convert_texts(source):
+            found = sorted(find_candidates(converted, keys), key=lambda one: -one.strength)
+            for candidate in found:
+                relation = None if self.is_exhausted else await self._test(candidate)
+                if relation is not None and _is_believable(relation):
+                    self._notes.append(_describe_ids_as_texts(relation))
+                    return True
+        return False
+
+    def _remark(self, source: ReferenceField, candidates: Sequence[Candidate]) -> None:
         named = [one for one in candidates if one.strength > 1]
         if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
@@ -293,22 +302,22 @@ def _is_believable(relation: InferredRelation) -> bool:
     return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
 
 
-def _describe_ids_as_texts(source: ReferenceField, target: str) -> str:
+def _describe_ids_as_texts(relation: InferredRelation) -> str:
     """Return why there is no relation, and the mapping that joins the documents all the same."""
+    source, key = relation.source, relation.key
+    plural_, convert = _STORED_AS_TEXTS[key.family]
     told = (
-        f"{source.collection.name}.{source.text} holds ids of {target} as texts, which never equal "
-        "ObjectIds: no relation"
+        f"{source.collection.name}.{source.text} holds ids of {key.collection.name} as texts, "
+        f"which never equal {plural_}: no relation"
     )
+    if convert is None:
+        return f"{told}; store them as {plural_}, or create a view with $toUUID (MongoDB 8.0)"
     if source.is_many or len(source.path) > 1:
         return told
-    value = {"$convert": {"input": {"$fk": source.text}, "to": "objectId", "onError": None}}
-    stages = [{"$match": {"$expr": {"$eq": ["$_id", value]}}}, {"$limit": 1}]
-    mapping = {"db": source.collection.db, "collection": target, "stages": stages}
+    value = {"$convert": {"input": {"$fk": source.text}, "to": convert, "onError": None}}
+    stages = [{"$match": {"$expr": {"$eq": [f"${key.name}", value]}}}, {"$limit": 1}]
+    mapping = {"db": source.collection.db, "collection": key.collection.name, "stages": stages}
     return f"{told}; to join them, add a field with this mapping: {json.dumps(mapping)}"
-
-
-def _holds_ids_as_texts(source: ReferenceField) -> bool:
-    return source.family == "string" and all(_HEX_ID.fullmatch(one) for one in source.values)
 
 
 def _weigh(relation: InferredRelation) -> tuple[bool, int]:

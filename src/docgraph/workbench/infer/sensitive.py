@@ -72,14 +72,12 @@ PEOPLE: Final = _list_words(
     "patient student teacher passenger guest driver doctor visitor attendee participant winner "
     "subscriber applicant candidate designer photographer translator seller buyer payer manager "
     "profile tenant resident citizen voter donor admin administrator operator agent lead "
-    "beneficiary insured borrower child parent "
-    "kunde kunden benutzer nutzer personen mitarbeiter mitglied mitglieder patienten schueler "
-    "lehrer studenten gast gaeste fahrer spieler arzt aerzte bewerber eigentuemer mieter "
-    "usuario cliente persona empleado paciente alumno estudiante profesor profesore miembro autor "
-    "autore conductor huesped invitado dueno utilisateur personne employe eleve etudiant membre "
-    "auteur salarie adherent utente utenti clienti persone dipendente dipendenti paziente pazienti "
-    "studente studenti membro membri alunno alunni socio soci utilizador pessoa funcionario aluno "
-    "estudante"
+    "beneficiary insured borrower child parent kunde benutzer nutzer mitarbeiter mitglied schueler "
+    "lehrer gast gaeste fahrer spieler arzt aerzte bewerber eigentuemer mieter usuario cliente "
+    "persona empleado paciente alumno estudiante profesor miembro autor conductor huesped invitado "
+    "dueno utilisateur personne employe eleve etudiant membre auteur salarie adherent utente "
+    "dipendente dipendenti paziente pazienti studente studenti membro membri alunno alunni socio "
+    "soci utilizador pessoa funcionario aluno estudante"
 )
 _NAMED: Final = PEOPLE | {"by", "username", "login", "nickname"}
 _PERSONAL: Final = _NAMED | _list_words(

@@ -27,6 +27,29 @@ _IRREGULAR: Final = dict(
         "prognoses:prognosis synopses:synopsis quizzes:quiz buses:bus"
     ).split()
 )
+# Plurals of other languages, and endings that only they have. `plural` forms none of them.
+_FOREIGN: Final = dict(
+    pair.split(":")
+    for pair in (
+        "kunden:kunde produkte:produkt lieferanten:lieferant personen:person adressen:adresse "
+        "kategorien:kategorie konten:konto fahrzeuge:fahrzeug auftrage:auftrag auftraege:auftrag "
+        "vertrage:vertrag vertraege:vertrag bucher:buch buecher:buch stadte:stadt staedte:stadt "
+        "lander:land laender:land hauser:haus haeuser:haus filialen:filiale patienten:patient "
+        "studenten:student termine:termin beitrage:beitrag beitraege:beitrag projekte:projekt "
+        "aufgaben:aufgabe nachrichten:nachricht dateien:datei bilder:bild orte:ort firmen:firma "
+        "gerate:gerat geraete:geraet raume:raum raeume:raum mitglieder:mitglied tiere:tier "
+        "ordenes:orden imagenes:imagen examenes:examen paises:pais meses:mes sucursales:sucursal "
+        "hospitales:hospital animales:animal canales:canal materiales:material animaux:animal "
+        "journaux:journal prodotti:prodotto clienti:cliente ordini:ordine utenti:utente "
+        "fatture:fattura libri:libro articoli:articolo persone:persona"
+    ).split()
+)
+_FOREIGN_ENDINGS: Final = (
+    *(("ungen", "ung"), ("heiten", "heit"), ("keiten", "keit"), ("schaften", "schaft")),
+    *(("ionen", "ion"), ("iones", "ion"), ("dades", "dad"), ("adores", "ador"), ("edores", "edor")),
+    *(("idores", "idor"), ("ctores", "ctor"), ("utores", "utor"), ("fesores", "fesor")),
+    *(("coes", "cao"), ("soes", "sao"), ("eaux", "eau")),
+)
 # Singulars by the ending of their plurals; the rules of `singular` are wrong for these.
 _IN_S: Final = frozenset("canvas alias bias atlas gas lens iris plus chaos cosmos kudos".split())
 _IN_IE: Final = frozenset(
@@ -62,9 +85,12 @@ def split_words(name: str) -> list[str]:
 
 
 def singular(word: str) -> str:
-    """Return the singular of an English plural; other words unchanged."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
+    """Return the singular of a plural, English or well-known; other words unchanged."""
+    if word in _IRREGULAR or word in _FOREIGN:
+        return _IRREGULAR.get(word) or _FOREIGN[word]
+    for many, one in _FOREIGN_ENDINGS:
+        if word.endswith(many):
+            return word.removesuffix(many) + one
     if word in _UNCHANGED or word in _IN_S:
         return word
     if word.endswith("men") and word not in _NOT_OF_MEN:

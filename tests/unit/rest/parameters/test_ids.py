@@ -17,6 +17,7 @@ from docgraph.codec.bson_types import (
     MinKey,
     ObjectId,
     Regex,
+    Timestamp,
 )
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.parameters.ids import IdType, check_id, parse_id, parse_id_type, render_id
@@ -52,6 +53,10 @@ OID = "5f7f7f7f7f7f7f7f7f7f7f7f"
         ("_MinKey", "STRING", MinKey()),
         ("_maxkey", "OID", MaxKey()),
         ("_True", "NUMBER", True),
+        ("20261310", "DATE", datetime(1970, 1, 1, 5, 37, 41, 310_000)),
+        ("1.10", "DECIMAL", Decimal128("1.10")),
+        ("17:2", "TIMESTAMP", Timestamp(17, 2)),
+        ("//79AA==", "BINARY", b"\xff\xfe\xfd\x00"),
     ],
 )
 def test_a_segment_means_what_its_type_says(segment: str, id_type: str, expected: Any) -> None:
@@ -69,6 +74,12 @@ def test_a_segment_means_what_its_type_says(segment: str, id_type: str, expected
         ("1_000", "NUMBER"),
         ("NaN", "NUMBER"),
         ("yesterday", "DATE"),
+        ("20261110", "DATE"),
+        ("1.1.1", "DECIMAL"),
+        ("1." + "1" * 40, "DECIMAL"),
+        ("1.2", "TIMESTAMP"),
+        ("4294967296:0", "TIMESTAMP"),
+        ("a", "BINARY"),
         ("true", "BOOLEAN"),
     ],
 )
@@ -90,7 +101,7 @@ def test_an_unknown_type_is_told_the_known_ones() -> None:
     assert caught.value.message == (
         "illegal id_type parameter; must be "
         "[OID, STRING_OID, STRING, NUMBER, DATE, MINKEY, MAXKEY, NULL, BOOLEAN, "
-        "UUID, UUID_LEGACY]"
+        "UUID, UUID_LEGACY, DECIMAL, TIMESTAMP, BINARY]"
     )
 
 
@@ -113,7 +124,13 @@ def test_an_unknown_type_is_told_the_known_ones() -> None:
         (MaxKey(), "_MaxKey"),
         ({"a": 1}, None),
         (Binary(b"x", 5), None),
-        (Decimal128("1"), None),
+        (Decimal128("1.10"), "1.10?id_type=DECIMAL"),
+        (Decimal128("1E+3"), "1E%2B3?id_type=DECIMAL"),
+        (Timestamp(1_700_000_000, 2), "1700000000:2?id_type=TIMESTAMP"),
+        (b"\xff\xfe\xfd\x00", "%2F%2F79AA%3D%3D?id_type=BINARY"),
+        (b"", None),
+        (datetime(1970, 1, 1, 5, 37, 41, 110_000), "1970-01-01T05:37:41.110Z?id_type=DATE"),
+        (float("nan"), None),
         (Code("x"), None),
         ("", None),
         ("..", None),

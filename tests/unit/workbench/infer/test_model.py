@@ -268,6 +268,25 @@ def test_a_text_index_is_searched_and_a_unique_one_finds_one_document() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("collection", "type_", "queries"),
+    [
+        ("kunden", "Kunde", ["kunde", "kunden"]),
+        ("Bestellungen", "Bestellung", ["bestellung", "bestellungen"]),
+        ("proveedores", "Proveedor", ["proveedor", "proveedores"]),
+        ("order", "Order", ["order", "orders"]),
+        ("people", "Person", ["person", "people"]),
+    ],
+)
+def test_a_list_has_the_name_of_the_collection(
+    collection: str, type_: str, queries: list[str]
+) -> None:
+    found = infer(survey(collection, [{"_id": 1, "a": 1}]))
+
+    assert type_ in found.model.types
+    assert list(found.mappings["Query"]) == queries
+
+
 def test_an_id_that_nobody_can_write_is_no_way_to_ask() -> None:
     found = infer(survey("files", [{"_id": Binary(b"x", 6), "a": 1}]))
 

@@ -76,6 +76,24 @@ def test_a_collection_is_called_by_the_plural_of_its_documents(one: str, many: s
     assert singular(one) == one
 
 
+@pytest.mark.parametrize(
+    ("many", "one"),
+    [
+        pair.split(":")
+        for pair in (
+            "kunden:kunde bestellungen:bestellung rechnungen:rechnung produkte:produkt "
+            "kategorien:kategorie stationen:station eigenschaften:eigenschaft benutzer:benutzer "
+            "staedte:stadt artikel:artikel ciudades:ciudad opiniones:opinion "
+            "reservaciones:reservacion "
+            "proveedores:proveedor autores:autor profesores:profesor ordenes:orden pedidos:pedido "
+            "usuarios:usuario avaliacoes:avaliacao tableaux:tableau prodotti:prodotto"
+        ).split()
+    ],
+)
+def test_plurals_of_other_languages_are_known(many: str, one: str) -> None:
+    assert singular(many) == one
+
+
 @pytest.mark.parametrize("word", ["gas", "bus", "class", "status", "id", "us"])
 def test_a_word_that_ends_like_a_plural_and_is_none_stays(word: str) -> None:
     assert singular(word) == word

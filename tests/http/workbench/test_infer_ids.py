@@ -1,0 +1,112 @@
+"""`infer` on ids of several kinds, and on ids that are stored as texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+from bson import Binary, Decimal128, ObjectId
+
+from tests.http.access_harness import ADMIN, guarded
+from tests.http.harness import Mongo, Service
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+OIDS = [ObjectId() for _ in range(10)]
+UUIDS = [UUID(int=(n + 1) << 90) for n in range(10)]
+MIXED: list[Any] = [
+    *OIDS,
+    *(f"old-{n}" for n in range(10)),
+    True,
+    Decimal128("1.5"),
+    datetime(2024, 1, 1),
+]
+UNKNOWN = [str(ObjectId()) for _ in range(10)]
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri) as one:
+        one.insert("customers", *({"_id": id, "name": "n"} for id in MIXED))
+        one.insert("devices", *({"_id": Binary(id.bytes, 4), "a": 1} for id in UUIDS))
+        one.insert("machines", *({"_id": Binary(id.bytes[::-1], 3), "a": 1} for id in UUIDS))
+        one.insert("accounts", *({"_id": 1000 + n, "name": f"A{n}"} for n in range(10)))
+        one.insert(
+            "orders",
+            *(
+                {
+                    "_id": n,
+                    "customerId": MIXED[n % 20],
+                    "customerRef": UNKNOWN[n % 10],
+                    "bought": str(OIDS[n % 10]).upper() if n % 2 else str(OIDS[n % 10]),
+                    "origin": str(UUIDS[n % 10]),
+                    "made": str(UUID(bytes=UUIDS[n % 10].bytes[::-1])),
+                    "accountRef": str(1000 + n % 10),
+                    "zip": str(1000 + n % 10),
+                }
+                for n in range(60)
+            ),
+        )
+        yield one
+
+
+async def learn(service: Service) -> Any:
+    reply = await service.request("POST", "/_tools/infer", json={"db": service.db}, headers=ADMIN)
+    assert reply.status == 200, reply.text
+    return reply.json
+
+
+async def test_a_relation_to_ids_of_several_kinds_is_found(service: Service) -> None:
+    learned = await learn(service)
+
+    assert [one for one in learned["notes"] if "customerId refers to customers._id" in one]
+    query = '{ orders(limit: 100) { id customer { id } } customer(id: "true") { id } }'
+    reply = await service.request(
+        "POST",
+        "/_tools/draft",
+        json={"definition": learned["definition"], "query": query},
+        headers=ADMIN,
+    )
+    assert "errors" not in reply.json, reply.text
+    assert all(one["customer"]["id"] for one in reply.data["orders"])
+    assert reply.data["customer"] == {"id": "true"}
+
+
+async def test_ids_that_are_stored_as_texts_are_found_by_their_values(service: Service) -> None:
+    notes = [one for one in (await learn(service))["notes"] if "as texts" in one]
+
+    told = "orders.{} holds ids of {} as texts, which never equal {}: no relation; "
+    expected = {
+        ("bought", "customers", "ObjectIds"),
+        ("origin", "devices", "UUIDs"),
+        ("made", "machines", "UUIDs"),
+        ("accountRef", "accounts", "numbers"),
+    }
+    assert len(notes) == len(expected)
+    for parts in expected:
+        assert [one for one in notes if one.startswith(told.format(*parts))], parts
+
+
+async def test_numbers_that_are_stored_as_texts_are_joined_by_the_mapping(service: Service) -> None:
+    learned = await learn(service)
+    (note,) = [one for one in learned["notes"] if one.startswith("orders.accountRef holds")]
+    mappings = yaml.safe_load(learned["definition"]["mappings"])
+    mappings.setdefault("Order", {})["account"] = json.loads(note.partition("mapping: ")[2])
+    schema = learned["definition"]["schema"].replace(
+        "type Order {", "type Order { account: Account"
+    )
+    definition = {**learned["definition"], "schema": schema, "mappings": mappings}
+    reply = await service.request(
+        "POST",
+        "/_tools/draft",
+        json={"definition": definition, "query": "{ orders(limit: 9) { id account { name } } }"},
+        headers=ADMIN,
+    )
+
+    assert [one["account"]["name"] for one in reply.data["orders"]] == [f"A{n}" for n in range(9)]
