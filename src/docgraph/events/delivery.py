@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -83,14 +83,14 @@ class LateShapes:
         self._waiting: dict[EventShape, deque[Prepared]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(_LATE_AT_ONCE)
-        self._size = 0  # bytes of all events that wait
+        self._size = 0  # bytes of all events that wait or are delivered
 
     def has(self, shape: EventShape) -> bool:
         """Return whether events of this shape wait."""
         return shape in self._waiting
 
     def add(self, shape: EventShape, some: Sequence[Prepared]) -> None:
-        """Add events; end the clients of a shape that is too far behind."""
+        """Add events; end the clients of the shape that is too far behind, or has most bytes."""
         waiting = self._waiting.get(shape)
         if waiting is None:
             waiting = self._waiting[shape] = deque()
@@ -98,25 +98,32 @@ class LateShapes:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         waiting.extend(some)
-        self._size += sum(one.record.size for one in some)
-        if len(waiting) > _MAX_LATE or self._size > _MAX_LATE_SIZE:
-            for channel in find_channels(list(waiting)):
-                channel.log.end(TOO_SLOW)
-            self._size -= sum(one.record.size for one in waiting)
-            waiting.clear()
+        self._size += _sum_sizes(some)
+        if len(waiting) > _MAX_LATE:
+            self._drop(waiting)
+        while self._size > _MAX_LATE_SIZE and any(self._waiting.values()):
+            self._drop(max(self._waiting.values(), key=_sum_sizes))
+
+    def _drop(self, waiting: deque[Prepared]) -> None:
+        for channel in find_channels(list(waiting)):
+            channel.log.end(TOO_SLOW)
+        self._size -= _sum_sizes(waiting)
+        waiting.clear()
 
     async def _run(self, shape: EventShape, waiting: deque[Prepared]) -> None:
         some: list[Prepared] = []
         try:
             while waiting:
-                some = [waiting.popleft() for _ in range(min(len(waiting), _LATE_PORTION))]
-                self._size -= sum(one.record.size for one in some)
                 async with self._turns:
-                    await self._deliver_again(shape, some)
+                    some = [waiting.popleft() for _ in range(min(len(waiting), _LATE_PORTION))]
+                    try:
+                        await self._deliver_again(shape, some)
+                    finally:
+                        self._size -= _sum_sizes(some)
         except Exception as error:  # nothing awaits this task: clients would not notice
             for channel in find_channels([*some, *waiting]):
                 channel.fail(error)
-            self._size -= sum(one.record.size for one in waiting)
+            self._size -= _sum_sizes(waiting)
         finally:
             del self._waiting[shape]
 
@@ -299,6 +306,10 @@ class Delivery:
         """Cancel what is left to do."""
         self._waves.stop()
         await self._late.close()
+
+
+def _sum_sizes(some: Iterable[Prepared]) -> int:
+    return sum(one.record.size for one in some)
 
 
 def find_channels(some: Sequence[Prepared]) -> list[Channel]:
