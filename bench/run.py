@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import agents, logins, people, row_filters, streams
+from bench import agents, logins, people, questions, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -34,6 +34,8 @@ LOGIN_BAR = 0.15  # milliseconds of CPU
 def main() -> None:
     """Run the ladder and print the table."""
     args = parse_arguments(__doc__)
+    if not args.only or "questions" in args.only:
+        questions.print_outcome()
     with running_database() as uri:
         for workloads, config in ((WORKLOADS, {}), (ROW_FILTERS, row_filters.CONFIG)):
             if wanted(workloads, args):

@@ -45,7 +45,8 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
 
     values = bench.plugins.values
     imagination = values["imagined-requests"]
-    access = build_access(values["registry"], values["gql-app-definition-cache"], imagination)
+    apps = values["gql-app-definition-cache"]
+    access = build_access(values["registry"], apps, imagination, settings)
     if await _find_user(bench, user) is None:
         raise StartupError(f"there is no user {user!r}", hint="'docgraph users list' shows them")
     agent = LocalAgent(settings, imagination.authorization, find_account)

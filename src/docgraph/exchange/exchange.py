@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.deadline import Deadline, keep_place
+from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
@@ -107,6 +108,7 @@ class Exchange:
     app: str = ""  # the GraphQL app, if one was requested
     operation: str = ""  # the stored operation of the app, if one was named
     error: str = ""  # the code of the error that became the response
+    rejection: DocgraphError | None = None  # why it is rejected, for interceptors of that
     account: Account | None = None
     parsed: Parsed | None = None  # the request as the service will execute it
     permission: Permission | None = None

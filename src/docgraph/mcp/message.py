@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
@@ -44,6 +45,7 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
     check_values(body, _MAX_VALUES)
     message = parse_json(body)
+    _check_texts(body, message)
     if not isinstance(message, dict):
         raise InvalidMessage("the body must be one JSON-RPC message, an object")
     deque(walk_levels(message, "the body", _MAX_DEPTH), maxlen=0)
@@ -56,6 +58,15 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     if "id" in message and not _is_id(message["id"]):
         raise InvalidMessage("'id' must be a string or a whole number")
     return message
+
+
+def _check_texts(body: bytes, message: Any) -> None:
+    """Raise for a half of a surrogate pair, which is no character and cannot be repeated."""
+    if b"\\u" in body:
+        try:
+            json.dumps(message, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BodyError("the body has an escape that is no character") from None
 
 
 def _is_id(id: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from docgraph.exchange import Answer, Body, Exchange, Parsed
-from docgraph.exchange.errors import NotFound
+from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.mcp.host_check import HostCheck
 from docgraph.mcp.sections import Mcp
@@ -20,7 +20,7 @@ from docgraph.plugins.kinds import Interceptor, Point, Service
 from docgraph.runtime.sections import Core
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-_QUIET: Final = ("noauthchallenge", "no-auth-challenge")
+_CHALLENGE: Final = "WWW-Authenticate"
 
 
 class _Addresses:
@@ -95,14 +95,20 @@ class McpChallenge(Interceptor):
         self._gate = HostCheck(settings.allowed_hosts, settings.allowed_origins, core.base_url)
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the caller of the endpoint is anonymous."""
+        """Return whether an anonymous caller of the endpoint gets challenges."""
         is_asked = self._is_on and exchange.service == "mcp" and exchange.account is None
-        return is_asked and self._gate.knows_host(exchange.request)
+        rejection = exchange.rejection
+        is_challenged = isinstance(rejection, Unauthenticated) and bool(rejection.headers)
+        return is_asked and is_challenged and self._gate.knows_host(exchange.request)
 
     async def handle(self, exchange: Exchange) -> None:
-        """Add a challenge."""
-        request = exchange.request
-        if _QUIET[0] not in request.query and _QUIET[1] not in request.headers:
-            address = self._addresses.find_metadata(exchange)
-            challenge = f'Bearer resource_metadata="{address}"'
-            exchange.headers.append(("WWW-Authenticate", challenge))
+        """Put the one `Bearer` challenge first: many clients read no other."""
+        rejection = exchange.rejection
+        assert rejection is not None  # noqa: S101 - checked before
+        address = self._addresses.find_metadata(exchange)
+        others = [value for name, value in rejection.headers if name == _CHALLENGE]
+        bearer = next((one for one in others if one.startswith("Bearer ")), "Bearer ")
+        parts = [bearer.removeprefix("Bearer "), f'resource_metadata="{address}"']
+        first = "Bearer " + ", ".join(part for part in parts if part)
+        kept = [one for one in others if not one.startswith("Bearer")]
+        rejection.headers = tuple((_CHALLENGE, value) for value in (first, *kept))

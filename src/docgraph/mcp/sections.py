@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -53,6 +53,13 @@ class Mcp(ServiceConfig, frozen=True):
     calls_per_second: Annotated[
         int, Meta(description="requests of one caller within a second; more is 429", ge=1, le=10**6)
     ] = 20
+    json_mode: Annotated[
+        Literal["plain", "standard"],
+        Meta(
+            description="values in results: `plain` (dates as ISO 8601, numbers as numbers), or "
+            "`standard` (as the endpoint of the app renders them)"
+        ),
+    ] = "plain"
     max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
         1_048_576
     )

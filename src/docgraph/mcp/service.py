@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from docgraph import __version__
 from docgraph.access.dry_run import RequestDryRun
+from docgraph.codec import JsonMode
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
@@ -70,7 +71,7 @@ class McpService(Service):
 
     async def provision(self) -> None:
         """Build the tools, and open the counters of the rate limit."""
-        access = build_access(self._registry, self._apps, self._imagination)
+        access = build_access(self._registry, self._apps, self._imagination, self.config)
         self.protocol = build_methods(access, self.config)
         counters = self._instance.open_counters(_WINDOW, CALLS)
         self._rates = Rates(counters, self.config.calls_per_second)
@@ -102,12 +103,16 @@ class McpService(Service):
         return render_error(error)
 
 
-def build_access(registry: PluginRegistry, apps: Apps, imagination: RequestDryRun) -> AppAccess:
+def build_access(
+    registry: PluginRegistry, apps: Apps, imagination: RequestDryRun, settings: Mcp | None = None
+) -> AppAccess:
     """Build the access that finds apps for callers, under the current rules."""
     graphql = registry.find("graphql")
     if graphql is None:
         raise StartupError("agents ask the GraphQL apps, and 'graphql' is off")
-    return AppAccess(graphql, apps, imagination)
+    is_plain = settings is not None and settings.json_mode == "plain"
+    mode = JsonMode.GRAPHQL_PLAIN if is_plain else None
+    return AppAccess(graphql, apps, imagination, mode)
 
 
 def build_methods(access: AppAccess, settings: Mcp) -> McpMethods:

@@ -30,6 +30,7 @@ class Interception:
 
     async def reject(self, exchange: Exchange, error: DocgraphError) -> None:
         """Raise the error, after the interceptors of failed logins have run."""
+        exchange.rejection = error
         if not exchange.is_renewal:  # an expired session is no failed login
             await self.run(Point.AFTER_FAILED_AUTH, exchange)
         raise error

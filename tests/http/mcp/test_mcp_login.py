@@ -42,7 +42,25 @@ async def test_a_refused_client_is_told_where_the_metadata_is(service: Service) 
 
     assert reply.status == 401
     challenges = reply.headers.get_list("www-authenticate")
-    assert f'Bearer resource_metadata="http://test{METADATA}/mcp"' in challenges
+    assert challenges[0].endswith(f'resource_metadata="http://test{METADATA}/mcp"')
+    assert [one.split()[0] for one in challenges].count("Bearer") == 1
+    assert len(challenges) > 1  # those of other mechanisms follow
+
+
+async def test_a_rejected_token_is_named_in_the_same_challenge(service: Service) -> None:
+    reply = await ask(service, "tools/list", None, bearer(exp=1))
+
+    first, *others = reply.headers.get_list("www-authenticate")
+    assert 'error="invalid_token"' in first
+    assert "resource_metadata=" in first
+    assert not [one for one in others if one.startswith("Bearer")]
+
+
+async def test_no_challenge_is_sent_to_those_who_want_none(service: Service) -> None:
+    reply = await ask(service, "tools/list", **{"No-Auth-Challenge": "1"})
+
+    assert reply.status == 401
+    assert "www-authenticate" not in reply.headers
 
 
 @pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])

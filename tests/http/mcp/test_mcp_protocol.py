@@ -238,6 +238,10 @@ BROKEN: list[bytes] = [
     b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
     b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}',
     b'{"jsonrpc":"2.0","id":1,"result":{}}',
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":["\\udc00"]}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":tru}}',
     b'{"jsonrpc":"2.0","id":1' + b"0" * 400 + b',"method":"ping"}',
     b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}",
 ]  # fmt: skip
@@ -251,7 +255,8 @@ async def test_what_is_no_message_is_400_in_our_words(service: Service, body: by
 
     assert reply.status == 400
     assert reply.json["error"]["code"] in (-32700, -32600)
-    assert "pydantic" not in reply.text.lower()
+    for word in ("pydantic", "orjson", "expected", "surrogate", "unexpected", "char "):
+        assert word not in reply.text.lower()
 
 
 @pytest.mark.parametrize(
@@ -268,6 +273,21 @@ async def test_types_that_any_page_may_send_are_refused(
     reply = await service.request("POST", "/mcp", content=body, headers=headers)
 
     assert reply.status == 415
+
+
+@pytest.mark.parametrize(
+    "content_type", ["APPLICATION/JSON", "application/json;charset=UTF-8", "Application/Json"]
+)
+async def test_the_type_of_json_may_be_written_in_any_case(
+    service: Service, content_type: str
+) -> None:
+    """RFC 9110 8.3.1."""
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    headers = {"Accept": "APPLICATION/JSON", "Content-Type": content_type}
+
+    reply = await service.request("POST", "/mcp", content=body, headers=headers)
+
+    assert (reply.status, reply.json["result"]) == (200, {})
 
 
 async def test_a_body_above_the_limit_is_413(service: Service) -> None:

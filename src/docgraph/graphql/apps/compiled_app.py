@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any
@@ -17,6 +17,7 @@ from docgraph.graphql.definition.declared_operations import DeclaredOperation
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
+from docgraph.graphql.definition.schema import extend_base
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
@@ -43,9 +44,10 @@ class App:
     limits: GraphqlLimits
     mode: JsonMode
     _views: LruDict[frozenset[str], VisibleApp] = field(
-        default_factory=lambda: LruDict(MAX_VIEWS), repr=False
+        default_factory=lambda: LruDict(MAX_VIEWS), repr=False, init=False
     )
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False, init=False)
+    _variants: dict[JsonMode, App] = field(default_factory=dict, repr=False, init=False)
 
     @property
     def version(self) -> str:
@@ -62,6 +64,20 @@ class App:
         """The stored operations by the SHA-256 of their texts; of equal texts the first one."""
         operations = reversed(self.definition.operations)
         return {digest: one for one in operations for digest in one.find_digests()}
+
+    def kept_variant(self, mode: JsonMode) -> App | None:
+        """Return the app with results in this mode, or None: building one takes long."""
+        return self if mode is self.mode else self._variants.get(mode)
+
+    def build_variant(self, mode: JsonMode) -> App:
+        """Return the same app with results in another mode; built once."""
+        with self._lock:
+            found = self.kept_variant(mode)
+            if found is None:
+                schema = extend_base(self.document, mode, assume_valid=True)
+                _store_enums(schema, self.enums)
+                found = self._variants[mode] = replace(self, schema=schema, mode=mode)
+        return found
 
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """Return the app as a caller with these roles sees it; built once per set of roles."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from graphql import (
+    FieldNode,
+    GraphQLArgument,
     GraphQLEnumType,
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLNamedType,
     GraphQLNonNull,
+    SelectionSetNode,
     Undefined,
+    VariableNode,
+    get_named_type,
     is_list_type,
     is_non_null_type,
     is_type,
@@ -18,6 +25,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 
+from docgraph.codec import JsonMode
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import (
     Block,
@@ -38,12 +46,38 @@ _INPUTS: Final[dict[str, Schema]] = {
     "Boolean": {"type": "boolean"},
     "ID": {"type": ["string", "integer"]},
 }
-# BSON scalars and `Float` have several forms, by their values and by `json-mode`.
 _OUTPUTS: Final[dict[str, Schema]] = {
     "Int": {"type": "integer"},
     "String": {"type": "string"},
     "Boolean": {"type": "boolean"},
     "ID": {"type": "string"},
+}
+# As apps with `json-mode: plain` write them; in other modes their form depends on the value.
+_PLAIN: Final[dict[str, Schema]] = {
+    "Float": {"type": ["number", "string"]},  # "NaN", "Infinity"
+    "Long": {"type": ["integer", "string"]},  # the digits beyond 2^53 - 1
+    "Decimal128": {"type": "string", "description": "a decimal number"},
+    "ObjectId": {"type": "string", "pattern": "^[0-9a-f]{24}$"},
+    "DateTime": {"type": "string", "format": "date-time"},
+    "UUID": {"type": "string", "format": "uuid"},
+    "Timestamp": {"type": "string"},
+    "Regex": {"type": "string"},
+    "BsonDocument": {"type": "object"},
+}
+# How callers write the scalars; every other form is accepted, too.
+_WRITTEN: Final[dict[str, Schema]] = {
+    "Long": {"type": ["integer", "string"], "examples": [5000000000]},
+    "Decimal128": {"type": ["string", "number"], "examples": ["19.90"]},
+    "ObjectId": {"type": "string", "examples": ["5d7a4b59cf6eeb5f9a3b8d2e"]},
+    "DateTime": {"type": "string", "format": "date-time", "examples": ["2024-05-31T12:00:00Z"]},
+    "UUID": {
+        "type": "string",
+        "format": "uuid",
+        "examples": ["0b6fa6f4-2a3d-4c1e-9d0b-6f2f6b6f9b11"],
+    },
+    "Timestamp": {"type": "string", "examples": ["1717156800.1"]},
+    "Regex": {"type": "string", "examples": ["/^a/i"]},
+    "BsonDocument": {"type": "object"},
 }
 
 
@@ -58,7 +92,7 @@ def describe_variables(plan: Plan) -> Schema:
     for definition in plan.operation.variable_definitions or ():
         name = definition.variable.name.value
         type_: Any = type_from_ast(plan.app.schema, definition.type)
-        properties[name] = _describe_input(type_, found)
+        properties[name] = {**_describe_input(type_, found), **_find_text(plan, name)}
         if definition.default_value is not None:
             default = value_from_ast_untyped(definition.default_value)
             properties[name] = {**properties[name], "default": default}
@@ -71,6 +105,29 @@ def describe_variables(plan: Plan) -> Schema:
         "additionalProperties": False,
     }
     return {**schema, "$defs": found} if found else schema
+
+
+def _find_text(plan: Plan, name: str) -> Schema:
+    """Return the description of the argument that the variable is first used for."""
+    for usage in _find_usages(plan.operation.selection_set, plan.app.schema.query_type, name):
+        if usage.description:
+            return {"description": usage.description}
+    return {}
+
+
+def _find_usages(selections: SelectionSetNode, type_: Any, name: str) -> Iterator[GraphQLArgument]:
+    """Yield the arguments in the operation itself whose value is the variable."""
+    fields = getattr(get_named_type(type_), "fields", {})
+    for node in selections.selections:
+        field = fields.get(node.name.value) if isinstance(node, FieldNode) else None
+        if field is None or not isinstance(node, FieldNode):
+            continue
+        for argument in node.arguments or ():
+            value = argument.value
+            if isinstance(value, VariableNode) and value.name.value == name:
+                yield field.args[argument.name.value]
+        if node.selection_set is not None:
+            yield from _find_usages(node.selection_set, field.type, name)
 
 
 def _describe_input(type_: GraphQLInputType, found: dict[str, Schema]) -> Schema:
@@ -113,7 +170,8 @@ def _describe_object(type_: GraphQLInputObjectType, found: dict[str, Schema]) ->
 
 def _describe_scalar(type_: Any, name: str) -> Schema:
     text = (type_.description or "").strip().splitlines()
-    return {"description": f"{name}: {text[0]}" if text else name}
+    described = {"description": f"{name}: {text[0]}" if text else name}
+    return {**described, **_WRITTEN.get(name, {})}
 
 
 def _with_text(schema: Schema, type_: GraphQLNamedType) -> Schema:
@@ -125,16 +183,25 @@ def _with_text(schema: Schema, type_: GraphQLNamedType) -> Schema:
 
 def describe_result(plan: Plan) -> Schema:
     """Return the schema of `data`, as the selections say; a condition makes a field optional."""
-    return _describe_block(plan.widest_tree().block, {})
+    known = _KnownSelections(is_plain=plan.app.mode is JsonMode.GRAPHQL_PLAIN)
+    return _describe_block(plan.widest_tree().block, known)
 
 
-def _describe_block(block: Block, known: dict[int, Schema]) -> Schema:
+@dataclass(slots=True)
+class _KnownSelections:
+    """The schemas of selections that were described already."""
+
+    is_plain: bool
+    schemas: dict[int, Schema] = field(default_factory=dict)
+
+
+def _describe_block(block: Block, known: _KnownSelections) -> Schema:
     properties = {field.key: _describe_field(field, known) for field in block.fields}
     required = [field.key for field in block.fields if field.key not in block.notes]
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _describe_field(field: PlannedField, known: dict[int, Schema]) -> Schema:
+def _describe_field(field: PlannedField, known: _KnownSelections) -> Schema:
     match field:
         case TypenameField():
             return {"type": "string"}
@@ -143,27 +210,28 @@ def _describe_field(field: PlannedField, known: dict[int, Schema]) -> Schema:
         case Introspection():
             return {"type": ["object", "null"]}
         case LeafField():
-            return _wrap(field.type, _describe_value(field.type))
+            return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
     if field.selection is None:
-        return _wrap(field.type, {})
+        return _wrap(field.type, _PLAIN["BsonDocument"] if known.is_plain else {})
     return _wrap(field.type, _describe_selection(field.selection, known))
 
 
-def _describe_selection(selection: Selection, known: dict[int, Schema]) -> Schema:
-    schema = known.get(id(selection))
+def _describe_selection(selection: Selection, known: _KnownSelections) -> Schema:
+    schema = known.schemas.get(id(selection))
     if schema is None:
         blocks = [_describe_block(block, known) for block in selection.blocks.values()]
         schema = blocks[0] if len(blocks) == 1 else {"anyOf": blocks} if blocks else {}
-        known[id(selection)] = schema
+        known.schemas[id(selection)] = schema
     return schema
 
 
-def _describe_value(type_: Any) -> Schema:
+def _describe_value(type_: Any, *, is_plain: bool) -> Schema:
     while hasattr(type_, "of_type"):
         type_ = type_.of_type
     if isinstance(type_, GraphQLEnumType):
         return {"type": "string", "enum": list(type_.values)}
-    return _OUTPUTS.get(type_.name, {"description": type_.name})
+    own = _PLAIN.get(type_.name) if is_plain else None
+    return own or _OUTPUTS.get(type_.name, {"description": type_.name})
 
 
 def _wrap(type_: Any, inner: Schema) -> Schema:

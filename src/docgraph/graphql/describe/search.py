@@ -1,10 +1,18 @@
-"""Schema search: words to fields and types that a caller sees, the best match first."""
+"""Schema search: plain questions to the fields and types that a caller sees, the best match first.
+
+A word counts more in a name than in a description, and more if few fields have it. Word forms
+(`ordered`, `orders`) are one word. Fields are also found by the words of their type, of what they
+return and of their arguments; ordinary words for quantities, dates and people by general synonyms.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from graphql import (
     GraphQLEnumType,
@@ -12,16 +20,34 @@ from graphql import (
     GraphQLInputObjectType,
     GraphQLInterfaceType,
     GraphQLObjectType,
+    GraphQLScalarType,
     GraphQLSchema,
+    get_named_type,
 )
 from graphql.type import introspection_types
 
-_MAX_WORDS = 10
-MAX_SEARCH = 1_000  # characters of a search; the rest is ignored
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-# The score of a word: in a name, in a description, as a whole word, in an argument.
-_NAME, _TEXT, _WHOLE, _ARGUMENT = 3, 1, 2, 2
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping
+from docgraph.graphql.describe.words import (
+    AVERAGES,
+    COUNTS,
+    STOP_WORDS,
+    expand,
+    find_words,
+    stem,
+)
+
+_MAX_WORDS: Final = 30
+MAX_SEARCH: Final = 1_000  # characters of a search; the rest is ignored
+_MAX_INDEXES: Final = 8  # schemas whose words are kept
+_SHORTEST_PREFIX: Final = 4
+_PARTIAL: Final = 0.5  # of the weight, for a word that begins alike
+# How much a word counts, by where it is.
+_NAME, _TEXT, _PARENT, _RESULT, _ARGUMENT, _PARENT_TEXT = 3.0, 1.5, 1.0, 1.0, 0.8, 0.5
+_ENTRY: Final = 1.15  # a field of Query, where each query begins
+_BREVITY: Final = 0.98  # for each word of a name: `orders` comes before `orderCount`
+_TYPE: Final = 0.8  # a type as such: its fields say more
+_PURPOSE: Final = 6.0  # a field that counts or groups, if that is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,61 +57,182 @@ class Hit:
     place: str
     signature: str
     description: str
-    score: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One field, type or enum value, and the weights of its words."""
+
+    place: str
+    signature: str
+    description: str
+    weights: dict[str, float]
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    entries: list[_Entry]
+    frequencies: Counter[str] = field(default_factory=Counter)
+
+    def weigh(self, word: str) -> float:
+        """Return how much a word tells: rare ones tell more."""
+        return log(1 + len(self.entries) / (1 + self.frequencies[word]))
+
+
+_indexes: WeakKeyDictionary[GraphQLSchema, _Index] = WeakKeyDictionary()
 
 
 def split_words(text: str) -> tuple[str, ...]:
     """Return the words of a search, or of a name in camel or snake case, in lower case."""
-    return tuple(_find_words(text[:MAX_SEARCH]))[:_MAX_WORDS]
+    return tuple(find_words(text[:MAX_SEARCH]))[:_MAX_WORDS]
 
 
-def _find_words(text: str) -> dict[str, None]:
-    return dict.fromkeys(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text)))
+def search_schema(
+    schema: GraphQLSchema, words: Sequence[str], purposes: Mapping[str, str] | None = None
+) -> list[Hit]:
+    """Return the fields and types that match one of the words; better matches come first.
 
-
-def search_schema(schema: GraphQLSchema, words: Sequence[str]) -> list[Hit]:
-    """Return names and descriptions that have one of the words; more matches come first."""
-    hits = [hit for hit in _score_all(schema, words) if hit.score]
+    `purposes` are the fields that count (`count`) or group (`group`) what is stored.
+    """
+    index = _find_index(schema)
+    wanted = [expand(word) for word in words if word not in STOP_WORDS] or [
+        {stem(word): 1.0} for word in words
+    ]
+    hits = []
+    for entry in index.entries:
+        score = sum(_match(each, entry, index) for each in wanted) * entry.factor
+        if score:
+            score += _PURPOSE * _serves(words, (purposes or {}).get(entry.place))
+            hits.append(Hit(entry.place, entry.signature, entry.description, score))
     return sorted(hits, key=lambda hit: (-hit.score, not hit.place.startswith("Query."), hit.place))
 
 
-def score(words: Sequence[str], name: str, description: str) -> int:
-    """Return how well a name and its description match."""
-    in_name, text = name.lower(), description.lower()
-    whole = _find_words(name) | _find_words(description)
-    return sum(
-        _NAME * (word in in_name) + _TEXT * (word in text) + _WHOLE * (word in whole)
-        for word in words
+def find_purposes(view: VisibleApp) -> dict[str, str]:
+    """Return the fields that count or group what is stored, by `Type.field`."""
+    return {
+        f"{type_name}.{name}": "count" if _is_count(mapping) else "group"
+        for type_name, fields in view.mappings.items()
+        for name, mapping in fields.items()
+        if isinstance(mapping, AggregationMapping) and (_is_count(mapping) or _is_group(mapping))
+    }
+
+
+def _is_count(mapping: AggregationMapping) -> bool:
+    """Return whether the field is the number of documents of a filter."""
+    return isinstance(mapping, GroupMapping) and mapping.is_count
+
+
+def _is_group(mapping: AggregationMapping) -> bool:
+    """Return whether the field has totals of groups."""
+    stages = mapping.stages.source
+    return isinstance(mapping, GroupMapping) or any(
+        isinstance(stage, dict) and "$group" in stage
+        for stage in (stages if isinstance(stages, list) else ())
     )
 
 
-def _score_all(schema: GraphQLSchema, words: Sequence[str]) -> Iterator[Hit]:
+def score(words: Sequence[str], name: str, description: str) -> float:
+    """Return how well a name and its description match."""
+    weights = _combine((_NAME, find_words(name)), (_TEXT, find_words(description)))
+    entry = _Entry(name, name, description, weights)
+    return sum(_match(expand(word), entry, None) for word in words if word not in STOP_WORDS)
+
+
+def _match(wanted: Mapping[str, float], entry: _Entry, index: _Index | None) -> float:
+    """Return the best match of a word, or of one of its synonyms."""
+    best = 0.0
+    for word, share in wanted.items():
+        found = entry.weights.get(word, 0.0)
+        if not found and len(word) >= _SHORTEST_PREFIX:
+            alike = (
+                one
+                for key, one in entry.weights.items()
+                if len(key) >= _SHORTEST_PREFIX and (key.startswith(word) or word.startswith(key))
+            )
+            found = max(alike, default=0.0) * _PARTIAL
+        best = max(best, found * share * (index.weigh(word) if index else 1.0))
+    return best
+
+
+def _serves(words: Collection[str], purpose: str | None) -> bool:
+    """Return whether a question needs a field of this purpose."""
+    if purpose is None:
+        return False
+    wants_average = not AVERAGES.isdisjoint(words)
+    return wants_average if purpose == "group" else not (wants_average or COUNTS.isdisjoint(words))
+
+
+# --- words of a schema ----------------------------------------------------------------------------
+
+
+def _find_index(schema: GraphQLSchema) -> _Index:
+    index = _indexes.get(schema)
+    if index is None:
+        index = _Index(list(_collect(schema)))
+        for entry in index.entries:
+            index.frequencies.update(entry.weights.keys())
+        if len(_indexes) >= _MAX_INDEXES:
+            _indexes.clear()
+        _indexes[schema] = index
+    return index
+
+
+def _collect(schema: GraphQLSchema) -> Iterator[_Entry]:
     for name, type_ in schema.type_map.items():
-        if name in introspection_types:
+        if name in introspection_types or isinstance(type_, GraphQLScalarType):
             continue
         text = type_.description or ""
-        yield Hit(name, name, text, score(words, name, text))
-        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType):
-            for field_name, field in type_.fields.items():
-                yield _score_field(name, field_name, field, words)
-        elif isinstance(type_, GraphQLInputObjectType):
-            for field_name, input_field in type_.fields.items():
-                text = input_field.description or ""
-                signature = f"{name}.{field_name}: {input_field.type}"
-                found = score(words, field_name, text)
-                yield Hit(f"{name}.{field_name}", signature, text, found)
+        own = _combine((_NAME, find_words(name)), (_TEXT, find_words(text)))
+        yield _Entry(name, name, text, own, _TYPE)
+        inner: Mapping[str, Any] = {}
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType | GraphQLInputObjectType):
+            inner = type_.fields
         elif isinstance(type_, GraphQLEnumType):
-            for value_name, value in type_.values.items():
-                text = value.description or ""
-                place = f"{name}.{value_name}"
-                yield Hit(place, place, text, score(words, value_name, text))
+            inner = type_.values
+        for key, member in inner.items():
+            yield _describe(name, key, member, () if name == "Query" else find_words(text))
 
 
-def _score_field(type_name: str, name: str, field: GraphQLField, words: Sequence[str]) -> Hit:
-    arguments = ", ".join(f"{key}: {argument.type}" for key, argument in field.args.items())
-    place, text = f"{type_name}.{name}", field.description or ""
-    signature = f"{place}({arguments}): {field.type}" if arguments else f"{place}: {field.type}"
-    found = score(words, name, text) + sum(
-        _ARGUMENT * (word in arguments.lower()) for word in words
-    )
-    return Hit(place, signature, text, found)
+def _describe(parent: str, name: str, member: Any, about: Iterable[str]) -> _Entry:
+    """Return the entry of a field, an input field or a value of an enum."""
+    place, text = f"{parent}.{name}", member.description or ""
+    parts: list[tuple[float, Iterable[str]]] = [
+        (_NAME, find_words(name)),
+        (_TEXT, find_words(text)),
+        (_PARENT, () if parent == "Query" else find_words(parent)),
+        (_PARENT_TEXT, about),
+    ]
+    signature = place
+    if hasattr(member, "type"):
+        signature = f"{place}: {member.type}"
+        returned = get_named_type(member.type)
+        if isinstance(returned, GraphQLScalarType):
+            parts.append((_ARGUMENT, find_words(_KINDS.get(returned.name, ""))))
+        else:
+            parts.append((_RESULT, find_words(returned.name)))
+            parts.append((_PARENT_TEXT, find_words(returned.description or "")))
+        if isinstance(returned, GraphQLEnumType):
+            parts.append((_ARGUMENT, find_words(" ".join(returned.values))))
+    if isinstance(member, GraphQLField) and member.args:
+        arguments = ", ".join(f"{key}: {one.type}" for key, one in member.args.items())
+        signature = f"{place}({arguments}): {member.type}"
+        texts = (f"{key} {one.description or ''}" for key, one in member.args.items())
+        parts.append((_ARGUMENT, find_words(" ".join(texts))))
+    factor = (_ENTRY if parent == "Query" else 1.0) * _BREVITY ** len(find_words(name))
+    return _Entry(place, signature, text, _combine(*parts), factor)
+
+
+_KINDS: Final = {"DateTime": "date time", "Timestamp": "time"}
+
+
+def _combine(*parts: tuple[float, Iterable[str]]) -> dict[str, float]:
+    """Return the highest weight of each word form."""
+    weights: dict[str, float] = {}
+    for weight, words in parts:
+        for word in words:
+            if word not in STOP_WORDS:
+                key = stem(word)
+                weights[key] = max(weights.get(key, 0.0), weight)
+    return weights

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from docgraph.codec import JsonMode
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import DefinitionError, NotFound
 from docgraph.graphql.apps.apps import Apps
@@ -53,11 +54,15 @@ class AppSession:
 
 @dataclass(frozen=True, slots=True)
 class AppAccess:
-    """Authorizes callers for apps, now or hypothetically."""
+    """Authorizes callers for apps, now or hypothetically.
+
+    `mode` is the JSON mode of results; None: that of the app.
+    """
 
     graphql: GraphqlService
     apps: Apps
     dry_run: DryRun
+    mode: JsonMode | None = None
 
     async def authorize(
         self,
@@ -105,6 +110,11 @@ class AppAccess:
     async def open(self, uri: str, exchange: Exchange) -> AppSession:
         """Return the app at this uri, with the exchange that was authorized for it."""
         app = await self.apps.find(uri)
+        if self.mode is not None:
+            kept = app.kept_variant(self.mode)
+            if kept is None:
+                kept = await self.graphql.work_aside(app.build_variant, self.mode)
+            app = kept
         exchange.app = str(app.definition.id)
         return AppSession(app, exchange)
 

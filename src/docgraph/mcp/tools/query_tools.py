@@ -32,8 +32,12 @@ _MAX_CUTS: Final = 10  # reported; others are counted
 _TRIES: Final = 4
 _QUERY: Final[Mapping[str, Schema]] = {
     "app": text_of("the app, as list_apps names it"),
-    "query": text_of("the text of a GraphQL query"),
-    "variables": {"type": "object", "description": "values of its variables"},
+    "query": text_of("the text of a GraphQL query", "{ items(limit: 5) { name } }"),
+    "variables": {
+        "type": "object",
+        "description": "values of its variables",
+        "examples": [{"limit": 5}],
+    },
     "operation": text_of("which operation, where the text has several"),
 }
 
@@ -86,7 +90,8 @@ class QueryTools:
                 "Run a query",
                 f"Run a query. It may fetch {settings.max_documents} documents; a result above "
                 f"{settings.max_result_bytes} bytes is cut, says what was cut, and has a cursor "
-                "to go on with.",
+                "to go on with. For how many, most or per month use a field that counts or groups: "
+                "a list that stopped at its limit is named in `limits` and cannot be counted.",
                 object_schema(
                     {**_QUERY, "cursor": text_of("the cursor of a result that was cut")},
                     "app",

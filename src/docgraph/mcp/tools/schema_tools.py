@@ -8,9 +8,10 @@ from typing import Any, Final
 import orjson
 
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.describe.sdl import render_schema, render_types
-from docgraph.graphql.describe.search import search_schema, split_words
+from docgraph.graphql.describe.search import find_purposes, search_schema, split_words
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.mcp.call import McpCall
@@ -66,9 +67,13 @@ class SchemaTools:
             Tool(
                 "search_schema",
                 "Search the schemas",
-                "Fields and types whose names or descriptions have these words, the best first.",
+                "Fields and types for a question or some words, the best first. For how many, "
+                "most, average or per month it finds fields that count or group, if any.",
                 object_schema(
-                    {"words": text_of("words to look for"), "app": text_of("only in this app")},
+                    {
+                        "words": text_of("a question, or words to look for", "open orders"),
+                        "app": text_of("only in this app"),
+                    },
                     "words",
                 ),
                 self._search_schema,
@@ -112,10 +117,8 @@ class SchemaTools:
             await require_introspection(self._access, sessions[0])
         else:
             sessions = await self._admit_some(call)
-        schemas = [
-            (one.app.definition.uri, (await self._access.view(one)).schema) for one in sessions
-        ]
-        content = await self._access.graphql.work_aside(_collect_hits, schemas, words)
+        views = [await self._access.view(one) for one in sessions]
+        content = await self._access.graphql.work_aside(_collect_hits, views, words)
         if len(sessions) == _MAX_APPS_SEARCHED:
             content["note"] = f"only the first {_MAX_APPS_SEARCHED} apps were searched: name one"
         return as_json(content)
@@ -144,15 +147,20 @@ async def require_introspection(access: AppAccess, session: AppSession) -> None:
     await access.graphql.plan(session.app, _INTROSPECTION, session.exchange)
 
 
-def _collect_hits(schemas: Sequence[tuple[str, Any]], words: Sequence[str]) -> dict[str, Any]:
-    hits = [(hit, app) for app, schema in schemas for hit in search_schema(schema, words)]
+def _collect_hits(views: Sequence[VisibleApp], words: Sequence[str]) -> dict[str, Any]:
+    hits = []
+    for view in views:
+        purposes = find_purposes(view)
+        for hit in search_schema(view.schema, words, purposes):
+            hits.append((hit, view.definition.uri, purposes.get(hit.place)))
     hits.sort(key=lambda one: -one[0].score)
     shown = [
         {
             "app": app,
             "is": hit.signature[:_LONGEST_SIGNATURE],
             "description": hit.description[:_LONGEST_TEXT],
+            **({"does": purpose} if purpose else {}),
         }
-        for hit, app in hits[:_MAX_HITS]
+        for hit, app, purpose in hits[:_MAX_HITS]
     ]
     return {"hits": shown, "total": len(hits)}

@@ -74,9 +74,10 @@ def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
     }
 
 
-def text_of(description: str) -> Schema:
+def text_of(description: str, *examples: str) -> Schema:
     """Return the schema of a string argument."""
-    return {"type": "string", "description": description}
+    schema: Schema = {"type": "string", "description": description}
+    return {**schema, "examples": list(examples)} if examples else schema
 
 
 def as_json(content: Any) -> Outcome:
