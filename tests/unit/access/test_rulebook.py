@@ -118,6 +118,27 @@ async def test_rules_of_other_roles_are_not_looked_at() -> None:
     assert await matched(book, make_exchange(path="/a", account=EDITOR)) is None
 
 
+async def test_a_rule_sees_nothing_that_another_has_bound() -> None:
+    """Its own alternative binds nothing here, so that its condition is not met."""
+    binding = "path-template('/{x}') and equals(${x}, 'other')"
+    using = "(method('GET') or path-template('/{x}')) and equals(${x}, 'books')"
+    book = make_book(Rules(rule("2", "editor", when=binding), rule("1", "editor", when=using)))
+
+    assert await matched(book, make_exchange(path="/books", account=EDITOR)) is None
+
+
+async def test_rules_without_the_flag_of_a_request_are_passed_over() -> None:
+    rules = [
+        rule("3", "editor"),
+        rule("2", "editor", mongo={"allowBulkDelete": True}),
+        rule("1", "editor", mongo={"allowBulkDelete": True}),
+    ]
+    exchange = make_exchange("DELETE", "/books/*", account=EDITOR)
+
+    assert await matched(make_book(Rules(*rules)), exchange) == "2 (database)"
+    assert await matched(make_book(Rules(rules[0])), exchange) is None
+
+
 # --- sources ----------------------------------------------------------------------------------
 
 
