@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
+from docgraph.access.language import RequestView
 from docgraph.access.order_check import find_passed_filters
 from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
@@ -269,6 +271,21 @@ async def test_a_predicate_that_raises_matches_nothing_and_is_reported() -> None
         assert await matched(book, make_exchange(account=EDITOR)) == "a (database)"
 
     assert len(heard) == 1
+
+
+async def test_a_predicate_with_a_fault_of_ours_matches_nothing_and_is_reported() -> None:
+    def fail(view: RequestView) -> bool:
+        raise RuntimeError("secret detail")
+
+    plain = rule("b", "editor")
+    faulty = replace(plain, predicate=replace(plain.predicate, test=fail))
+    book = make_book(Rules(faulty, rule("a", "editor")))
+
+    with listening(PluginFailed) as heard:
+        assert await matched(book, make_exchange(account=EDITOR)) == "a (database)"
+
+    (failed,) = heard
+    assert (failed.plugin, "b (database)" in failed.stage) == ("aclRules", True)
 
 
 async def test_a_database_that_is_away_while_a_predicate_is_judged_fails_the_request() -> None:
