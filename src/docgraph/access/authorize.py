@@ -72,7 +72,7 @@ class Authorization:
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
         """Return the first approval; OPTIONS and unsecured routes need none."""
-        if exchange.account is None and await self.demands_login(exchange):
+        if await self.demands_login(exchange):
             return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN

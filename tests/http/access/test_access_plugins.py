@@ -294,19 +294,39 @@ async def test_a_flag_that_is_missing_is_named(service: Service) -> None:
     assert told["rules"][0]["outcome"] == "does not match: the request needs mongo.allowBulkDelete"
 
 
-async def test_rows_filtered_in_rest_and_open_in_graphql_are_pointed_out(service: Service) -> None:
+async def test_rules_for_other_roles_count_with_the_flag_that_the_request_needs(
+    service: Service,
+) -> None:
+    """A rule that would not permit it either is no help."""
+    mongo = {"allowBulkDelete": True}
+    await allow(service, "path-prefix('/books')", "editor", _id="editor", mongo=mongo)
+    await allow(service, "path-prefix('/books')", "reader", _id="reader")
+
+    told = await explain(service, path="/books/*", method="DELETE", role="user")
+
+    assert told["status"] == 403
+    others = [one["rule"] for one in told["others"]]
+    assert "editor (database)" in others
+    assert "reader (database)" not in others
+
+
+@pytest.mark.parametrize("uri", ["library", "v1/library"])
+async def test_rows_filtered_in_rest_and_open_in_graphql_are_pointed_out(
+    service: Service, uri: str
+) -> None:
     """Decision 40."""
     schema = "type Query { books: [Book] } type Book { _id: String }"
-    await service.define("library", schema, {"Query": {"books": service.find("books", {})}})
+    mappings = {"Query": {"books": service.find("books", {})}}
+    await service.define("library", schema, mappings, uri=uri)
     await allow(
         service, "path-prefix('/books')", "user", priority=9, mongo={"readFilter": {"_id": "1"}}
     )
     await allow(service, "path-prefix('/graphql')", "user", _id="open")
-    for asked in ({"path": "/books"}, {"path": "/graphql/library", "method": "POST"}):
+    for asked in ({"path": "/books"}, {"path": f"/graphql/{uri}", "method": "POST"}):
         (note,) = (await explain(service, role="user", **asked))["notes"]
         assert f"the rows of {service.db}.books are filtered in REST" in note
-        assert "not in the GraphQL app library, which the rule open (database) opens" in note
+        assert f"not in the GraphQL app {uri}, which the rule open (database) opens" in note
     mongo = {"readFilters": {f"{service.db}.books": {"_id": "1"}}}
     await allow(service, "path-prefix('/graphql')", "user", _id="open", mongo=mongo)
-    for asked in ({"path": "/books"}, {"path": "/graphql/library", "method": "POST"}):
+    for asked in ({"path": "/books"}, {"path": f"/graphql/{uri}", "method": "POST"}):
         assert (await explain(service, role="user", **asked))["notes"] == []

@@ -20,7 +20,7 @@ from docgraph.runtime.generations import Generations, create_generations
 from docgraph.store import open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
-from tests.http.harness import Mongo, eventually, failing, listening
+from tests.http.harness import Mongo, eventually, failing, listening, profiled
 from tests.http.realms import hashed
 from tests.http.tokens import RANDOM, SIGNED, Worker, open_workers, until_refused
 
@@ -230,3 +230,28 @@ async def test_all_pages_of_stamps_are_read(
     await revocations.read()
 
     assert all(revocations.is_revoked("token", name, 5.0) for name in names)
+
+
+async def test_a_time_that_is_known_is_not_stamped_again(
+    revocations: revocation.Revocations,
+) -> None:
+    await revocations.stamp("ada", 50.0)
+
+    assert revocations.has_stamp("ada", 50.0)
+    assert revocations.has_stamp("ada", 49.0)
+    assert not revocations.has_stamp("ada", 50.5)
+    assert not revocations.has_stamp("bob", 1.0)
+
+
+async def test_after_a_quiet_time_only_new_stamps_are_read(
+    revocations: revocation.Revocations, mongo_client: Mongo, database: str
+) -> None:
+    """There may be a hundred thousand old ones."""
+    stamp(mongo_client, database, "ada")
+    with profiled(mongo_client, database, "_revocations") as seen:
+        for _ in range(3):
+            await revocations.read()
+
+    filters = [one["command"]["filter"] for one in seen if "find" in one["command"]]
+    assert filters[0] == {}
+    assert [list(one) for one in filters[1:]] == [["written"], ["written"]]

@@ -602,3 +602,14 @@ async def test_without_a_manager_there_is_no_token(
         assert reply.status_code == 404
         assert "auth-token" not in reply.headers
         assert await worker.status("/tokens/ada") == 401
+
+
+async def test_the_service_returns_the_token_where_responses_carry_none(
+    mongo_client: Mongo, mongo_uri: str, database: str, manager: Document
+) -> None:
+    without = merge(manager, {"authTokenHeaders": {"enabled": False}})
+    async with open_workers(mongo_client, mongo_uri, database, without) as (one,):
+        assert "auth-token" not in (await one.ask("/whoami", login="ada:secret")).headers
+        reply = await one.ask("/tokens/ada", login="ada:secret")
+        assert reply.status_code == 200
+        assert await one.status("/whoami", login=f"ada:{reply.json()['auth_token']}") == 200

@@ -266,26 +266,36 @@ async def test_row_filters_of_the_permission_reach_every_way_of_fetching(
     assert result.data == {"one": {"next": None}, "all": [{"_id": 1, "next": None, "later": []}]}
 
 
+@pytest.mark.parametrize("batching", [True, False])
 async def test_too_many_foreign_keys_fail_their_own_parent_only(
-    engine: Engine, mongo_client: Client
+    engine: Engine, mongo_client: Client, batching: bool
 ) -> None:
+    """A key that is no list is one key."""
     insert(
         mongo_client,
         engine,
         {"_id": 1, "keys": list(range(10_001))},
         {"_id": 2, "keys": [1, 2]},
+        {"_id": 3, "keys": list(range(10_000))},
+        {"_id": 4, "keys": 2},
     )
     app = engine.app(
         "type Query { items: [Item] } type Item { _id: Int found: [Item] }",
         {
             "Query": {"items": listing()},
-            "Item": {"found": listing(find={"_id": {"$in": {"$fk": "keys"}}})},
+            "Item": {
+                "found": listing(
+                    find={"_id": {"$in": {"$fk": "keys"}}}, dataLoader={"batching": batching}
+                )
+            },
         },
     )
 
     result = await engine.run(app, "{ items { found { _id } } }")
 
-    assert result.data == {"items": [{"found": None}, {"found": [{"_id": 1}, {"_id": 2}]}]}
+    all_found = [{"_id": number} for number in range(1, 5)]
+    found = [None, all_found[:2], all_found, all_found[1:2]]
+    assert result.data == {"items": [{"found": one} for one in found]}
     assert codes(result) == {("items", 0, "found"): "too-many-keys"}
 
 

@@ -4,11 +4,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.access.authorize import Authorization, decide
+from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, decide
 from docgraph.access.full import FullAuthorizer
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Account, Exchange, Request, StartupError
-from docgraph.exchange.errors import Overloaded, RequestError, StoreUnavailable
+from docgraph.exchange.errors import (
+    Overloaded,
+    RequestError,
+    StoreUnavailable,
+    Unauthenticated,
+)
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from tests.http.harness import listening
@@ -104,6 +109,45 @@ async def test_an_anonymous_caller_is_not_shown_to_allowers_that_require_a_login
     assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
 
 
+class DemandingVetoer(Authorizer):
+    """Vetoes nothing or everything, and may require a login."""
+
+    name: ClassVar[str] = "demanding"
+    role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
+
+    def __init__(self, demands: bool, *, vetoes: bool = False) -> None:
+        self._demands, self._vetoes = demands, vetoes
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        return Decision(not self._vetoes, "because")
+
+    async def demands_login(self, exchange: Exchange) -> bool:
+        return self._demands
+
+
+@pytest.mark.parametrize("demanded", [(True, False), (False, True), (True, True)])
+async def test_one_authorizer_that_demands_a_login_suffices(demanded: tuple[bool, ...]) -> None:
+    """Of callers who have none, and not of OPTIONS; and before any veto is reported."""
+    open_to_all = allower(True, requires=False)
+    authorization = Authorization([*map(DemandingVetoer, demanded), open_to_all])
+
+    assert await authorization.find_approval(make_exchange(), secured=True) == LOGIN_DEMANDED
+    assert await authorization.find_approval(make_exchange(), secured=False) == LOGIN_DEMANDED
+    for exchange in (make_exchange(ADA), make_exchange(method="OPTIONS")):
+        assert (await authorization.find_approval(exchange, secured=True)).allowed
+    denying = Authorization([DemandingVetoer(True, vetoes=True), open_to_all])
+    with pytest.raises(Unauthenticated):
+        await denying.find_veto(make_exchange())
+    veto = await denying.find_veto(make_exchange(ADA))
+    assert veto is not None
+    assert veto.reason == "because"
+
+
+async def test_a_login_that_nobody_demands_is_not_demanded() -> None:
+    authorization = Authorization([DemandingVetoer(False), allower(True, requires=False)])
+    assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
+
+
 async def test_an_allower_may_admit_anonymous_callers() -> None:
     authorization = Authorization([allower(True, requires=False)])
     assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
@@ -124,16 +168,54 @@ async def test_a_decision_names_its_authorizer_and_reason() -> None:
     assert (decision.authorizer, decision.reason) == ("allower-True", "because")
 
 
+async def test_a_decision_that_names_its_authorizer_stays_as_it_is() -> None:
+    own = Decision(True, "because", "allower-True")
+    naming = allower(True)
+    naming.decide = lambda exchange: _later(own)
+
+    decision = await Authorization([naming]).find_approval(make_exchange(ADA), secured=True)
+
+    assert decision is own
+
+
 def test_no_allower_at_all_refuses_to_start() -> None:
-    with pytest.raises(StartupError, match="no allower"):
-        Authorization([vetoer(True)])
+    """Or none that could approve anything."""
+    idle, busy = allower(True), allower(True)
+    idle.is_idle, busy.is_idle = True, False
+    for nothing in ([], [idle]):
+        with pytest.raises(StartupError, match="no allower"):
+            Authorization([vetoer(True), *nothing])
+    Authorization([busy])
+    Authorization([idle, allower(True)])
+
+
+async def test_each_allower_is_asked_until_one_approves() -> None:
+    """Whether those before it require a login, or could not read the database."""
+    authorization = Authorization([allower(True), allower(True, requires=False)])
+    assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
+    away = allower(True, raises=StoreUnavailable("away"))
+    authorization = Authorization([away, allower(True)])
+    assert (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
+
+
+async def test_a_request_that_no_allower_can_decide_fails_as_the_first_of_them() -> None:
+    first = allower(True, raises=StoreUnavailable("first"))
+    second = allower(True, raises=StoreUnavailable("second"))
+    authorization = Authorization([allower(False), first, second, allower(False)])
+
+    with pytest.raises(StoreUnavailable, match="first"):
+        await authorization.find_approval(make_exchange(ADA), secured=True)
 
 
 async def test_an_allower_that_cannot_say_whether_it_requires_a_login_admits_no_one_anonymous() -> (
     None
 ):
     authorization = Authorization([allower(True, requires=RuntimeError())])
-    assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
+    with listening(PluginFailed) as heard:
+        assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
+    assert [(one.plugin, one.stage) for one in heard] == [
+        ("allower-True", "requires_authentication")
+    ]
     assert (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
+from docgraph.access.language import RequestView
 from docgraph.access.order_check import find_passed_filters
 from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
@@ -116,6 +118,27 @@ async def test_rules_of_other_roles_are_not_looked_at() -> None:
     book = make_book(Rules(rule("other", "admin"), rule("elsewhere", "editor", when="path('/b')")))
 
     assert await matched(book, make_exchange(path="/a", account=EDITOR)) is None
+
+
+async def test_a_rule_sees_nothing_that_another_has_bound() -> None:
+    """Its own alternative binds nothing here, so that its condition is not met."""
+    binding = "path-template('/{x}') and equals(${x}, 'other')"
+    using = "(method('GET') or path-template('/{x}')) and equals(${x}, 'books')"
+    book = make_book(Rules(rule("2", "editor", when=binding), rule("1", "editor", when=using)))
+
+    assert await matched(book, make_exchange(path="/books", account=EDITOR)) is None
+
+
+async def test_rules_without_the_flag_of_a_request_are_passed_over() -> None:
+    rules = [
+        rule("3", "editor"),
+        rule("2", "editor", mongo={"allowBulkDelete": True}),
+        rule("1", "editor", mongo={"allowBulkDelete": True}),
+    ]
+    exchange = make_exchange("DELETE", "/books/*", account=EDITOR)
+
+    assert await matched(make_book(Rules(*rules)), exchange) == "2 (database)"
+    assert await matched(make_book(Rules(rules[0])), exchange) is None
 
 
 # --- sources ----------------------------------------------------------------------------------
@@ -248,6 +271,21 @@ async def test_a_predicate_that_raises_matches_nothing_and_is_reported() -> None
         assert await matched(book, make_exchange(account=EDITOR)) == "a (database)"
 
     assert len(heard) == 1
+
+
+async def test_a_predicate_with_a_fault_of_ours_matches_nothing_and_is_reported() -> None:
+    def fail(view: RequestView) -> bool:
+        raise RuntimeError("secret detail")
+
+    plain = rule("b", "editor")
+    faulty = replace(plain, predicate=replace(plain.predicate, test=fail))
+    book = make_book(Rules(faulty, rule("a", "editor")))
+
+    with listening(PluginFailed) as heard:
+        assert await matched(book, make_exchange(account=EDITOR)) == "a (database)"
+
+    (failed,) = heard
+    assert (failed.plugin, "b (database)" in failed.stage) == ("aclRules", True)
 
 
 async def test_a_database_that_is_away_while_a_predicate_is_judged_fails_the_request() -> None:

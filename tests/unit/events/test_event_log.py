@@ -76,8 +76,10 @@ async def test_who_is_too_far_behind_is_ended_and_nobody_else(bounds: dict[str, 
 async def test_one_event_larger_than_the_bound_is_told_all_the_same() -> None:
     log = build_log(most_bytes=10)
     reader = log.add_reader()
-    publish(log, notices(1, size=100))
-    assert numbers(await reader.read()) == [1]
+    for number in (1, 2):
+        publish(log, notices(number, size=100))
+        assert numbers(await reader.read()) == [number]
+        assert log.size == 100, "the one before it is dropped"
 
 
 async def test_one_who_comes_later_goes_on_after_what_it_knows() -> None:
