@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bson import Timestamp
-
 from docgraph.codec import JsonMode, encode
+from docgraph.codec.bson_types import Timestamp
 from docgraph.exchange import Document, NotifyWhen, SharedMessages
 
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")

@@ -9,8 +9,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from bson import Timestamp
-
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.event_shapes import plan_shape
 from docgraph.events.filter_slots import FilterSlots
@@ -70,10 +69,11 @@ class Hub:
             raise
         client = Client(channel, subscription.notify_when, token, self._past)
         try:
-            await client.begin()
             if token is None and snapshot is None:
                 client.begin_after(await self._times.get("committed", self._read_time))
-            elif token is None and snapshot is not None:
+            else:
+                await client.begin()
+            if token is None and snapshot is not None:
                 reader = SnapshotReader(snapshot, channel.rendering, self._snapshots)
                 await client.begin_snapshot(reader)
         except BaseException:

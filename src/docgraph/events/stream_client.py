@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bson import Timestamp
-
 from docgraph.codec import JsonMode, encode
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
 from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
@@ -47,8 +46,7 @@ class Client:
     async def begin(self) -> None:
         """Take a position in the log, so that no event is missed; reject an invalid token."""
         if self._token is None:
-            self._channel.flush()
-            self._reader = self._channel.log.add_reader(self._condition, on_lag=self.end)
+            self._begin_now()
             return
         known = read_token(self._token)
         is_known = self._channel.log.has(known) or known == self._channel.position
@@ -57,13 +55,17 @@ class Client:
         self._join_others()
 
     def begin_after(self, time: Timestamp | None) -> None:
-        """Leave out events up to this time, which the shared log may not have yet."""
-        reader = self._reader
-        assert reader is not None  # noqa: S101 - without a token the client has a reader
-        if time is not None:
-            token = build_token(time)
-            reader.known = max(reader.known, read_token(token))
-            self._place = encode(token, JsonMode.STANDARD)
+        """Take the position after a time: the shared log may still receive earlier events."""
+        if time is None:
+            self._begin_now()
+            return
+        self._token = build_token(time)
+        self._place = encode(self._token, JsonMode.STANDARD)
+        self._join_others()
+
+    def _begin_now(self) -> None:
+        self._channel.flush()
+        self._reader = self._channel.log.add_reader(self._condition, on_lag=self.end)
 
     async def begin_snapshot(self, snapshot: SnapshotReader) -> None:
         """Send documents before the events; events that are in the documents are left out."""
