@@ -51,7 +51,7 @@ class Migration:
     def run(self, config: dict[str, Any] | str, *options: str, rho: str = "") -> Result:
         text = config if isinstance(config, str) else yaml.safe_dump(config)
         (self.directory / "restheart.yml").write_text(text)
-        command = ["restheart", str(self.directory / "restheart.yml"), "--json"]
+        command = ["restheart", str(self.directory / "restheart.yml"), "--json", "--offline"]
         command += ["--output", str(self.output), *options]
         return CliRunner(env={"RHO": rho}).invoke(migrate, command)
 

@@ -206,6 +206,13 @@ class Conversion:
         text = "other origins may send no credentials until cors.allow-origins lists them"
         self.add(Fate.CHANGED, "CORS", text)
 
+    def move_to(self, db: str) -> None:
+        """Use another database for documents, apps, users and rules."""
+        self.put("mongo", "mongo-mounts", [{"what": f"/{db}", "where": "/"}])
+        self.put("graphql", "db", db)
+        self.put("dbRealmAuthenticator", "users-db", db)
+        self.put("dbAclAuthorizer", "acl-db", db)
+
     # --- results ----------------------------------------------------------------------------------
 
     def put(self, section: str, option: str, value: Any, *, was: str = "") -> None:
