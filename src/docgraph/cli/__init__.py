@@ -46,6 +46,7 @@ COMMANDS = {
     "access": "Explain what callers may do and see.",
     "export": "Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.",
     "import": "Store what `docgraph export` has written into a DIRECTORY.",
+    "migrate": "Move an installation of another server to docgraph.",
     "config": "Show, check and start configurations.",
     "doctor": "Check the configuration and the database, and say what to do.",
     "plugins": "List the plugins: name, kind, enabled or not, origin.",

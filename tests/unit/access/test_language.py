@@ -85,6 +85,15 @@ async def test_paths_match_by_segment(text: str, path: str, expected: bool) -> N
         "equals(%{q,page}, 2) and equals(@qparams['page'], 2)",
         "equals(%{c,theme}, dark)",
         "equals(%m, GET) and equals(%h, 10.0.0.7)",
+        "equals(%a, 10.0.0.7) and equals(%{REMOTE_IP}, %{REMOTE_HOST})",
+        "equals(%{REMOTE_USER}, ada) and equals(%{METHOD}, GET) and equals(%{SCHEME}, https)",
+        "equals(%{RELATIVE_PATH}, '/users/ada')",
+        "auth-required",
+        "ip-access-control(acl={'10.0.0.0/8 allow'})",
+        "ip-access-control(acl={'10.0.0.7 allow', '10.0.0.0/8 deny'})",
+        "not ip-access-control(acl={'10.0.0.0/24 deny', '10.0.0.7 allow'}, default-allow=true)",
+        "ip-access-control(acl={'::1 deny'}, default-allow=true)",
+        "not ip-access-control(acl={'127.0.0.1 allow'})",
         "equals(@request.method, GET)",
         "method(get, POST) and secure and idempotent",
         "qparams-contain(page) and qparams-blacklist(filter, sort) and qparams-size(2)",
@@ -161,7 +170,13 @@ async def test_a_value_that_does_not_matter_may_be_missing(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["equals(%u, ada)", "equals(@user._id, ada)", "not equals(%u, eve)", "equals(%u, %{q,none})"],
+    [
+        "equals(%u, ada)",
+        "equals(@user._id, ada)",
+        "not equals(%u, eve)",
+        "equals(%u, %{q,none})",
+        "auth-required",
+    ],
 )
 async def test_an_unknown_caller_has_no_name(text: str) -> None:
     assert not await evaluate(text, "GET", "/users/ada", account=None)
@@ -495,6 +510,8 @@ async def test_a_body_that_cannot_be_read_denies() -> None:
         ("in(array={a})", "in needs a value for value"),
         ("qparams-blacklist()", "qparams-blacklist needs a value for params"),
         ("qparams-size(x)", "'x' is not a number"),
+        ("ip-access-control(acl={x})", "not an address or network with allow or deny"),
+        ("ip-access-control(acl={'x allow'})", "'x' is not an address or network"),
         ("regex('(')", "the pattern cannot be read by RE2: missing )"),
         ("regex(pattern=a, full-match=yes)", "full-match is true or false"),
         ("bson-request-prop-equals(key=a, value=bar)", "'bar' is not JSON"),

@@ -70,8 +70,8 @@ class FunctionScope:
             return value
         if part.startswith("%{") or re.fullmatch(r"%\w", part):
             raise ValueError(
-                f"unknown attribute {part} (known: %u, %R, %m, %h, %{{i,Header}}, %{{q,name}}, "
-                "%{c,cookie})"
+                f"unknown attribute {part} (known: %u, %R, %m, %a, %{{SCHEME}}, %{{i,Header}}, "
+                "%{q,name}, %{c,cookie})"
             )
         literal = Text(part)
         return lambda view: literal

@@ -26,6 +26,7 @@ _EXTENDED = re.compile(r"%\{([iqc]),([^{}]+)\}")
 
 def attribute(text: str) -> Value | None:
     """Return the value of `%u`, `%{i,Accept}` and the like; None for any other text."""
+    text = _ALIASES.get(text, text)
     if text in _ATTRIBUTES:
         return _ATTRIBUTES[text]
     match = _EXTENDED.fullmatch(text)
@@ -71,7 +72,7 @@ def path_of(view: RequestView) -> Text:
     return Text("/" + "/".join(quoted))
 
 
-def _find_address(view: RequestView) -> str | None:
+def find_address(view: RequestView) -> str | None:
     client = view.request.connection.client
     return Text(client[0]) if client else None
 
@@ -94,7 +95,17 @@ _ATTRIBUTES: Mapping[str, Value] = {
     "%u": _find_user,
     "%R": _find_path,
     "%m": lambda view: Text(view.request.method),
-    "%h": _find_address,
+    "%h": find_address,
+    "%{SCHEME}": lambda view: Text(view.request.connection.scheme),
+}
+# Each has a short and a long name; an address is not looked up, so a host is an address, too.
+_ALIASES: Mapping[str, str] = {
+    "%{REMOTE_USER}": "%u",
+    "%{RELATIVE_PATH}": "%R",
+    "%{METHOD}": "%m",
+    "%a": "%h",
+    "%{REMOTE_IP}": "%h",
+    "%{REMOTE_HOST}": "%h",
 }
 
 

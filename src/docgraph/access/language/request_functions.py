@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from docgraph.access.language.function import (
 from docgraph.access.language.missing import AbsentValue, NoValue, Repeated, Text
 from docgraph.access.language.predicate_values import (
     are_equal,
+    find_address,
     is_any_equal,
     items_of,
     number_of,
@@ -199,6 +201,32 @@ def _read_number(text: str | None) -> int:
     return int(text)
 
 
+def _build_address_list(arguments: FunctionArguments) -> Test:
+    """Build `ip-access-control`: the first entry with the caller's address decides."""
+    entries = [_read_address_entry(text) for text in arguments.texts["acl"]]
+    default = _read_flag(arguments, "default-allow", default=False)
+
+    def test(view: RequestView) -> bool:
+        try:
+            address = ip_address((find_address(view) or "").partition("%")[0])
+        except ValueError:
+            raise NoValue("no address") from None
+        address = getattr(address, "ipv4_mapped", None) or address
+        return next((allows for network, allows in entries if address in network), default)
+
+    return test
+
+
+def _read_address_entry(text: str) -> tuple[IPv4Network | IPv6Network, bool]:
+    network, _, verb = text.strip().partition(" ")
+    if verb.strip() not in ("allow", "deny"):
+        raise ValueError(f"{text!r} is not an address or network with allow or deny")
+    try:
+        return ip_network(network, strict=False), verb.strip() == "allow"
+    except ValueError:
+        raise ValueError(f"{network!r} is not an address or network") from None
+
+
 def _flag(test: Test) -> AccessFunction:
     return AccessFunction((), lambda arguments: test)
 
@@ -238,6 +266,14 @@ REQUEST_WORDS: dict[str, AccessFunction] = {
         (Parameter("params", is_list=True, is_fixed=True, is_required=False),), _build_whitelist
     ),
     "qparams-size": AccessFunction((Parameter("size", is_fixed=True),), _build_size),
+    "ip-access-control": AccessFunction(
+        (
+            Parameter("acl", is_list=True, is_fixed=True),
+            Parameter("default-allow", is_required=False, is_fixed=True),
+        ),
+        _build_address_list,
+    ),
+    "auth-required": _flag(lambda view: view.exchange.account is not None),
     "secure": _flag(lambda view: view.request.connection.scheme in ("https", "wss")),
     "idempotent": _flag(lambda view: view.request.method in _IDEMPOTENT),
     "request-larger-than": AccessFunction(_NUMBER, _build_length(gt)),

@@ -1,0 +1,171 @@
+"""The configuration of RESTHeart: its file, its overrides and its defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_plain
+from docgraph.config.files import load_file
+from docgraph.config.overrides import Override, PathError, parse_entries, place, read_entry
+from docgraph.config.parse import parse_yaml
+from docgraph.exchange import ConfigError, Problem
+
+# What version 8 has otherwise than version 9: it has JWT off and random tokens on.
+_DEFAULTS_OF_8: Final[Mapping[str, Mapping[str, Any]]] = {
+    "jwtAuthenticationMechanism": {"enabled": False},
+    "authCookieSetter": {"enabled": False},
+    "authCookieHandler": {"enabled": False},
+    "authCookieRemover": {"enabled": False},
+    "rndTokenManager": {"enabled": True},
+    "jwtTokenManager": {"enabled": False, "srv-uri": "/tokens"},
+    "authTokenService": {"uri": "/tokens"},
+    "aggregationSecurity": {"stageBlacklist": ["$out", "$merge"]},
+}
+_OLD_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9_]*")
+_OLD_BOOLEANS: Final = {"yes": True, "on": True, "no": False, "off": False}
+_SELECTOR: Final = re.compile(r"""\[\s*([\w-]+)\s*=\s*(?:'([^']*)'|"([^"]*)")\s*\]""")
+
+
+class OptionAction(NamedTuple):
+    """What becomes of an option: the row of `restheart_options.yml`."""
+
+    default: Any
+    action: str
+    remark: str = ""
+
+
+@cache
+def load_actions() -> Mapping[tuple[str, str], OptionAction]:
+    """Return the table of all options by section and option; an option "" is the section."""
+    text = files(__package__).joinpath("restheart_options.yml").read_text("utf-8")
+    node = parse_yaml(text, lambda line, column: Origin("table", line + 1)).node
+    assert node is not None  # noqa: S101 - it is part of the package
+    actions = {}
+    for section, options in to_plain(node).items():
+        listed = options.items() if isinstance(options, dict) else [("", options)]
+        for option, row in listed:
+            actions[section, option] = OptionAction(*row)
+    return actions
+
+
+@dataclass(slots=True)
+class RestheartConfig:
+    """The values that are set, and the defaults of the version for all others."""
+
+    root: ConfigNode = EMPTY
+    sources: list[str] = field(default_factory=list)
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """The sections that are set, as plain values."""
+        plain = _modernize(to_plain(self.root))
+        return plain if isinstance(plain, dict) else {}
+
+    @property
+    def version(self) -> int:
+        """The major version: only 9 has `jwtConfigProvider`."""
+        return 9 if "jwtConfigProvider" in self.sections else 8
+
+    def is_set(self, section: str, option: str) -> bool:
+        """Return whether a file or an override sets the option."""
+        found = self.sections.get(section)
+        return section in self.sections if not option else option in (found or {})
+
+    def get(self, section: str, option: str) -> Any:
+        """Return the value in effect."""
+        found = self.sections.get(section)
+        if not option:
+            return found
+        if isinstance(found, dict) and option in found:
+            return found[option]
+        if self.version == 8 and option in _DEFAULTS_OF_8.get(section, {}):  # noqa: PLR2004
+            return _DEFAULTS_OF_8[section][option]
+        row = load_actions().get((section, option))
+        return None if row is None else row.default
+
+
+def load_restheart(file: Path, overrides: Path | None, environment: str | None) -> RestheartConfig:
+    """Read the file and what overrides it; raise `ConfigError` with every mistake."""
+    config = RestheartConfig(load_file(file, "CONFIG"), [str(file)])
+    if not isinstance(config.root.value, Mapping):
+        raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
+    if overrides is not None:
+        config.sources.append(str(overrides))
+        if overrides.suffix == ".conf":
+            text = overrides.read_text("utf-8")
+            _apply_entries(config, text, Origin(str(overrides)), lines=True)
+        else:
+            _apply_mapping(config, load_file(overrides, "--override"))
+    if environment:
+        config.sources.append("RHO")
+        _apply_entries(config, environment, Origin("RHO"), lines=False)
+    return config
+
+
+def _apply_mapping(config: RestheartConfig, node: ConfigNode) -> None:
+    """Apply a file of `/path: value` entries; sections without a slash are merged."""
+    entries = node.value if isinstance(node.value, Mapping) else {}
+    nested = {name: child for name, child in entries.items() if name[:1] != "/"}
+    config.root = merge(config.root, ConfigNode(nested, node.origin))
+    for name, child in entries.items():
+        if name[:1] == "/":
+            _apply(config, Override(name, child), child.place)
+
+
+def _apply_entries(config: RestheartConfig, text: str, origin: Origin, *, lines: bool) -> None:
+    entries, problems = parse_entries(text, lambda line, column: origin, lines=lines)
+    for entry in entries:
+        override, found = read_entry(entry)
+        problems.extend(found)
+        if override is not None:
+            _apply(config, override, origin)
+    if problems:
+        raise ConfigError(problems)
+
+
+def _apply(config: RestheartConfig, override: Override, origin: Origin) -> None:
+    try:
+        path = _resolve_selectors(config.root, override.path)
+        config.root = place(config.root, Override(path, override.node), lambda steps: None)
+    except PathError as error:
+        raise ConfigError([Problem(str(origin), override.path, str(error))]) from error
+
+
+def _resolve_selectors(root: ConfigNode, path: str) -> str:
+    """Replace `users[userid='admin']` by the number of that element, counted from 1."""
+    while (selector := _SELECTOR.search(path)) is not None:
+        wanted = selector[2] if selector[2] is not None else selector[3]
+        items = to_plain(_find(root, path[: selector.start()]))
+        numbers = [
+            number
+            for number, item in enumerate(items if isinstance(items, list) else (), 1)
+            if isinstance(item, dict) and str(item.get(selector[1])) == wanted
+        ]
+        if not numbers:
+            raise PathError(f"no element has {selector[1]} {wanted!r}")
+        path = f"{path[: selector.start()]}[{numbers[0]}]{path[selector.end() :]}"
+    return path
+
+
+def _find(node: ConfigNode, path: str) -> ConfigNode:
+    for name in path.strip("/").split("/"):
+        children = node.value if isinstance(node.value, Mapping) else {}
+        node = children.get(name, EMPTY)
+    return node
+
+
+def _modernize(value: Any) -> Any:
+    """Read the scalars that YAML 1.1 has and 1.2 has not: `1_000`, `yes`, `off`."""
+    if isinstance(value, dict):
+        return {name: _modernize(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_modernize(child) for child in value]
+    if isinstance(value, str) and "_" in value and _OLD_NUMBER.fullmatch(value):
+        return int(value.replace("_", ""))
+    return _OLD_BOOLEANS.get(value.lower(), value) if isinstance(value, str) else value

@@ -1,0 +1,137 @@
+"""What is stored and would behave differently: rules, users, apps and properties; read only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
+from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.cli.migrate.convert import Fate, Remark
+from docgraph.codec import name_id
+from docgraph.exchange import Deadline, Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.apps.compiled_app import build_app
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
+from docgraph.rest.bodies.properties import check_properties, find_idle
+from docgraph.server.app import Docgraph
+from docgraph.store import Policy
+from docgraph.store.sections import AggregationSecurity
+from docgraph.variables import BUILT_IN
+
+_MOST: Final = 10_000  # documents of each collection
+_LIMIT_MS: Final = 30_000
+_PROPERTIES: Final = "_properties"
+_MAX_NAMED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Reads the collections of an installation through the store and compares each document."""
+
+    app: Docgraph
+
+    async def run(self, databases: Sequence[str]) -> list[Remark]:
+        """Return what would change, for all kinds of documents."""
+        acl, users, graphql = (
+            self.app.plugins.values["configuration"][kind.section_name]
+            for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
+        )
+        policy = Policy.from_section(
+            self.app.plugins.values["configuration"][AggregationSecurity.section_name]
+        )
+        rules = await self._read(acl.acl_db, acl.acl_collection)
+        people = await self._read(users.users_db, users.users_collection)
+        remarks = [*check_rules(rules, policy), *check_people(people, rules)]
+        apps = await self._read(graphql.db, graphql.collection)
+        remarks += check_apps(apps, graphql, policy)
+        for db in databases:
+            remarks += check_stored_properties(db, await self._read(db, _PROPERTIES), policy)
+        return remarks
+
+    async def _read(self, db: str, collection: str) -> list[Document]:
+        deadline = Deadline.after_ms(_LIMIT_MS)
+        return await self.app.store.reads.find(db, collection, {}, limit=_MOST, deadline=deadline)
+
+
+def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remark]:
+    """Yield rules that docgraph does not accept, and those that apply to more callers here."""
+    knowledge = Knowledge(frozenset(BUILT_IN), policy)
+    for document in documents:
+        rule = read_rule(document, RuleOrigin.DATABASE, knowledge)
+        where = f"permission {name_id(document.get('_id'))}"
+        if not isinstance(rule, Rule):
+            text = f"is not used until it is corrected: {describe_flaw(rule[0])}"
+            # Another rule may admit the same requests without the filters of this one.
+            yield Remark(Fate.CHANGED, where, text, shows_more=_narrows(document))
+        elif UNAUTHENTICATED in rule.roles:
+            text = "also applies to known callers that no rule for a role of theirs admits"
+            yield Remark(Fate.CHANGED, where, text, shows_more=True)
+
+
+def _narrows(document: Mapping[str, Any]) -> bool:
+    conditions = document.get("mongo")
+    return isinstance(conditions, Mapping) and any(
+        conditions.get(name) for name in ("readFilter", "writeFilter", "projectResponse")
+    )
+
+
+def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Iterator[Remark]:
+    """Yield the callers for whom rules of several roles are compared by priority here."""
+    roles_with_rules = {role for rule in rules for role in _list_roles(rule)}
+    found = [
+        name_id(person.get("_id"))
+        for person in people
+        if len(roles_with_rules.intersection(_list_roles(person))) > 1
+    ]
+    if found:
+        names = ", ".join(found[:_MAX_NAMED])
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+        text = (
+            "have several roles with rules: the first role with a rule that matches decided, "
+            "here the rule with the highest priority over all roles does"
+        )
+        yield Remark(Fate.CHANGED, f"users {names}{more}", text, shows_more=True)
+
+
+def _list_roles(document: Mapping[str, Any]) -> list[str]:
+    roles = document.get("roles", document.get("role"))
+    listed = [roles] if isinstance(roles, str) else roles
+    return [role for role in listed if isinstance(role, str)] if isinstance(listed, list) else []
+
+
+def check_apps(
+    documents: Sequence[Document], settings: Graphql, policy: Policy
+) -> Iterator[Remark]:
+    """Yield apps that docgraph answers with 400."""
+    for document in documents:
+        where = f"app {name_id(document.get('_id'))}"
+        try:
+            app = build_app(decode_definition(document), settings, policy=policy)
+        except DocgraphError as error:
+            text = f"answers 400 until it is corrected: {error.message}"
+            yield Remark(Fate.CHANGED, where, text)
+            continue
+        if "uri" in document.get("descriptor", {}) and app.definition.uri != document.get("_id"):
+            text = f"is served at {app.definition.uri} only, not under its _id"
+            yield Remark(Fate.CHANGED, where, text)
+
+
+def check_stored_properties(
+    db: str, documents: Sequence[Document], policy: Policy
+) -> Iterator[Remark]:
+    """Yield aggregations, streams, schemas and other properties that docgraph does not accept."""
+    for document in documents:
+        name = str(document.get("_id", ""))
+        is_collection = name.startswith(f"{_PROPERTIES}.")
+        where = f"{db}/{name.removeprefix(f'{_PROPERTIES}.')}" if is_collection else db
+        try:
+            check_properties(document, db=db, policy=policy, of_collection=is_collection)
+        except DocgraphError as error:
+            yield Remark(Fate.MISSING, where, error.message)
+        for text in find_idle(document) if is_collection else ():
+            yield Remark(Fate.MISSING, where, text)

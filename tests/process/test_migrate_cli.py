@@ -1,0 +1,112 @@
+"""`docgraph migrate restheart` on a database: what is stored is compared and nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pymongo import MongoClient
+
+from tests.process.commands import run
+
+Mongo = MongoClient[dict[str, Any]]
+
+
+class Installation:
+    """A configuration file and a database."""
+
+    def __init__(self, directory: Path, uri: str, db: str, client: Mongo) -> None:
+        self.directory = directory
+        self.db = client[db]
+        self.file = directory / "restheart.yml"
+        self.file.write_text(yaml.safe_dump({"mclient": {"connection-string": uri}}))
+
+    def migrate(self, code: int) -> dict[str, dict[str, Any]]:
+        """Return the report by location."""
+        output = self.directory / "docgraph.yml"
+        output.unlink(missing_ok=True)
+        done = run(
+            *("migrate", "restheart", str(self.file), "--db", self.db.name, "--json"),
+            *("--output", str(output)),
+        )
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return {row["where"]: row for row in json.loads(done.stdout)}
+
+    def read_all(self) -> dict[str, list[dict[str, Any]]]:
+        return {
+            name: list(self.db[name].find(sort=[("_id", 1)]))
+            for name in sorted(self.db.list_collection_names())
+        }
+
+
+@pytest.fixture
+def installation(
+    tmp_path: Path, mongo_uri: str, mongo_client: Mongo, database: str
+) -> Installation:
+    return Installation(tmp_path, mongo_uri, database, mongo_client)
+
+
+def test_nothing_shows_more_where_rules_have_one_role_each(installation: Installation) -> None:
+    installation.db["acl"].insert_one(
+        {"_id": "read", "roles": ["user"], "predicate": "path-prefix('/notes')", "priority": 1}
+    )
+    installation.db["users"].insert_one({"_id": "ann", "roles": ["user"], "password": "x"})
+    before = installation.read_all()
+    report = installation.migrate(0)
+    assert not any(row["shows more"] for row in report.values())
+    assert installation.read_all() == before  # no collection and no document more
+
+
+def test_what_would_show_more_is_reported_and_is_the_exit_code(installation: Installation) -> None:
+    db = installation.db
+    db["acl"].insert_many(
+        [
+            {"_id": "public", "roles": ["$unauthenticated"], "predicate": "path('/open')"},
+            {"_id": "a", "roles": ["editor"], "predicate": "path('/a')"},
+            {"_id": "b", "roles": ["user"], "predicate": "path('/a')"},
+            {
+                "_id": "misspelt",
+                "roles": ["user"],
+                "predicate": "path('/a')",
+                "foo": 1,
+                "mongo": {"readFilter": {"own": True}},
+            },
+        ]
+    )
+    db["users"].insert_many(
+        [{"_id": "both", "roles": ["user", "editor"]}, {"_id": "one", "roles": ["user"]}]
+    )
+    report = installation.migrate(1)
+    more = {where for where, row in report.items() if row["shows more"]}
+    assert more == {"permission public", "permission misspelt", "users both"}
+    assert "foo" in report["permission misspelt"]["remark"]
+
+
+def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
+    installation: Installation,
+) -> None:
+    db = installation.db
+    schema = "type Query { posts: [Post] } type Post { title: String }"
+    posts = {"db": db.name, "collection": "posts", "find": {}}
+    good = {
+        "descriptor": {"uri": "blog/api"},
+        "schema": schema,
+        "mappings": {"Query": {"posts": posts}},
+    }
+    db["gql-apps"].insert_many(
+        [{"_id": "blog", **good}, {"_id": "broken", "schema": "type Query {", "mappings": {}}]
+    )
+    db["_properties"].insert_many(
+        [
+            {"_id": "_properties.posts", "aggrs": [{"uri": "x", "type": "pipeline", "stages": 1}]},
+            {"_id": "_properties.files", "rels": []},
+        ]
+    )
+    report = installation.migrate(0)
+    assert "blog/api" in report["app blog"]["remark"]
+    assert "400" in report["app broken"]["remark"]
+    assert report[f"{db.name}/posts"]["result"] == "not supported"
+    assert "HAL" in report[f"{db.name}/files"]["remark"]

@@ -1,0 +1,172 @@
+"""`docgraph migrate restheart`: the configuration file, its overrides and the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from docgraph.cli.migrate import migrate
+from docgraph.cli.migrate.convert import renumber
+from docgraph.cli.migrate.restheart_config import load_actions
+from docgraph.config import ConfigSources
+from docgraph.server.prepare import load_tree, prepare
+
+# The defaults that the table does not have, since they are long.
+_LONG: dict[tuple[str, str], Any] = {
+    ("mongo", "etag-check-policy"): {
+        "db": "REQUIRED_FOR_DELETE",
+        "coll": "REQUIRED_FOR_DELETE",
+        "doc": "OPTIONAL",
+    },
+    ("fileAclAuthorizer", "permissions"): [
+        {"role": "admin", "predicate": "path-prefix('/')", "priority": 0}
+    ],
+}
+
+
+def build_shipped(version: int = 9) -> dict[str, Any]:
+    """The file that RESTHeart ships: every option with its default."""
+    shipped: dict[str, Any] = {}
+    for (section, option), row in load_actions().items():
+        value = _LONG.get((section, option), row.default)
+        if option:
+            shipped.setdefault(section, {})[option] = value
+    if version == 8:
+        del shipped["jwtConfigProvider"]
+    return shipped
+
+
+class Migration:
+    """One run of the command in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.output = directory / "docgraph.yml"
+
+    def run(self, config: dict[str, Any] | str, *options: str, rho: str = "") -> Result:
+        text = config if isinstance(config, str) else yaml.safe_dump(config)
+        (self.directory / "restheart.yml").write_text(text)
+        command = ["restheart", str(self.directory / "restheart.yml"), "--json", "--offline"]
+        command += ["--output", str(self.output), *options]
+        return CliRunner(env={"RHO": rho}).invoke(migrate, command)
+
+    def convert(self, config: dict[str, Any] | str, *options: str, rho: str = "") -> dict[str, Any]:
+        result = self.run(config, *options, rho=rho)
+        assert result.exit_code == 0, (result.output, result.exception)
+        written: dict[str, Any] = yaml.safe_load(self.output.read_text()) or {}
+        return written
+
+    def list_problems(self) -> list[str]:
+        """What `config check` says about the written file."""
+        tree = load_tree(ConfigSources(file=self.output, environ={}, directory=self.directory))
+        return [str(one) for one in prepare(tree).config.warnings]
+
+
+@pytest.fixture
+def migration(tmp_path: Path) -> Migration:
+    return Migration(tmp_path)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_the_shipped_file_becomes_one_without_mistakes(migration: Migration, version: int) -> None:
+    written = migration.convert(build_shipped(version))
+    assert migration.list_problems() == []
+    assert written["mongo"] == {"mongo-mounts": [{"what": "/restheart", "where": "/"}]}
+    assert written["graphql"] == {"db": "restheart"}
+    assert written["dbRealmAuthenticator"] == {"users-db": "restheart"}
+    assert written["dbAclAuthorizer"] == {"acl-db": "restheart"}
+
+
+def test_an_empty_file_has_the_defaults_of_the_version_that_it_is_of(migration: Migration) -> None:
+    written = migration.convert("{}")
+    assert "jwtTokenManager" not in written  # version 8 has random tokens
+    assert written["mongo"]["mongo-mounts"][0]["what"] == "/restheart"
+
+
+def test_the_written_file_is_private_and_replaces_none(migration: Migration) -> None:
+    migration.convert("{}")
+    assert migration.output.stat().st_mode & 0o777 == 0o600
+    before = migration.output.read_text()
+    result = migration.run({"mongo": {"max-pagesize": 7}})
+    assert result.exception is not None
+    assert "exists already" in str(result.exception)
+    assert migration.output.read_text() == before
+
+
+def test_options_that_were_chosen_are_taken_over(migration: Migration) -> None:
+    written = migration.convert(
+        "mongo: {default-pagesize: 1_0, max-pagesize: 5_000}\n"
+        "mongoRealmAuthenticator: {users-db: people, cache-enabled: yes}\n"
+        "connection-options: {MAX_ENTITY_SIZE: 2_000_000, MAX_PARAMETERS: 1000}\n"
+        "basicAuthMechanism: {authenticator: fileRealmAuthenticator}\n"
+        "logging: {log-level: DEBUG}\n"
+    )
+    assert written["mongo"] | {"mongo-mounts": ...} == {
+        "mongo-mounts": ...,
+        "default-pagesize": 10,
+        "max-pagesize": 5000,
+    }
+    assert written["dbRealmAuthenticator"] == {"users-db": "people", "cache-enabled": True}
+    assert written["connection-options"] == {"max-body-size": 2_000_000}
+    assert written["basicAuthMechanism"] == {"authenticator": "fileRealmAuthenticator"}
+    assert written["logging"] == {"level": "debug"}
+
+
+def test_overrides_win_over_the_file_and_the_variable_over_both(migration: Migration) -> None:
+    overrides = migration.directory / "over.yml"
+    overrides.write_text("/mongo/max-pagesize: 200\n/graphql/max-limit: 300\n")
+    config = {
+        "mongo": {"max-pagesize": 100},
+        "fileRealmAuthenticator": {
+            "enabled": True,
+            "users": [{"userid": "ann", "password": "x"}, {"userid": "bob", "password": "y"}],
+        },
+    }
+    rho = "/graphql/max-limit->400;/fileRealmAuthenticator/users[userid='bob']/password->'z'"
+    written = migration.convert(config, "-o", str(overrides), "--env", rho=rho)
+    assert written["mongo"]["max-pagesize"] == 200
+    assert written["graphql"]["max-limit"] == 400
+    users = written["fileRealmAuthenticator"]["users"]
+    assert [(one["userid"], one["password"]) for one in users] == [("ann", "x"), ("bob", "z")]
+
+
+def test_the_variable_counts_only_when_asked_for(migration: Migration) -> None:
+    written = migration.convert("{}", rho="/graphql/max-limit->400")
+    assert "max-limit" not in written["graphql"]
+
+
+def test_the_report_has_what_is_not_supported_and_no_secret(migration: Migration) -> None:
+    secret = "a-key-of-more-than-thirty-two-bytes-which-is-secret"
+    result = migration.run(
+        {
+            "jwtConfigProvider": {"key": secret},
+            "ajp-listener": {"enabled": True},
+            "https-listener": {"enabled": True, "keystore-path": "k.jks", "keystore-password": "p"},
+            "emails": {"enabled": True, "smtp-password": "hunter2"},
+            "my-plugin": {"enabled": True},
+        }
+    )
+    report = json.loads(result.stdout)
+    missing = {row["where"] for row in report if row["result"] == "not supported"}
+    assert {"ajp-listener.enabled", "https-listener.keystore-path", "my-plugin"} <= missing
+    assert secret not in result.output
+    assert "hunter2" not in result.output
+    assert secret in migration.output.read_text()
+
+
+def test_file_rules_keep_the_order_in_which_they_are_tried() -> None:
+    """The lowest priority first, of equal ones the last in the list, none last."""
+    rules = [
+        {"_id": "none"},
+        {"_id": "second", "priority": 1},
+        {"_id": "first", "priority": 0},
+        {"_id": "before-second", "priority": 1},
+    ]
+    tried = sorted(renumber(rules), key=lambda rule: -rule["priority"])
+    assert [rule["_id"] for rule in tried] == ["first", "before-second", "second", "none"]
+    assert len({rule["priority"] for rule in tried}) == len(rules)
