@@ -22,16 +22,16 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
     parse_arguments,
     parse_definition,
 )
-from docgraph.graphql.definition.list_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.lists.order import OrderSpec
+from docgraph.graphql.lists.order_by import OrderSpec
 from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
