@@ -132,9 +132,8 @@ def _build_reader(node: ValueNode, type_: GraphQLInputType) -> Read | None:
 
 
 def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> Read | None:
-    if type_.is_one_of or any(
-        field.out_name or field.default_value is not Undefined for field in type_.fields.values()
-    ):
+    fields = type_.fields.values()
+    if type_.is_one_of or any(one.out_name or one.default is not None for one in fields):
         return None
     parts = {
         one.name.value: _build_reader(one.value, type_.fields[one.name.value].type)
