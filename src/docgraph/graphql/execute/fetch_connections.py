@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import repeat
 from typing import Any, Final
@@ -22,8 +23,7 @@ from docgraph.graphql.execute.batched_queries import AggregateQuery, Find, Query
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.pages import find_keys
 from docgraph.graphql.execute.per_parent import fetch_per_parent
-from docgraph.graphql.execute.window import Page
-from docgraph.graphql.lists.conditions import combine
+from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
 from docgraph.graphql.plan.relation import freeze
 from docgraph.runtime.concurrent import concurrently
@@ -115,10 +115,10 @@ class _Others:
         conditions = behind(page.order, key) if page.is_backward else ahead(page.order, key)
         places = [path for path, _ in page.order]
         own = {"_id": {"$eq": key[places.index("_id")]}}  # the item of the cursor itself
+        other = replace(page, parts=({"$or": [own, *conditions]},), projection={"_id": 1})
 
         def probe(find: Find) -> Query:
-            condition = {"$or": [own, *conditions]}
-            return AggregateQuery([{"$match": combine([find.filter, condition])}], 1, 1)
+            return Find(find.filter, Window(None, 0, 1, other))
 
         answers = await self._fetch_each(probe)
         return [one if isinstance(one, FieldFailure) else bool(one) for one in answers]
@@ -204,7 +204,10 @@ class _Pages:
         if self._parts.nodes:
             page["nodes"] = documents
         if self._parts.edges:
-            page["edges"] = [{"cursor": cursors.get(id(one)), "node": one} for one in documents]
+            page["edges"] = [{"node": one} for one in documents]
+            if self._parts.edge_cursors:
+                for edge in page["edges"]:
+                    edge["cursor"] = cursors[id(edge["node"])]
         if documents:
             page["pageInfo"] = {
                 "startCursor": cursors.get(id(documents[0])),
