@@ -66,6 +66,9 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
         load_movies(mongo_uri, service.db)
         for name, documents in build_blog().items():
             service.insert(name, *documents)
+        for name, indexes in INDEXES.items():
+            for keys in indexes:
+                service.mongo[service.db][name].create_index(list(keys.items()))
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
         for name in ("inferred", "paging", "persisted", "connections"):
@@ -105,10 +108,6 @@ async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) ->
 
 
 async def test_the_inferred_example_is_what_is_inferred_from_the_demo(service: Service) -> None:
-    for name, indexes in INDEXES.items():
-        for keys in indexes:
-            service.mongo[service.db][name].create_index(list(keys.items()))
-    service.app.store.facts.forget()
     scope = SurveyScope(service.db, ("authors", "posts", "comments"), 5000)
 
     found = await service.there(infer(service.app.store, scope))

@@ -412,3 +412,68 @@ async def test_a_page_counts_as_its_size_in_the_estimate(engine: Engine, stored:
     assert (await engine.data(app, "{ posts(first: 11) { nodes { id } } }"))["posts"]["nodes"]
     with pytest.raises(OperationRefused, match="estimated-documents"):
         await engine.run(app, "{ posts(first: 12) { nodes { id } } }")
+
+
+FENCED = """
+type User { id: Int posts: [Post!]! }
+type Post { id: Int title: String }
+type Query { users: [User!]! posts: [Post!]! deep: [Post!]! }
+"""
+
+
+async def test_pages_of_conditions_behind_the_fence(
+    engine: Engine, stored: Database[Document]
+) -> None:
+    """Decision 49: patterns and expressions run on the rows of the caller only."""
+    page = {
+        "collection": "posts",
+        "filter": {"fields": {"title": ["contains"]}},
+        "orderBy": {"fields": ["title"]},
+        "connection": {},
+    }
+    mappings = {
+        "User": {"id": "_id", "posts": {**page, "find": {"author": {"$fk": "_id"}}}},
+        "Post": {"id": "_id"},
+        "Query": {
+            "users": {"collection": "users", "sort": {"_id": 1}},
+            "posts": page,
+            "deep": {**page, "sort": {"a.b": -1}},
+        },
+    }
+    app = engine.app(FENCED, mappings)
+    stored.posts.delete_many({})
+    stored.posts.insert_many(
+        [
+            {"_id": n, "title": f"some {n % 3}", "author": n % 2, "own": n % 5 > 0, "a": {"b": n}}
+            for n in range(20)
+        ]
+    )
+    permission = Permission("rule", read_filters={f"{engine.database}.posts": {"own": True}})
+    where = 'where: {title: {contains: "some"}}'
+    for field, order, key in (
+        ("posts", ", orderBy: [{title: ASC}]", lambda n: (n % 3, n)),
+        ("deep", "", lambda n: -n),
+    ):
+        wanted = sorted((n for n in range(20) if n % 5), key=key)
+        found: list[int] = []
+        after = ""
+        while True:
+            query = f"{{ {field}({where}{order}, first: 3{after}) {{ {PAGE} }} }}"
+            result = await engine.run(app, query, permission=permission)
+            assert result.errors == (), query
+            assert result.data[field]["totalCount"] == 16
+            found += [node["id"] for node in result.data[field]["nodes"]]
+            info = result.data[field]["pageInfo"]
+            assert info["hasPreviousPage"] is bool(after)
+            if not info["hasNextPage"]:
+                break
+            after = f', after: "{info["endCursor"]}"'
+        assert found == wanted
+
+    query = f"{{ users {{ posts({where}, orderBy: [{{title: ASC}}], last: 3) {{ {PAGE} }} }} }}"
+    result = await engine.run(app, query, permission=permission)
+    assert result.errors == ()
+    for number, user in enumerate(result.data["users"][:2]):
+        own = sorted((n for n in range(20) if n % 5 and n % 2 == number), key=lambda n: (n % 3, n))
+        assert [node["id"] for node in user["posts"]["nodes"]] == own[-3:]
+        assert user["posts"]["totalCount"] == 8

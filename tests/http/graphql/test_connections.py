@@ -121,6 +121,22 @@ async def test_where_and_order_by_choose_the_pages(service: Service) -> None:
     assert first["totalCount"] == second["totalCount"] == 3
 
 
+async def test_variables_inside_of_literals_belong_to_the_list(service: Service) -> None:
+    """A cursor is bound to values, wherever in the request they are."""
+    literal = ask('posts(where: {title: {eq: "a"}}, first: 1, after: $after)')
+    inside = literal.replace("$after: String", "$after: String, $title: String").replace(
+        '"a"', "$title"
+    )
+    after = (await service.query("blog", literal, headers=BOSS)).data["posts"]["pageInfo"][
+        "endCursor"
+    ]
+
+    for title, code in (("a", None), ("b", "bad-cursor")):
+        given = {"after": after, "title": title}
+        reply = await service.query("blog", inside, given, headers=BOSS)
+        assert (reply.code if "errors" in reply.json else None) == code
+
+
 # --- cursors of others ----------------------------------------------------------------------------
 
 BOUND = {

@@ -40,14 +40,14 @@ class KeyRing:
         self._stored: CursorKeys | None = None
         self._loaded = 0.0
 
-    async def load(self, fresh_seconds: float = _FRESH_SECONDS) -> CursorKeys:
+    async def find(self, fresh_seconds: float = _FRESH_SECONDS) -> CursorKeys:
         """Return the keys, loaded no longer ago than that; raise `FieldFailure` without any."""
         if self._configured is not None:
             return self._configured
         now = time.monotonic()
         if self._stored is None or now - self._loaded > fresh_seconds:
             try:
-                self._stored = CursorKeys(await self._find() or await self._create())
+                self._stored = CursorKeys(await self._read() or await self._create())
             except StoreDenied as error:
                 if self._stored is None:
                     raise FieldFailure(
@@ -59,7 +59,7 @@ class KeyRing:
             self._loaded = now
         return self._stored
 
-    async def _find(self) -> list[bytes]:
+    async def _read(self) -> list[bytes]:
         found = await self._store.reads.find_one(
             self._db,
             KEY_STORE,
@@ -81,5 +81,5 @@ class KeyRing:
                 deadline=Deadline.after_ms(_LIMIT_MS),
             )
         except Conflict:
-            return await self._find()
+            return await self._read()
         return keys

@@ -149,7 +149,7 @@ class _Positions:
         if ring is None:
             keys = _ONE_PROCESS
         else:
-            keys = await (ring.load() if fresh_seconds is None else ring.load(fresh_seconds))
+            keys = await (ring.find() if fresh_seconds is None else ring.find(fresh_seconds))
         given = sorted((n, v) for n, v in self._arguments.items() if n not in _UNBOUND)
         return Cursors.bind(
             keys,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphql import GraphQLSchema, parse, print_schema
 
+from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import (
     MAX_GENERATED,
@@ -18,6 +21,7 @@ from docgraph.graphql.definition.visibility import (
     find_visible,
     read_visibility,
 )
+from docgraph.graphql.sections import Graphql
 
 SDL = """
 type Query { posts(limit: Int): [Post] }
@@ -178,3 +182,22 @@ def test_the_number_of_generated_fields_is_bounded() -> None:
     generated.add_type(parse_definition(f"input PostWhere {{ {fields} }}"), "here")
     generated.add_type(parse_definition("input UserWhere { name: Int }"), "here")
     assert len(findings.errors) == 1
+
+
+def test_the_order_of_a_hidden_field_is_reported() -> None:
+    mapping = {"db": "d", "collection": "posts", "sort": {"state": 1}}
+    mappings = {"Query": {"posts": mapping, "post": mapping}, "Post": {"status": "state"}}
+    definition = {"_id": "app", "schema": SDL, "mappings": mappings}
+    assert not _warnings(definition)
+
+    mapping["orderBy"] = {"fields": ["title"]}
+    mappings["Query"]["post"] = {"db": "d", "collection": "posts"}
+    assert _warnings(definition) == [
+        "mappings.Query.posts.sort: orders by Post.status, which some callers do not see"
+    ]
+
+
+def _warnings(definition: dict[str, Any]) -> list[str]:
+    report = check_definition(definition, settings=Graphql())
+    assert not report.errors
+    return [str(one) for one in report.warnings if "orders by" in str(one)]
