@@ -21,7 +21,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.lists.order import list_orders
+from docgraph.graphql.lists.order_by import list_orders
 from docgraph.graphql.lists.where import RANGE, list_paths
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference
