@@ -257,5 +257,7 @@ async def test_the_other_extensions_stay(service: Service) -> None:
 async def test_agents_get_it_always(service: Service) -> None:
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 3) { _id } }")
     assert told.json["limits"] == [{"path": ["authors"], "limit": 3, "argument": "limit"}]
+    told = await use(service, "blog__list", n=2)
+    assert [one["limit"] for one in told.json["limits"]] == [2]
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 8) { _id } }")
     assert "limits" not in told.json

@@ -244,8 +244,11 @@ class _FieldChecker:
         )
 
     def _check_result_sort(self, sort: Any, results: Collection[str]) -> None:
-        for name in sort if isinstance(sort, dict) and not GRAPHQL.operators & sort.keys() else ():
-            if name not in results:
+        for name in sort if isinstance(sort, dict) else ():
+            if name in GRAPHQL.operators:  # callers could sort by what they do not see
+                hint = 'use it for a direction: {"count": {"$arg": "…"}}'
+                self._error(f"sort.{name}", "cannot choose the values to sort by", hint)
+            elif name not in results:
                 hint = f"its values are {', '.join(results)}"
                 self._error(f"sort.{name}", "no value of the groups has this name", hint)
 
