@@ -1,9 +1,9 @@
 """CSV lists of documents: encoded as they arrive, sent whole or while they are read.
 
 Up to `MAX_SAMPLE` documents, nothing is sent before the list is complete, so an error can still be
-the response. A longer list is sent while it is read; an error then ends the connection before the
-last chunk, and no client takes the list for complete. The database never waits for the client: the
-text, which has a limit, is buffered as that of other responses is.
+the response. A longer list that is not complete by then is sent while it is read. An error ends the
+connection before the last chunk, so that no client takes the list for complete. The database never
+waits for the client: the text, which has a limit, is buffered as that of other responses is.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class CsvExport(CsvList):
         except asyncio.CancelledError:
             await self.aclose()
             raise
-        if not self._chunks:
+        if self._work.done():
             self._work.result()
-            return Body(200, self._table.drain(), CSV, headers)
+            return Body(200, bytes(self._chunks) + self._table.drain(), CSV, headers)
         return Stream(self, media_type=CSV, headers=headers, is_bounded=True)
 
     def _finish(self, work: asyncio.Task[Any]) -> None:
