@@ -563,21 +563,21 @@ def ask_legacy(data: DataShape) -> list[Question]:
             for log in kinds.values()
         ),
         (
-            f'{{ kunden(id: "{customer["_id"]}") {{ name betreuer {{ id Nme }}'
-            " auftraegesByKunde(limit: 100) { id } } }",
+            f'{{ kunde(id: "{customer["_id"]}") {{ name betreuer {{ id Nme }}'
+            " auftraegeByKunde(limit: 100) { id } } }",
             {
                 "name": customer["name"],
                 "betreuer": {
                     "id": str(customer["betreuer"]),
                     "Nme": staff[customer["betreuer"]]["Nme"],
                 },
-                "auftraegesByKunde": pick(
+                "auftraegeByKunde": pick(
                     [one for one in orders if one["kunde"].id == customer["_id"]], "id"
                 ),
             },
         ),
         (
-            f"{{ auftraege(id: {order['_id']}) {{ kunde {{ name }} custmer {{ name }}"
+            f"{{ auftrag(id: {order['_id']}) {{ kunde {{ name }} custmer {{ name }}"
             " items { descr depot { ort } } } }",
             {
                 "kunde": {"name": customers[order["kunde"].id]["name"]},
@@ -592,10 +592,10 @@ def ask_legacy(data: DataShape) -> list[Question]:
             },
         ),
         (
-            f'{{ auftraeges(itemId: "{order["itemId"]}") {{ id }} }}',
+            f'{{ auftraege(itemId: "{order["itemId"]}") {{ id }} }}',
             pick([one for one in orders if one["itemId"] == order["itemId"]], "id"),
         ),
-        ("{ auftraeges(sortByAmount: DESC, limit: 3) { amount } }", pick(amounts, "amount")),
+        ("{ auftraege(sortByAmount: DESC, limit: 3) { amount } }", pick(amounts, "amount")),
         (
             f'{{ depots(ort: "{rows["depots"][0]["ort"]}") {{ tblItems(limit: 100)'
             " { descr } } }",
@@ -606,11 +606,11 @@ def ask_legacy(data: DataShape) -> list[Question]:
             ],
         ),
         (
-            f'{{ tblItem(id: "{item["_id"]}") {{ descr qty auftraeges(limit: 100) {{ id }} }} }}',
+            f'{{ tblItem(id: "{item["_id"]}") {{ descr qty auftraege(limit: 100) {{ id }} }} }}',
             {
                 "descr": item["descr"],
                 "qty": str(item["qty"]),
-                "auftraeges": pick(
+                "auftraege": pick(
                     [o for o in orders if item["_id"] in [one.id for one in o["items"]]], "id"
                 ),
             },

@@ -112,7 +112,7 @@ class TypeBuilder:
         typed = None if reason else self._type(type_.name, path, seen, list_depth)
         if typed is None or step is None:
             label = key if is_name(key) else safe_name(key)
-            type_.left_out.append((label, reason or "its values have no type of GraphQL"))
+            type_.left_out.append((label, reason or _explain_missing(path, seen, self.collection)))
             return
         name = self.names.get(path) or pool.claim(safe_name(key))
         self.names[path] = name
@@ -160,14 +160,15 @@ class TypeBuilder:
             return self._type_object(owner, path, seen, list_depth)
         return self._type_scalar(owner, path, seen, list_depth)
 
-    def _type_object(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed:
+    def _type_object(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
         shape = seen.shape
         if shape is None:
             return _document("nested too deep to be looked at")
         if not any(not one.is_empty for one in shape.fields.values()):
             return _document("nothing is known of what is in it")
         if _is_map(shape):
-            return _document("its keys are data, so it is shown as it is")
+            is_safe = not _has_secrets(path, shape, self.collection)
+            return _document("its keys are data, so it is shown as it is") if is_safe else None
         if (same := self._find_same(path, shape)) is not None:
             return _Typed(same, same, is_leaf=False)
         words = split_words(path[-1]) or ["part"]
@@ -177,7 +178,8 @@ class TypeBuilder:
         self.build(name, shape, path, list_depth=list_depth)
         if not self.model.types[name].fields:
             del self.model.types[name]
-            return _document("nothing in it has a type of its own")
+            is_safe = not _has_secrets(path, shape, self.collection)
+            return _document("nothing in it has a type of its own") if is_safe else None
         return _Typed(name, name, is_leaf=False)
 
     def _find_same(self, path: Path, shape: Shape) -> str | None:
@@ -277,15 +279,32 @@ def _find_reason(path: Path, seen: Seen, step: str | None, collection: str) -> s
         return "a mapping cannot name it"
     if seen.is_empty:
         return "it is always null or empty in the sample"
+    return "it looks like a secret" if _is_named_secret(path, seen, collection) else None
+
+
+def _is_named_secret(path: Path, seen: Seen, collection: str) -> bool:
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
-    if is_secret(" ".join(path[-2:]), collection, is_number=is_number):
-        return "it looks like a secret"
-    return None
+    return is_secret(" ".join(path[-2:]), collection, is_number=is_number)
 
 
 def _find_secrets(path: Path, seen: Seen, collection: str) -> str | None:
     return "its values look like secrets" if seen.holds_secrets(path[-1], collection) else None
+
+
+def _has_secrets(path: Path, shape: Shape, collection: str) -> bool:
+    """Return whether objects that are shown as they are would show secrets."""
+    return any(
+        _is_named_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
+        for inner, seen in shape.walk(path)
+    )
+
+
+def _explain_missing(path: Path, seen: Seen, collection: str) -> str:
+    inner = seen.shape or (seen.elements.shape if seen.elements else None)
+    if inner is not None and _has_secrets(path, inner, collection):
+        return "it holds secrets"
+    return "its values have no type of GraphQL"
 
 
 def _write_step(key: str) -> str | None:

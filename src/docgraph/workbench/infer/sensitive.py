@@ -25,29 +25,32 @@ def _list_words(text: str) -> frozenset[str]:
 # Secrets, also numbers: a `pin` may be one, a `tokenCount` is none.
 _DIGITS: Final = _list_words(
     "password passcode pin pincode otp totp cvv cvv2 cvc ssn socialsecurity cardnumber creditcard "
-    "debitcard passportnumber passportno geheimzahl kartennummer kreditkarte kreditkartennummer "
-    "ausweisnummer passnummer sozialversicherungsnummer dni cpf curp nif numerotarjeta "
-    "tarjetacredito cartebancaire cartecredit numerocarte securitesociale codicefiscale "
-    "cartacredito numerocarta cartaocredito numerocartao"
+    "debitcard ccnumber nationalid passportnumber passportno puk geheimzahl kartennummer "
+    "kreditkarte kreditkartennummer ausweisnummer personalausweisnummer passnummer "
+    "sozialversicherungsnummer seguridadsocial dni cpf curp nif numerotarjeta tarjetacredito "
+    "cartebancaire cartecredit numerocarte securitesociale codicefiscale cartacredito numerocarta "
+    "cartaocredito numerocartao"
 )
 _SECRET: Final = _DIGITS | _list_words(
     "passwd pwd pw passphrase passkey secret token salt jwt hotp otpauth credential privatekey "
-    "sessionkey sessionid sessid bearer cookie signature mnemonic factorseed totpseed otpseed "
-    "passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia secreto "
-    "frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha palavrapasse segredo "
-    "frasesemente"
+    "sessionkey sessionid sessid bearer cookie signature mnemonic factorseed totpseed otpseed csrf "
+    "xsrf magiclink resetlink connectionstring passwort kennwort geheimnis zugangsdaten wachtwoord "
+    "contrasena contrasenia secreto frasesemilla motdepasse motpasse mdp jeton segreto "
+    "paroladordine senha palavrapasse segredo frasesemente"
 )
 _ENDINGS: Final = tuple(_list_words("password passwort kennwort passwd secret token geheimnis"))
 _COMPOUND: Final = re.compile(
-    "(secret|priv(ate?)?|api|auth|access|recovery|security|reset|verification|activation|backup|master"
-    "|signing|encryption|login|sms|seed|zugang|sicherheit|wiederherstellung|aktivierung|geheim)"
-    "(s|er)?(key|code|phrase|schlussel)"
-    "|(clave|cle|chiave|chave|codigo|codice|code|frase|phrase)(secret[aoe]|segret[ao]|privad?[ao]"
-    "|privee|api|acc?es+o?|recuper(acion|ation|o|acao)|segur(idad|anca)|securite|sicurezza|verific"
-    "(acion|ation|a|acao))"
+    "(secret|priv(ate?)?|api|auth|access|recovery|security|reset|verification|activation|backup"
+    "|master|signing|encryption|login|sms|seed|mfa|wallet|unlock|invite|puk|zugang|sicherheit"
+    "|wiederherstellung|aktivierung|geheim|einmal|freischalt)(s|er)?"
+    "(key|code|phrase|word|answer|seed|schlussel)"
+    "|(consumer|app|hmac|aes|rsa|ssh|pgp|gpg|tls|ssl|aws|azure|licen[cs]e|certificate)key"
+    "|(clave|llave|cle|chiave|chave|codigo|codice|code|frase|phrase|palabra|parola|palavra|mot)"
+    "(secret[aoe]?|segret[ao]|priva[dt]?[ao]|privee|api|acc?es+o?|recuper(acion|ation|o|acao)"
+    "|segur(idad|anca)|securite|sicurezza|verific(acion|ation|a|acao))"
 )
 # Secrets if the values differ from each other: `pass` and `refresh` have other meanings, too.
-_AMBIGUOUS: Final = _list_words("pass sid tan seed refresh tarjeta karte carta cartao clave")
+_AMBIGUOUS: Final = _list_words("pass sid tan seed refresh tarjeta cartao")
 _ACCOUNTS: Final = _list_words(
     "user db database smtp imap ftp admin login root mail wifi wlan client account auth proxy"
 )
@@ -95,7 +98,7 @@ _PERSONAL: Final = _NAMED | _list_words(
 _SECRET_VALUE: Final = re.compile(
     r"\$(2[abxy]?|1|5|6|y|argon2\w*|pbkdf2\S*|scrypt)\$|\{[A-Z0-9-]*(SHA|CRYPT|MD5)[0-9]*\}"
     r"|(pbkdf2|bcrypt|argon2|scrypt)\w*[$:]|eyJ[\w-]+\.eyJ|-----BEGIN [A-Z ]*(PRIVATE|ENCRYPTED)"
-    r"|otpauth(-migration)?:|[sr]k_(live|test)_|gh[pousr]_\w{20}|github_pat_|glpat-|xox[abprs]-"
+    r"|[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@|otpauth(-migration)?:|[sr]k_(live|test)_|gh[pousr]_\w{20}|github_pat_|glpat-|xox[abprs]-"
     r"|AKIA[0-9A-Z]{16}\Z|AIza[\w-]{30}|age-secret-key-|(?:[a-z]{3,8} ){11,23}[a-z]{3,8}\Z",
     re.ASCII,
 )

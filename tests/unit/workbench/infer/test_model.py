@@ -352,6 +352,22 @@ def test_random_texts_that_identify_something_are_no_secrets() -> None:
     assert set(sessions.model.types["Session"].fields) == {"a"}  # the id opens the session
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"key": "k"},
+        {"inner": {"apiToken": "t"}},
+        {f"2024-05-{day:02}": {"token": "t", "n": 1} for day in range(1, 9)},
+        [{"key": "k"}],
+    ],
+)
+def test_an_object_with_secrets_is_never_shown_as_it_is(value: Any) -> None:
+    found = infer(survey("things", [{"_id": n, "auth": value} for n in range(5)]))
+
+    assert set(found.model.types["Thing"].fields) == {"id"}
+    assert "# auth: left out, it holds secrets" in found.schema
+
+
 @pytest.mark.parametrize("name", ["pass", "tan", "refresh"])
 def test_ambiguous_names_are_secrets_if_their_values_differ(name: str) -> None:
     different = [{"_id": n, name: f"v{n}"} for n in range(30)]

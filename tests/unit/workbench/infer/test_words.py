@@ -151,7 +151,8 @@ def test_a_name_is_given_once() -> None:
         "secondFactorSeed userPass smtp_pass dbpassword accesstoken código_de_recuperación "
         "chave_privada chaveDeAcesso clé_privée cleApi numéro_de_carte codice_fiscale "
         "chiave_segreta codice_di_sicurezza phrase_de_recuperation cartão_de_crédito "
-        "numero_de_tarjeta kreditkartennummer"
+        "numero_de_tarjeta kreditkartennummer appKey sshKey walletSeed seedWords securityAnswer "
+        "unlockCode einmalcode llave_privada chiave_privata parola_segreta csrf magicLink puk"
     ).split(),
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
@@ -204,6 +205,7 @@ def test_an_ambiguous_name_is_a_secret_if_the_values_differ(name: str) -> None:
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x",
         "-----BEGIN RSA PRIVATE KEY-----",
         "otpauth://totp/a?secret=b",
+        "mongodb://ada:pw@db.example.org/shop",
         "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
         "AKIAIOSFODNN7EXAMPLE",
         " ".join(["abandon"] * 11 + ["about"]),
@@ -214,7 +216,17 @@ def test_a_secret_is_known_by_its_form(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["red", "$5 off", "otp", "-----BEGIN PUBLIC KEY-----", "eyJ", "the quick brown fox", ""]
+    "text",
+    [
+        "red",
+        "$5 off",
+        "otp",
+        "-----BEGIN PUBLIC KEY-----",
+        "eyJ",
+        "the quick brown fox",
+        "https://a.org/b:c@d",
+        "",
+    ],
 )
 def test_ordinary_texts_are_no_secrets(text: str) -> None:
     assert not is_secret_value(text)
