@@ -1,6 +1,6 @@
 """Callers that cost little: one process of raw sockets, with a clock that is not their own.
 
-    python -m tests.drills.burst PORT CALLERS SECONDS PAUSE < the bytes of a request
+    python -m tests.drills.burst PORT CALLERS SECONDS PAUSE < requests, as a list in JSON
 
 Hundreds of callers on the machine of the server would measure how late they are themselves. These
 do next to nothing per request, and count until the kernel had the last bytes of the answer (Linux
@@ -45,16 +45,23 @@ class Burst:
 
 
 async def burst(
-    port: int, callers: int, seconds: float, *, request: bytes, pause: float = 0.0
+    port: int,
+    callers: int,
+    seconds: float,
+    *,
+    request: bytes | list[bytes],
+    pause: float = 0.0,
 ) -> Burst:
-    """What so many callers see."""
+    """What so many callers see; of several requests, each caller has one."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.drills.burst"),
         *map(str, (port, callers, seconds, pause)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    told, _ = await process.communicate(request)
+    requests = [request] if isinstance(request, bytes) else request
+    texts = [one.decode("latin-1") for one in requests]
+    told, _ = await process.communicate(json.dumps(texts).encode())
     assert process.returncode == 0
     content: dict[str, Any] = json.loads(told)
     seen = Seen(refused=content["times"].get("503", []))
@@ -67,20 +74,21 @@ async def burst(
 class _Caller:
     """One of them: its connection, and the request that is not answered yet."""
 
-    __slots__ = ("answer", "sent", "socket")
+    __slots__ = ("_request", "answer", "sent", "socket")
 
-    def __init__(self) -> None:
+    def __init__(self, request: bytes) -> None:
+        self._request = request
         self.socket: socket.socket | None = None
         self.answer = b""
         self.sent = 0.0
 
-    def ask(self, port: int, request: bytes, poll: select.epoll) -> int:
+    def ask(self, port: int, poll: select.epoll) -> int:
         """Send, on a new connection if there is none; returns the descriptor."""
         self.sent = time.monotonic()
         if self.socket is None:
             self.socket = socket.create_connection(("127.0.0.1", port))
             poll.register(self.socket, select.EPOLLIN)
-        self.socket.sendall(request)
+        self.socket.sendall(self._request)
         return self.socket.fileno()
 
     def read(self) -> tuple[str, float] | None:
@@ -126,18 +134,21 @@ def _since_arrival(client: socket.socket) -> float:
     return milliseconds / 1000
 
 
-def _run(port: int, callers: int, seconds: float, pause: float, request: bytes) -> dict[str, Any]:
+def _run(
+    port: int, callers: int, seconds: float, pause: float, requests: list[str]
+) -> dict[str, Any]:
     begun = time.monotonic()
     poll, until = select.epoll(), begun + seconds
     times: dict[str, list[float]] = defaultdict(list)
     lateness: list[float] = []
     order = itertools.count()  # callers that are due at the same moment
-    due = [(time.monotonic(), next(order), _Caller()) for _ in range(callers)]
+    every = itertools.cycle([one.encode("latin-1") for one in requests])
+    due = [(time.monotonic(), next(order), _Caller(next(every))) for _ in range(callers)]
     asking: dict[int, _Caller] = {}
     while (due or asking) and time.monotonic() < until + _PATIENCE:
         while due and due[0][0] <= time.monotonic():
             _, _, caller = heapq.heappop(due)
-            asking[caller.ask(port, request, poll)] = caller
+            asking[caller.ask(port, poll)] = caller
         wait = max(0.0, due[0][0] - time.monotonic()) if due else 1.0
         for descriptor, _ in poll.poll(wait):
             known = asking.get(descriptor)
@@ -163,6 +174,6 @@ def _run(port: int, callers: int, seconds: float, pause: float, request: bytes) 
 if __name__ == "__main__":
     port, callers, seconds, pause = sys.argv[1:]
     json.dump(
-        _run(int(port), int(callers), float(seconds), float(pause), sys.stdin.buffer.read()),
+        _run(int(port), int(callers), float(seconds), float(pause), json.load(sys.stdin)),
         sys.stdout,
     )

@@ -1,4 +1,4 @@
-"""Processes: twenty workers, and SIGKILL while batches are being written.
+"""Processes: twenty workers, SIGKILL while batches are being written, few descriptors.
 
 make drill-processes
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import http.client
 import random
 import signal
+import socket
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +136,41 @@ def test_batches_are_whole_or_absent_after_a_kill(
         ]
     )
     assert list(repeated) == []
+
+
+def probe(server: DrillServer, path: str = "/ping", address: str = "127.0.0.2") -> str:
+    """The status of a health check on a new connection, or why there is none."""
+    source = (address, 0)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, 10, source_address=source)
+    try:
+        connection.request("GET", path)
+        return str(connection.getresponse().status)
+    except (OSError, http.client.HTTPException) as error:
+        return type(error).__name__
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_few_descriptors_and_idle_clients(tmp_path: Path, mongo_uri: str, workers: str) -> None:
+    options = {"mclient__connection_string": mongo_uri, "core__workers": workers}
+    files = ("prlimit", "--nofile=64:64")
+    with serving(tmp_path, before=files, **options) as server, ExitStack() as stack:
+        wait_until(lambda: server.ask("GET", "/health/db")[0] == 200)
+        for _ in range(200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        probes = Counter(probe(server) for _ in range(40))
+        ready = probe(server, "/health/db")
+        near = wait_until(lambda: probe(server, address="127.0.0.1") == "200")
+        stack.close()
+        recovered = wait_until(lambda: server.ask("GET", "/")[0] != 503)
+        statuses = Counter(probe(server, "/health/db", "127.0.0.1") for _ in range(40))
+    reported = count_events(server, "few-descriptors")
+    print(f"\n64 files, {workers} workers, 200 idle clients: /ping {dict(probes)}, ready: {ready}")
+    print(f"from the address of the clients after {near:.1f} s; {describe_load()}")
+    print(f"after they left: {dict(statuses)}, {recovered:.1f} s; reported {reported} times")
+    assert set(probes) == {"200"}
+    assert ready == "200"
+    assert near < 15
+    assert set(statuses) == {"200"}
+    assert reported >= 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,6 +147,58 @@ def test_a_spare_forker_is_replaced_too() -> None:
 
         assert server.get("/ping").status == 200
         assert server.stop() == 0
+
+
+def test_a_worker_of_a_stopped_forker_is_replaced_by_the_spare_one() -> None:
+    with run_server(workers=2) as server:
+        workers, forker, _ = server.workers(), *_sort_by_use(server)
+        forker.suspend()
+
+        with _replacing_one(server):
+            workers[0].kill()
+
+        assert [event["pid"] for event in server.named("forker-lost")] == [forker.pid]
+        assert workers[1].is_running()
+        assert server.get("/ping").status == 200
+        assert server.stop() == 0
+
+
+ORDERS = """
+import os, signal
+from docgraph.server.process import forker
+forker._FORK_SECONDS = 0.5
+with forker.Forker(lambda order, descriptors: os._exit(order[0])) as forkers:
+    first, spare = [line.pid for line in forkers._lines]
+    os.kill(first, signal.SIGSTOP)
+    process = forkers.fork((7,), ())
+    assert process.forker == spare
+    assert forkers.restore() == [first]
+    while not process.is_over():
+        process.sentinel.poll(1)
+    print(process.exit_code, len(forkers._lines))
+    os.kill(spare, signal.SIGSTOP)
+print("over")
+"""
+
+
+def test_an_order_to_a_stopped_forker_is_given_to_the_spare_one() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ORDERS], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert (ran.stdout.split(), ran.stderr) == (["7", "2", "over"], "")
+
+
+def test_a_server_stops_while_its_forkers_are_stopped() -> None:
+    quickly = {"connection-options": {"shutdown-timeout-ms": 1}}
+    with run_server(quickly, workers=2) as server:
+        workers, forkers = server.workers(), server.forkers()
+        for one in forkers:
+            one.suspend()
+
+        assert server.stop() == 0
+        _, alive = psutil.wait_procs([*workers, *forkers], timeout=60)
+        assert not alive
 
 
 def test_a_server_without_any_forker_stops_with_a_clear_message() -> None:

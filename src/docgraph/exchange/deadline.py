@@ -21,7 +21,9 @@ class AnswerMemory(Protocol):
 
     size: int
 
-    async def acquire(self, size: int, longest: float | None) -> None:
+    async def acquire(
+        self, size: int, longest: float | None, on_wait: Callable[[], None] = keep_place
+    ) -> None:
         """Hold so many bytes more, after a wait of at most `longest` seconds."""
 
     def shrink(self, size: int) -> None:
@@ -106,7 +108,9 @@ class Deadline(NamedTuple):
         if self.patience is None or self.patience.memory is None:
             return
         with self.waiting():
-            await self.patience.memory.acquire(size, self.find_patience(None))
+            await self.patience.memory.acquire(
+                size, self.find_patience(None), self.patience.leave_queue
+            )
 
     def release(self, size: int) -> None:
         """Return so many bytes of the memory of the request."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from docgraph.exchange.deadline import keep_place
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.loop_share import LoopShare
 
@@ -58,12 +59,15 @@ class AnswerBudget:
         """Return the share of a request, which holds nothing yet."""
         return AnswerShare(self)
 
-    async def acquire(self, share: AnswerShare, size: int, longest: float | None) -> None:
+    async def acquire(
+        self, share: AnswerShare, size: int, longest: float | None, on_wait: Callable[[], None]
+    ) -> None:
         """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
         await self._update_size()
         if self._fits(share, size) and (not self._waiting or share in self._holders):
             self._grant(share, size)
             return
+        on_wait()
         waiter = _Waiter(asyncio.get_running_loop().create_future(), share, size)
         if share in self._holders:
             self._waiting.appendleft(waiter)
@@ -134,9 +138,14 @@ class AnswerShare:
         self._budget = budget
         self.size = 0
 
-    async def acquire(self, size: int, longest: float | None) -> None:
-        """Hold so many bytes more, after a wait of at most `longest` seconds."""
-        await self._budget.acquire(self, size, longest)
+    async def acquire(
+        self, size: int, longest: float | None, on_wait: Callable[[], None] = keep_place
+    ) -> None:
+        """Hold so many bytes more, after a wait of at most `longest` seconds.
+
+        `on_wait` is called before a wait.
+        """
+        await self._budget.acquire(self, size, longest, on_wait)
 
     def shrink(self, size: int) -> None:
         """Hold at most so many bytes; work that outlives its answer may return them twice."""

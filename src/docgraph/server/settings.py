@@ -58,6 +58,7 @@ class Limits:
     uploads_size: int
     uploads_size_per_address: int
     unread_size: int
+    lingering: int = 64  # connections above the limit that get a rejection before they are closed
     websocket_compression: bool = True
     fits_unread_to_memory: bool = False  # less than that where the process has a memory limit
     wait_time: float | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -50,12 +51,15 @@ Place = tuple[str, str]
 _KEPT: Final = 1_000  # collections
 _TTL: Final = 10.0  # seconds
 _PATIENCE_MS: Final = 2_000
+_TRIAL_MS: Final = (_PATIENCE_MS, 8_000)  # a trial that is not finished is repeated with more time
 _MAX_INDEXES: Final = 1_000
 _TRIED_TOGETHER: Final = 500  # stages; MongoDB takes no pipeline of more than 1 000
 _RUN_TOGETHER: Final = 50  # stages of one $facet
 _NAMESPACE_NOT_FOUND: Final = 26
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _LOCAL: Final = Consistency(concern="local")
+
+_NOT_FINISHED: Final = "not finished"
 
 # BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidPipelineOperator, ConversionFailure;
 # what else is wrong with a stage has a number without a name.
@@ -175,31 +179,26 @@ class CollectionStats:
     async def refuses_operator(self, name: str, kind: str, place: Place) -> bool:
         """Return whether the database has no such operator; checked once for each."""
 
-        async def read_capped(_: tuple[str, str]) -> bool:
-            probes = _PROBES[kind]
-            for probe in probes:
+        async def try_probes(_: tuple[str, str]) -> bool:
+            for probe in _PROBES[kind]:
                 if not await self._is_unknown(probe(name), place):
                     return False
             return True
 
-        return bool(await _load_or_none(lambda: self._operators.get((kind, name), read_capped)))
+        return await self._operators.get((kind, name), try_probes)
 
     async def _is_unknown(self, stage: Document, place: Place) -> bool:
         pipeline: list[Document] = [{"$match": {"_id": {"$in": []}}}, stage]
         command: Document = {"aggregate": place[1], "pipeline": pipeline, "cursor": {}}
-        try:
-            await self._commands.fetch(place[0], command, Deadline.after_ms(_PATIENCE_MS))
-        except _PASSING:
-            raise
-        except DocgraphError as error:
-            cause = error.__cause__
-            return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
-        return False
+        error = await _find_error(lambda until: self._commands.fetch(place[0], {**command}, until))
+        cause = None if error is None else error.__cause__
+        return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
 
     async def find_refused(self, stages: Sequence[Mapping[str, Any]], place: Place) -> list[int]:
         """Return the positions of the stages that the database rejects for every document.
 
-        No stored document is read: stages are parsed, or run over synthetic documents.
+        No stored document is read: stages are parsed, or run over synthetic documents. A trial that
+        the database does not finish raises an error: it decides nothing.
         """
         tried = [number for number, one in enumerate(stages) if _can_be_tried(one, place[0])]
         suspected = {number for number in tried if has_key(stages[number], _FIRST)}
@@ -215,8 +214,12 @@ class CollectionStats:
         return sorted(refused | await self._find_failing(stages, parsed, place))
 
     async def _refuses(self, stages: list[Mapping[str, Any]], place: Place) -> bool:
-        command, deadline = _build_trial(stages, place[1]), Deadline.after_ms(_PATIENCE_MS)
-        return bool(await _find_fault(self._commands.explain(place[0], command, deadline)))
+        command = _build_trial(stages, place[1])
+        return bool(
+            await _find_fault(
+                stages, lambda until: self._commands.explain(place[0], command, until)
+            )
+        )
 
     async def _find_failing(
         self, stages: Sequence[Mapping[str, Any]], numbers: Sequence[int], place: Place
@@ -244,8 +247,10 @@ class CollectionStats:
     async def _run_stages(
         self, stages: list[Mapping[str, Any]], document: Document, place: Place
     ) -> str:
-        command, deadline = build_run(stages, document, place[1]), Deadline.after_ms(_PATIENCE_MS)
-        return await _find_fault(self._commands.fetch(place[0], command, deadline))
+        command = build_run(stages, document, place[1])
+        return await _find_fault(
+            stages, lambda until: self._commands.fetch(place[0], {**command}, until)
+        )
 
     async def check_stream(self, place: Place) -> None:
         """Raise the reason why the collection has no change stream; none is opened."""
@@ -262,13 +267,15 @@ class CollectionStats:
     ) -> list[Document] | None:
         """Return the results of a stage for synthetic documents; None where it fails.
 
-        A stage that is not safe to try, or cannot be tried now, returns the documents as they are.
+        A stage that is not safe to try returns the documents as they are.
         """
         if not _can_be_tried(stage, place[0]):
             return [*documents]
         command = build_run_over(stage, documents, place[1])
         try:
-            return await self._commands.fetch(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+            return await _try(lambda until: self._commands.fetch(place[0], {**command}, until))
+        except _PASSING:
+            raise
         except DocgraphError as error:
             return None if _read_fault(error) else [*documents]
 
@@ -343,18 +350,44 @@ def _build_trial(stages: list[Mapping[str, Any]], collection: str) -> Document:
     return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
 
 
-async def _find_fault(running: Awaitable[object]) -> str:
-    """Return the error of the database about a stage; empty if there is none."""
+async def _try(run: Callable[[Deadline], Awaitable[T]]) -> T:
+    """Return the result of a trial; one that is not finished is repeated with more time."""
+    for limit in _TRIAL_MS:
+        with suppress(TimeLimitExceeded):
+            return await run(Deadline.after_ms(limit))
+    raise Overloaded("the database did not check the definition in time")
+
+
+async def _find_error(run: Callable[[Deadline], Awaitable[object]]) -> DocgraphError | None:
+    """Return the error of the database in a trial; raise one that is not about its content."""
     try:
-        await running
+        await _try(run)
+    except _PASSING:
+        raise
     except DocgraphError as error:
-        return _read_fault(error)
-    return ""
+        return error
+    return None
+
+
+async def _find_fault(
+    stages: Sequence[object], run: Callable[[Deadline], Awaitable[object]]
+) -> str:
+    """Return the error of the database about stages; empty if there is none.
+
+    Several stages that it does not finish together may have one: each of them is tried alone then.
+    """
+    try:
+        error = await _find_error(run)
+    except Overloaded:
+        if len(stages) > 1:
+            return _NOT_FINISHED
+        raise
+    return "" if error is None else _read_fault(error)
 
 
 def _read_fault(error: DocgraphError) -> str:
     cause = error.__cause__
-    if isinstance(error, _PASSING) or not isinstance(cause, OperationFailure):
+    if not isinstance(cause, OperationFailure):
         return ""
     name = str((cause.details or {}).get("codeName", ""))
     return str(cause) if cause.code in _PARSING or name.startswith("Location") else ""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from docgraph.exchange.errors import DefinitionError
+from docgraph.exchange.errors import DefinitionError, Overloaded
 from docgraph.observe.command_events import CommandFinished
+from docgraph.store import collection_stats
 from docgraph.variables import known_operators
-from tests.http.harness import Mongo, Service, listening, running
+from tests.http.harness import Mongo, Service, failing, listening, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -332,6 +334,42 @@ async def test_stages_are_tried_in_one_command_and_nothing_is_read(service: Serv
 
     asked = [one.command for one in commands if one.command in ("explain", "aggregate")]
     assert asked == ["explain"]  # polling finds
+
+
+SLOW = {"blockConnection": True, "blockTimeMS": 1_000}
+BELOW_ONE = {"$group": {"_id": None, "v": {"$maxN": {"n": -1, "input": "$a"}}}}
+WRONG = [({"stages": [BELOW_ONE]}, "explain"), ({"find": {"$orrr": [{}]}}, "aggregate")]
+
+
+@pytest.mark.parametrize(("mapping", "command"), WRONG, ids=["stage", "operator"])
+async def test_a_trial_that_the_database_does_not_finish_is_repeated_with_more_time(
+    service: Service, mapping: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_stats, "_TRIAL_MS", (20, 60_000))
+    mappings = {"Query": {"items": service.find("items", **mapping)}}
+
+    with (
+        failing(service.mongo, command, mode={"times": 1}, **SLOW),
+        pytest.raises(DefinitionError),
+    ):
+        await service.define("slow", SCHEMA, mappings)
+
+
+@pytest.mark.parametrize(("mapping", "command"), WRONG, ids=["stage", "operator"])
+async def test_a_definition_that_the_database_cannot_check_in_time_is_not_stored(
+    service: Service, mapping: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_stats, "_TRIAL_MS", (20, 20))
+    unknown = str(mapping).replace("$orrr", "$orrrr")  # what was tried before is cached
+    mappings = {"Query": {"items": service.find("items", **literal_eval(unknown))}}
+
+    with (
+        failing(service.mongo, command, **SLOW),
+        pytest.raises(Overloaded, match="did not check the definition in time"),
+    ):
+        await service.define("slow", SCHEMA, mappings)
+
+    assert service.mongo[service.db]["gql-apps"].count_documents({"_id": "slow"}) == 0
 
 
 async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None:

@@ -6,14 +6,16 @@ import asyncio
 
 import pytest
 from pymongo import ReadPreference
+from pymongo.errors import ExecutionTimeout
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import PoolExhausted, StoreUnavailable
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.driver.lanes import Wait
 from docgraph.store.sections import MClient
-from tests.http.harness import Mongo
+from tests.http.harness import Mongo, failing
 from tests.http.store.test_abandoned_reads import running, waiting
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +89,39 @@ async def test_a_read_that_gets_no_connection_in_time_is_told(
         await first
         reply, _ = await path.read("admin", PING, ReadPreference.PRIMARY)
         assert reply["ok"] == 1
+
+
+async def test_a_trial_that_takes_long_is_ended_and_the_read_repeated(
+    mongo_uri: str, mongo_client: Mongo, database: str
+) -> None:
+    mongo_client[database]["items"].insert_one({"_id": 1})
+    command = {"find": "items", "filter": {"n": None}}
+    wait = Wait(Deadline(patience=Patience(60.0)))
+    async with build_client(MClient(), mongo_uri) as client:
+        path = FastPath.find(client)
+        assert path is not None
+        place = f"{database}.items"
+        with failing(
+            mongo_client,
+            "find",
+            namespace=place,
+            mode={"times": 1},
+            blockConnection=True,
+            blockTimeMS=200,
+        ):
+            reply, _ = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
+        cost = path._costs.find(database, command)
+
+        assert [one["_id"] for one in reply["cursor"]["firstBatch"]] == [1]
+        assert cost is not None
+        assert (cost.has_failed, cost.is_known) == (True, True)
+
+        limited = {"find": "items", "filter": {"m": None}, "maxTimeMS": 50}
+        with (
+            failing(mongo_client, "find", namespace=place, blockConnection=True, blockTimeMS=200),
+            pytest.raises(ExecutionTimeout),
+        ):
+            await path.read(database, limited, ReadPreference.PRIMARY, wait)
 
 
 async def test_the_waits_of_the_writes_of_a_request_add_up(mongo_uri: str) -> None:

@@ -23,8 +23,10 @@ MAX_ASKED: Final = 1_000
 
 
 async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
-    """Return the report with the answers of the database; no answer counts as valid.
+    """Return the report with the answers of the database.
 
+    No answer about a collection or an index counts as valid; a trial of a stage or an operator that
+    the database does not finish is an error.
     Equal questions are sent once, and at most `MAX_ASKED` questions in all.
     """
     refused: list[Question] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
-_REST: Final = 0.1  # seconds
+_REST: Final = 0.5  # seconds; clients are asked to wait for 1 s
 _TICK: Final = 0.005  # seconds between two checks
 AT_ONCE: Final = 8  # connections per check; rejecting 1 600 a second takes a fifth of a core
 

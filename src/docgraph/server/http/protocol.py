@@ -24,7 +24,6 @@ from docgraph.server.http.reject import PartialRequest, report_fault
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.http.websocket import WebSocket, open_websocket
-from docgraph.server.process.sockets import LINGERING
 from docgraph.server.respond import Head
 
 _LINGER = 2.0  # seconds that a refused client has to read its answer
@@ -88,7 +87,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         if admitted is Admitted.NOTHING:
             self._reject(Overloaded("too many connections", bound="connections"))
-            if self._state.count_refused() > LINGERING:
+            if self._state.count_refused() > self._limits.lingering:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

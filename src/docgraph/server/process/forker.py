@@ -9,7 +9,8 @@ the memory of the imports. The parent cannot fork by then: it has threads. So th
 and each can replace the other one. They ignore signals to the process group, because they have to
 report how the others ended; they end when their parent closes them or ends.
 
-Processes outlive their forker. Without it no process reports their end: the parent then checks.
+Processes outlive their forker. Without it no process reports their end: the parent then checks. A
+forker that does not follow an order or report an end (it was stopped, for instance) is killed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
@@ -34,13 +36,17 @@ from docgraph.exchange import StartupError
 Work = Callable[[Sequence[Any], Sequence[int]], None]
 
 _FORKERS: Final = 2  # each can replace the other
+_FORK_SECONDS: Final = 10.0  # to follow an order
+_END_SECONDS: Final = 0.3  # for a forker
+_CHECK_SECONDS: Final = 0.005
 
 
 class ForkedProcess:
     """A process that a forker has started; `sentinel` is readable when either has ended."""
 
-    def __init__(self, pid: int, sentinel: Connection) -> None:
+    def __init__(self, pid: int, sentinel: Connection, forker: int) -> None:
         self.pid = pid
+        self.forker = forker  # its id
         self.sentinel = sentinel
         self.is_orphan = False  # its forker has ended
         self._is_over = False
@@ -108,6 +114,7 @@ class Forker:
 
     def __init__(self, work: Work) -> None:
         self._lines: list[_Line] = []
+        self._lost: list[int] = []  # ids of forkers that did not follow an order
         for _ in range(_FORKERS):
             ours, theirs = Pipe()
             pid = os.fork()
@@ -127,6 +134,12 @@ class Forker:
         """Start a process that works with these arguments and copies of the descriptors."""
         return self._order(pickle.dumps(arguments), descriptors)
 
+    def kill(self, *pids: int) -> None:
+        """Kill forkers that hang, all of them without an id; call `restore` for others."""
+        for line in self._lines:
+            if not pids or line.pid in pids:
+                _kill(line.pid)
+
     def restore(self) -> list[int]:
         """Replace a forker that has ended; returns the ids of those that had ended."""
         lost = [line for line in self._lines if line.orders.poll()]  # they send nothing else
@@ -138,7 +151,8 @@ class Forker:
                 forker = self._order(None, [theirs.fileno()])
             forker.close()  # its line tells when it ends
             self._lines.append(_Line(ours, forker.pid))
-        return [line.pid for line in lost]
+        pids, self._lost = [*self._lost, *(line.pid for line in lost)], []
+        return pids
 
     def _order(self, order: bytes | None, descriptors: Sequence[int]) -> ForkedProcess:
         while self._lines:
@@ -149,10 +163,14 @@ class Forker:
                     line.orders.send((order, len(descriptors)))
                     for one in (report.fileno(), *descriptors):
                         send_handle(line.orders, one, line.pid)
-                return ForkedProcess(sentinel.recv(), sentinel)
+                if sentinel.poll(_FORK_SECONDS):
+                    return ForkedProcess(sentinel.recv(), sentinel, line.pid)
+                _kill(line.pid)
             except (EOFError, OSError):
-                sentinel.close()
-                self._drop(line)
+                pass  # it has ended
+            sentinel.close()
+            self._lost.append(line.pid)
+            self._drop(line)
         raise StartupError("the processes that start the workers are gone")
 
     def __enter__(self) -> Self:
@@ -169,8 +187,17 @@ class Forker:
     def _drop(self, line: _Line) -> None:
         self._lines.remove(line)
         line.orders.close()
+        until = time.monotonic() + _END_SECONDS
         with contextlib.suppress(ChildProcessError):  # forked by the other forker
-            os.waitpid(line.pid, 0)
+            while not os.waitpid(line.pid, os.WNOHANG)[0]:
+                if time.monotonic() > until:
+                    _kill(line.pid)
+                time.sleep(_CHECK_SECONDS)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _run(work: Work, orders: Connection) -> NoReturn:

@@ -14,7 +14,6 @@ import gc
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,7 @@ from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
 from docgraph.server.process.accepting import Acceptor
 from docgraph.server.process.reload import reopen_logs
-from docgraph.server.process.sockets import ListeningSocket, raise_descriptor_limit
+from docgraph.server.process.sockets import ListeningSocket, fit_to_descriptors
 from docgraph.server.process.tls import Certificate
 from docgraph.server.settings import ServerSettings
 
@@ -90,10 +89,8 @@ class HttpServer:
         worker: int = 0,
         on_sweep: Callable[[], None] = lambda: None,
     ) -> None:
-        limits = settings.limits
-        reachable = raise_descriptor_limit(limits.connections, settings.database_connections)
         self._settings = settings
-        self._limits = replace(limits, connections=min(limits.connections, reachable))
+        self._limits = fit_to_descriptors(settings.limits, settings.database_connections)
         self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)
         offload = partial(run_blocking, self._blocking.lane("compression"))
         self._state = build_state(

@@ -6,14 +6,14 @@ import errno
 import os
 import resource
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.process_events import FewDescriptors
 from docgraph.runtime.sections import ProbeListener
 from docgraph.server.process.unix_socket import SocketFile, listen_at_path
-from docgraph.server.settings import ServerSettings
+from docgraph.server.settings import Limits, ServerSettings
 
 _BACKLOG = 2048  # connections that are not accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
@@ -25,7 +25,7 @@ _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 # that does not read, which no limit counts, and its next requests would be executed.
 _UNSENT = 128 * 1024
 _UNCONFIRMED_MS = 30_000  # that bytes may be unacknowledged; the first are sent with a heartbeat
-LINGERING = 64  # connections above the limit that get a rejection before they are closed
+_OWN = 44  # descriptors that a process needs itself, with a few connections to the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +145,27 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
     return StartupError(f"cannot listen on {place}: {os.strerror(error.errno or 0)}")
 
 
-def raise_descriptor_limit(connections: int, to_database: int) -> int:
-    """Raise the descriptor limit for so many connections; returns the possible number of clients.
+def fit_to_descriptors(limits: Limits, to_database: int) -> Limits:
+    """Raise the descriptor limit for all connections; returns the limits that are possible then.
 
     A process without descriptors cannot even reject: it is better to answer 503 before that. If
     there are few, a quarter of them is for connections `to_database`, the log and the like. A lower
     number is logged.
     """
+    connections = limits.connections
     reserved = to_database + _RESERVED
-    wanted = connections + LINGERING + reserved
+    wanted = connections + limits.lingering + reserved
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         soft = allowed
     if soft == resource.RLIM_INFINITY:
-        return connections
-    possible = max(1, min(connections, soft - LINGERING - min(reserved, soft // 4)))
+        return limits
+    left = max(2, soft - min(reserved, max(_OWN, soft // 4)))
+    lingering = min(limits.lingering, left // 4)
+    possible = min(connections, left - lingering)
     if possible < connections:
         hint = f"raise the limit of open files to {wanted} (ulimit -n, LimitNOFILE of systemd)"
         emit(FewDescriptors(soft, possible, connections, hint))
-    return possible
+    return replace(limits, connections=possible, lingering=lingering)

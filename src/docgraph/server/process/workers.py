@@ -43,6 +43,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
 _ORPHAN_CHECK = 0.1  # seconds between two checks of a process whose forker has ended
+_REPORT_SECONDS = 5.0  # from the end of a worker to the report of its forker
 _STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
@@ -78,6 +79,7 @@ class _Worker:
     is_ready: bool = False
     missing: str = ""
     started: float = 0.0
+    closed: float = 0.0  # when its channel closed
     due: float = 0.0  # when the next process is to be started
     pause: float = field(default=_FIRST_PAUSE)
 
@@ -216,8 +218,17 @@ class Supervisor:
             may_be_over = process and (process.sentinel in happened or one.is_cut_off)
             if process is not None and may_be_over and process.is_over():
                 self._on_exit(one, process)
+            self._check_forker(one)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
+
+    def _check_forker(self, worker: _Worker) -> None:
+        """Kill the forker of a worker that has ended, if it does not report that: it hangs."""
+        process = worker.process
+        if process is None or process.is_orphan or worker.channel is not None:
+            return
+        if time.monotonic() - worker.closed > _REPORT_SECONDS:
+            self._forker.kill(process.forker)
 
     def _find_watched(self, wakeup_r: socket.socket) -> list[Any]:
         watched: list[Any] = [wakeup_r, *self._forker.connections_to_forkers]
@@ -232,7 +243,7 @@ class Supervisor:
         """Return the seconds until something is due; None if nothing is."""
         now = time.monotonic()
         dues = [one.due - now for one in self._workers if one.process is None]
-        dues += [_ORPHAN_CHECK for one in self._workers if one.is_cut_off]
+        dues += [_ORPHAN_CHECK for one in self._workers if one.process and one.channel is None]
         if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
             dues.append(self._watchdog.seconds_left)
         return max(0.0, min(dues)) if dues else None
@@ -253,7 +264,7 @@ class Supervisor:
             message = worker.channel.recv()
         except (EOFError, OSError):
             worker.channel.close()
-            worker.channel = None
+            worker.channel, worker.closed = None, time.monotonic()
             return
         if isinstance(message, _Ready):
             worker.is_ready, worker.missing = True, message.missing
@@ -294,6 +305,8 @@ class Supervisor:
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:
                 self._signal_all(signal.SIGKILL)
+                if time.monotonic() > deadline:
+                    self._forker.kill()  # one that hangs reports no end
             sentinels = [process.sentinel for _, process in running if not process.is_orphan]
             wait([*sentinels, wakeup_r], timeout=0.1)
             with contextlib.suppress(BlockingIOError):

@@ -32,7 +32,7 @@ from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.pool import AsyncConnection, Pool
 from pymongo.asynchronous.server import Server
 from pymongo.asynchronous.topology import Topology
-from pymongo.errors import DocumentTooLarge, ProtocolError
+from pymongo.errors import DocumentTooLarge, ExecutionTimeout, ProtocolError
 from pymongo.helpers_shared import _check_command_response
 from pymongo.pool_shared import PoolState
 from pymongo.read_preferences import _ServerMode
@@ -43,7 +43,14 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
 from docgraph.runtime.loop_share import LoopShare
-from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait
+from docgraph.store.driver.lanes import (
+    NO_WAIT,
+    PoolLanes,
+    ReadCost,
+    ReadCosts,
+    Wait,
+    build_trial,
+)
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
 
@@ -166,15 +173,22 @@ class FastPath:
         """Return the response to a command and its server; errors are those of the driver.
 
         Memory for the response is acquired before the command is sent, as much as earlier responses
-        needed; a request that waits for memory has no connection.
+        needed; a request that waits for memory has no connection. A trial acquires it afterwards.
         """
         deadline = wait.deadline
         cost = None if deadline.patience is None else self._costs.find(db, command)
+        if cost is not None and not cost.is_known:
+            tried = await self._try(db, command, preference, wait, cost)
+            if tried is not None:
+                reply, server, size = tried
+                if size > LARGE:
+                    await deadline.correct(0, weigh(size))
+                return reply, server
         reserved = 0 if cost is None else weigh(cost.expect_size(command))
         if reserved:
             await deadline.acquire(reserved)
         try:
-            reply, server, size = await self._send_in_turn(db, command, preference, wait, cost)
+            reply, server, size = await self._send_in_lane(db, command, preference, wait, cost)
         except BaseException:
             deadline.release(reserved)
             raise
@@ -202,20 +216,25 @@ class FastPath:
         await deadline.correct(0, weigh(size))
         return reply
 
-    async def _send_in_turn(
-        self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost | None
-    ) -> tuple[Document, Server, int]:
-        """Return the response of a server, and its size, when it is the turn of the read."""
-        if cost is None or cost.is_known:
-            return await self._send_in_lane(db, command, preference, wait, cost)
+    async def _try(
+        self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost
+    ) -> tuple[Document, Server, int] | None:
+        """Return the result of a trial; None if the read is none, or the database ended it."""
         server = await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
-        is_trial = await lanes.begin_trial(cost)
+        if not await lanes.begin_trial(cost, wait, is_first="find" in command):
+            return None
+        trial = build_trial(command)
         try:
-            return await self._send_in_lane(db, command, preference, wait, cost, is_trial=is_trial)
+            return await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
+        except ExecutionTimeout:
+            if trial.get("maxTimeMS") == command.get("maxTimeMS"):
+                raise  # it is the time limit of the request
+            cost.has_failed = True
+            wait.start(command)  # it has the time that is left
+            return None
         finally:
-            if is_trial:
-                lanes.end_trial(cost)
+            lanes.end_trial(cost)
 
     async def _send_in_lane(
         self,

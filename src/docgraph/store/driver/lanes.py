@@ -6,9 +6,11 @@ whose read waits there releases its place among the requests in flight. So a cro
 occupies neither the whole pool nor the admission queue.
 
 Whether a read is heavy is measured: how long earlier reads of the same shape took. The first read
-of a shape is a trial in the light lane; others of this shape wait a moment for its result. A read
-that shares the database with others takes longer; the square root of their number is between a
-database with one processor and one with many.
+of a shape is a trial in the light lane; others of this shape wait a moment for its result. The
+database ends a trial that takes long, and the read is repeated among the heavy ones: a crowd of
+unknown heavy reads does not delay an unknown light one for long. A read that shares the database
+with others takes longer; the square root of their number is between a database with one processor
+and one with many.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _RISE, _FALL = 0.2, 0.5  # weights of the newest measure: noise makes reads slow
 _FIRST_LIMIT: Final = 8  # heavy reads at a time, at first and at least
 _MAX_SLOWNESS: Final = 4.0
 _MAX_TRIALS: Final = 4  # reads of unknown cost in the light lane
+_TRIAL_MS: Final = 100  # of a trial, then the database ends it
 _WEIGHT: Final = 0.25  # of the newest read in that number
 _QUEUE: Final = 4  # heavy reads that wait, for each connection of the pool …
 _MIN_QUEUE: Final = 64  # … and at least
@@ -59,6 +62,11 @@ class Wait(NamedTuple):
 
 
 NO_WAIT: Final = Wait()
+
+
+def build_trial(command: Document) -> Document:
+    """Return the command with the time limit of a trial, or its own."""
+    return {**command, "maxTimeMS": min(_TRIAL_MS, command.get("maxTimeMS", _TRIAL_MS))}
 
 
 def find_shape(db: str, command: Document) -> Shape | None:
@@ -110,16 +118,23 @@ class ReadCost:
     least: float = inf  # seconds of the shortest
     size: int | None = None  # bytes of a large response
     trial: asyncio.Future[None] | None = None  # of the read that is measured first
+    has_failed: bool = False  # the database ended the trial
 
     @property
     def is_known(self) -> bool:
         """Whether a read of this shape was measured, or needs no measure."""
-        return self.size is not None or self.is_point
+        return self.size is not None or self.is_point or self.has_failed
 
     @property
     def is_heavy(self) -> bool:
         """Whether the reads take long."""
         return self.average >= _HEAVY_SECONDS and not self.is_point
+
+    def end_trial(self) -> None:
+        """Notify the reads that wait for the result."""
+        trial, self.trial = self.trial, None
+        if trial is not None and not trial.done():
+            trial.set_result(None)
 
     def expect_size(self, command: Document) -> int:
         """Return how many bytes the response may have."""
@@ -172,7 +187,8 @@ class PoolLanes:
         self._most = max(1, readers * 3 // 4)
         self._limit = float(min(_FIRST_LIMIT, self._most))
         self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
-        self._trials = min(_MAX_TRIALS, (readers - self._most) // 2)  # that may begin
+        trials = min(_MAX_TRIALS, (readers - self._most) // 2)
+        self._trials = AdmissionQueue(trials, _UNBOUNDED, "", longest) if trials > 0 else None
         queue = max(_MIN_QUEUE, _QUEUE * readers)
         self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
 
@@ -204,28 +220,32 @@ class PoolLanes:
         """Set the number of reads that may have a connection."""
         self._all.resize(connections)
 
-    async def begin_trial(self, cost: ReadCost | None) -> bool:
+    async def begin_trial(self, cost: ReadCost, wait: Wait, *, is_first: bool) -> bool:
         """Return whether the read measures its shape; call `end_trial` after it.
 
-        A trial that is still running after the time of a light read is one of a heavy shape.
+        A trial that is still running after the time of a light read is one of a heavy shape. Reads
+        that are probably light are tried first.
         """
-        if cost is None or cost.is_known:
+        if cost.is_known or self._trials is None:
             return False
         if cost.trial is not None:
-            await asyncio.wait((cost.trial,), timeout=_HEAVY_SECONDS)
+            with wait.deadline.waiting():
+                await asyncio.wait((cost.trial,), timeout=_HEAVY_SECONDS)
             return False
-        if not self._trials:
-            return False
-        self._trials -= 1
         cost.trial = asyncio.get_running_loop().create_future()
+        try:
+            if not self._trials.try_enter():
+                await self._await_turn(self._trials, wait, is_first=is_first)
+        except BaseException:
+            cost.end_trial()
+            raise
         return True
 
     def end_trial(self, cost: ReadCost) -> None:
         """Let the reads that waited for the result choose their lanes."""
-        self._trials += 1
-        trial, cost.trial = cost.trial, None
-        if trial is not None and not trial.done():
-            trial.set_result(None)
+        if self._trials is not None:
+            self._trials.leave()
+        cost.end_trial()
 
     async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
         """Wait for a turn in the order of arrival; return whether the read had to wait."""
@@ -233,21 +253,20 @@ class PoolLanes:
         if has_waited:
             if wait.deadline.patience is not None:
                 wait.deadline.patience.leave_queue()
-            await self._await_turn(self._heavy, wait)
+            # Heavy reads of a request that has begun are finished first.
+            has_begun = wait.deadline.patience is not None and wait.deadline.patience.has_begun
+            await self._await_turn(self._heavy, wait, is_first=has_begun)
         if self._all.try_enter():
             return has_waited
         try:
-            await self._await_turn(self._all, wait)
+            await self._await_turn(self._all, wait, is_first=False)
         except BaseException:
             if is_heavy:
                 self._heavy.leave()
             raise
         return True
 
-    async def _await_turn(self, queue: AdmissionQueue, wait: Wait) -> None:
-        """Wait in a queue; heavy reads of a request that has begun are finished first."""
-        patience = wait.deadline.patience
-        is_first = queue is self._heavy and patience is not None and patience.has_begun
+    async def _await_turn(self, queue: AdmissionQueue, wait: Wait, *, is_first: bool) -> None:
         try:
             with wait.deadline.waiting():
                 await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)

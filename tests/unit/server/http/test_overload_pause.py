@@ -243,7 +243,7 @@ def test_those_who_rest_come_back_in_their_order_a_few_at_a_time() -> None:
     for guest in guests:
         resting.enter(guest, as_loop(loop))
 
-    loop.pass_time(0.099)
+    loop.pass_time(0.499)
     assert rested == []
     loop.pass_time(0.005)
     assert rested == guests[:AT_ONCE]

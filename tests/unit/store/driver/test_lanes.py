@@ -9,7 +9,15 @@ import pytest
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import PoolExhausted
-from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait, find_shape
+from docgraph.store.driver.lanes import (
+    NO_WAIT,
+    PoolLanes,
+    ReadCost,
+    ReadCosts,
+    Wait,
+    build_trial,
+    find_shape,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -191,8 +199,8 @@ async def test_the_first_read_of_a_shape_is_a_trial_and_others_wait_for_its_resu
     costs, lanes = ReadCosts(), PoolLanes(90, None)
     cost = find(costs, FIND)
 
-    assert await lanes.begin_trial(cost)
-    other = asyncio.create_task(lanes.begin_trial(cost))
+    assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+    other = asyncio.create_task(lanes.begin_trial(cost, NO_WAIT, is_first=False))
     await asyncio.sleep(0)
     assert not other.done()
     cost.record(0.001, 1, 100)
@@ -200,28 +208,69 @@ async def test_the_first_read_of_a_shape_is_a_trial_and_others_wait_for_its_resu
 
     assert not await other
     assert not cost.is_heavy
-    assert not await lanes.begin_trial(cost)  # it is known
+    assert not await lanes.begin_trial(cost, NO_WAIT, is_first=False)  # it is known
 
 
 async def test_a_trial_that_takes_long_lets_others_wait_among_the_heavy_reads() -> None:
     lanes, cost = PoolLanes(90, None), find(ReadCosts(), FIND)
 
-    assert await lanes.begin_trial(cost)
-    assert not await lanes.begin_trial(cost)
+    assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+    assert not await lanes.begin_trial(cost, NO_WAIT, is_first=False)
 
     assert cost.is_heavy
     lanes.end_trial(cost)
 
 
-@pytest.mark.parametrize(("readers", "trials"), [(90, 4), (12, 1), (3, 0)])
+@pytest.mark.parametrize(("readers", "trials"), [(90, 4), (12, 1)])
 async def test_trials_leave_room_for_light_reads(readers: int, trials: int) -> None:
     lanes, costs = PoolLanes(readers, None), ReadCosts()
     shapes = [find(costs, {**FIND, "filter": {f"f{n}": 1}}) for n in range(6)]
+    begun = [asyncio.create_task(lanes.begin_trial(one, NO_WAIT, is_first=False)) for one in shapes]
+    await asyncio.sleep(0)
+    assert [one.done() for one in begun] == [True] * trials + [False] * (6 - trials)
 
-    begun = [await lanes.begin_trial(cost) for cost in shapes]
-    assert sum(begun) == trials
-    for cost, is_trial in zip(shapes, begun, strict=True):
-        if is_trial:
-            lanes.end_trial(cost)
+    last = find(costs, {**FIND, "filter": {"g": 1}})
+    first = asyncio.create_task(lanes.begin_trial(last, NO_WAIT, is_first=True))
+    await asyncio.sleep(0)
+    lanes.end_trial(shapes[0])
 
-    assert await lanes.begin_trial(shapes[-1]) == (trials > 0)
+    assert await first
+    assert not begun[-1].done()
+    for one in (last, *shapes[1:]):
+        lanes.end_trial(one)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert all([await one for one in begun])
+
+
+async def test_few_connections_leave_no_room_for_trials() -> None:
+    assert not await PoolLanes(3, None).begin_trial(find(ReadCosts(), FIND), NO_WAIT, is_first=True)
+
+
+async def test_a_read_that_cannot_be_tried_in_time_is_rejected_and_another_one_tried() -> None:
+    lanes, costs = PoolLanes(12, None), ReadCosts()
+    running, cost = find(costs, FIND), find(costs, {**FIND, "filter": {"b": 1}})
+    assert await lanes.begin_trial(running, NO_WAIT, is_first=False)
+
+    patience = Patience(0.0)
+    with pytest.raises(PoolExhausted):
+        await lanes.begin_trial(cost, Wait(Deadline(patience=patience)), is_first=False)
+
+    assert patience.left < 0
+    lanes.end_trial(running)
+    assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+
+
+async def test_a_shape_whose_trial_was_ended_is_heavy_and_not_tried_again() -> None:
+    lanes, cost = PoolLanes(90, None), find(ReadCosts(), FIND)
+    assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+    cost.has_failed = True
+    lanes.end_trial(cost)
+
+    assert cost.is_heavy
+    assert not await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+
+
+@pytest.mark.parametrize(("own", "expected"), [({}, 100), ({"maxTimeMS": 7}, 7)])
+def test_a_trial_has_little_time(own: dict[str, Any], expected: int) -> None:
+    assert build_trial({**FIND, **own}) == {**FIND, "maxTimeMS": expected}
