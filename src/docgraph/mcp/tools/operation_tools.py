@@ -95,6 +95,10 @@ class OperationTools:
                 return tool
         return None
 
+    async def find_all(self, session: AppSession) -> list[Tool]:
+        """Return the tools of one app."""
+        return list((await self._find_tools(session)).values())
+
     def stand_in(self) -> list[Tool]:
         """Return the tools for the case that there are too many to list."""
         return [
