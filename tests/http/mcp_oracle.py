@@ -22,7 +22,7 @@ from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.headers import Headers
 from docgraph.mcp.call import McpCall
-from docgraph.mcp.methods import INSTRUCTIONS, McpMethods
+from docgraph.mcp.mcp_methods import INSTRUCTIONS, McpMethods
 from docgraph.mcp.resources import McpResource
 from docgraph.mcp.rpc import CompleteParams, RpcError, convert
 from docgraph.mcp.service import McpService

@@ -16,8 +16,8 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.host_check import HostCheck
+from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.message import read_message, render_error
-from docgraph.mcp.methods import McpMethods
 from docgraph.mcp.prompts import Prompts
 from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources

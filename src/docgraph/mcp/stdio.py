@@ -22,8 +22,8 @@ from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
 from docgraph.mcp.call import McpCall
+from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.message import InvalidMessage, read_message
-from docgraph.mcp.methods import McpMethods
 from docgraph.mcp.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

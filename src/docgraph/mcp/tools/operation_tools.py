@@ -223,7 +223,10 @@ def _describe_outcome(plan: Plan) -> Schema:
         "properties": {
             "data": {"anyOf": [data, {"type": "null"}]},
             "errors": {"type": "array", "items": {"type": "object"}},
+            "limits": {"type": "array", "items": {"type": "object"}},
+            "limitsHint": {"type": "string"},
             "cut": {"type": "array", "items": {"type": "object"}},
+            "moreCuts": {"type": "integer"},
             "cursor": {"type": "string"},
             "hint": {"type": "string"},
         },
