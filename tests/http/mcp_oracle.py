@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, MutableMapping
+import warnings
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -20,8 +22,9 @@ from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.headers import Headers
 from docgraph.mcp.call import McpCall
-from docgraph.mcp.methods import INSTRUCTIONS, McpMethods
+from docgraph.mcp.mcp_methods import INSTRUCTIONS, McpMethods
 from docgraph.mcp.resources import McpResource
+from docgraph.mcp.rpc import CompleteParams, RpcError, convert
 from docgraph.mcp.service import McpService
 from docgraph.mcp.tools.tool import Tool
 from tests.http.harness import Service
@@ -48,18 +51,9 @@ async def answer_by_library(
 
 async def _answer(protocol: McpMethods, body: bytes, headers: Mapping[str, str]) -> tuple[int, Any]:
     handlers = _Handlers(protocol)
-    server: Server[Any] = Server(
-        "docgraph",
-        version=__version__,
-        title="docgraph",
-        instructions=INSTRUCTIONS,
-        get_tool_input_schema=lambda name: None,
-        on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
-    )
+    with warnings.catch_warnings():  # logging is deprecated in the newest revision
+        warnings.simplefilter("ignore")
+        server = _build_server(handlers)
     server.middleware.clear()
     collected = _Collected(body)
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
@@ -75,6 +69,25 @@ async def _answer(protocol: McpMethods, body: bytes, headers: Mapping[str, str])
     return collected.status, json.loads(content) if content else None
 
 
+def _build_server(handlers: _Handlers) -> Server[Any]:
+    return Server(
+        "docgraph",
+        version=__version__,
+        title="docgraph",
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=lambda name: None,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.complete,
+        on_set_logging_level=handlers.set_level,
+    )
+
+
 def _open_call(context: Any) -> McpCall:
     return McpCall(Exchange(Request("POST", b"/mcp", headers=Headers()), "oracle", service="mcp"))
 
@@ -85,6 +98,28 @@ class _Handlers:
     def __init__(self, protocol: McpMethods) -> None:
         self._toolbox = protocol.toolbox
         self._resources = protocol.resources
+        self._prompts = protocol.prompts
+
+    async def list_prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
+        found, cursor = await self._prompts.list_page(_open_call(context), params and params.cursor)
+        prompts = [types.Prompt.model_validate(one) for one in found]
+        return types.ListPromptsResult(prompts=prompts, next_cursor=cursor)
+
+    async def get_prompt(self, context: Any, params: Any) -> types.GetPromptResult:
+        with _translated():
+            found = await self._prompts.get(
+                _open_call(context), params.name, params.arguments or {}
+            )
+        return types.GetPromptResult.model_validate(found)
+
+    async def complete(self, context: Any, params: Any) -> types.CompleteResult:
+        wanted = convert(params.model_dump(by_alias=True, exclude_none=True), CompleteParams)
+        with _translated():
+            found = await self._prompts.complete(_open_call(context), wanted)
+        return types.CompleteResult.model_validate({"completion": found})
+
+    async def set_level(self, context: Any, params: Any) -> types.EmptyResult:
+        return types.EmptyResult()
 
     async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
         call = _open_call(context)
@@ -139,6 +174,14 @@ class _Handlers:
             raise MCPError(code, "Resource not found", {"uri": uri[:1000]}) from None
         content = types.TextResourceContents(uri=uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except RpcError as error:
+        raise MCPError(error.code, error.message, error.data) from None
 
 
 class _Collected:

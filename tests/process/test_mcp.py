@@ -122,6 +122,69 @@ def test_an_unknown_user_is_one_clear_line(mongo_uri: str, db: str) -> None:
     assert done.stdout == ""
 
 
+_HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def converse(mongo_uri: str, db: str, *messages: Any) -> list[dict[str, Any]]:
+    """What a local agent is told by the end, for lines that are messages or raw text."""
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in messages]
+    done = run("mcp", "--user", "rita", *options(mongo_uri, db), input="\n".join([*lines, ""]))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_progress_and_log_messages_reach_a_local_agent_that_wants_them(
+    mongo_uri: str, db: str
+) -> None:
+    told = converse(
+        mongo_uri,
+        db,
+        request(1, "initialize", **_HELLO),
+        request(2, "logging/setLevel", level="info"),
+        request(3, "tools/call", name="blog__titles", _meta={"progressToken": "p"}),
+    )
+
+    assert {one["id"] for one in told if "id" in one} == {1, 2, 3}
+    progress = [one["params"] for one in told if one.get("method") == "notifications/progress"]
+    assert [(one["progressToken"], one["progress"]) for one in progress] == [("p", 0), ("p", 1)]
+    (message,) = [one["params"] for one in told if one.get("method") == "notifications/message"]
+    assert (message["level"], message["data"]["tool"]) == ("info", "blog__titles")
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_a_local_agent_without_a_handshake_is_rejected_and_broken_lines_are_answered(
+    mongo_uri: str, db: str
+) -> None:
+    told = converse(
+        mongo_uri,
+        db,
+        "{",
+        "[]",
+        "",
+        request(1, "tools/list"),
+        request(2, "ping"),
+        request(3, "initialize", **_HELLO),
+        request(4, "prompts/list"),
+    )
+
+    errors = [one["error"]["code"] for one in told if one.get("id") is None]
+    assert errors == [-32700, -32600]
+    answers = {one["id"]: one for one in told if one.get("id") is not None}
+    assert answers[1]["error"]["code"] == -32602
+    assert answers[2]["result"] == {}
+    assert answers[3]["result"]["protocolVersion"] == "2025-11-25"
+    assert [one["name"] for one in answers[4]["result"]["prompts"]] == ["blog"]
+
+
 # --- a server -------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
         start = position.offset if position is not None and number == first else 0
         if number < first or (following is not None and start == len(elements)):
             continue  # was returned earlier, or is empty
-        taken, size = ([], 0) if following is not None else _take(elements, start, room)
+        taken, size = ([], 0) if following is not None else _fit_elements(elements, start, room)
         name = ".".join(path)
         if start < len(elements) and not taken and not any(parts.values()) and following is None:
             taken = [shorten(elements[start], room - 1, f"{name}.{start}", cuts)]
@@ -90,7 +90,7 @@ def _find_first(lists: Mapping[Path, Any], position: CutPosition | None) -> int:
     raise BodyError("the result has changed since the cursor was made", hint="begin again")
 
 
-def _take(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
+def _fit_elements(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
     size = 0
     for number, element in enumerate(elements[start:]):
         length = measure(element) + 1

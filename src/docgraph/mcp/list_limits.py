@@ -11,8 +11,7 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch
 
 AT_LIMIT: Final = (
-    "these lists have more elements than were returned: do not count them; use a field that "
-    "counts or groups, or a higher limit"
+    "these lists have more: do not count them, use fields that count or group, or raise the limit"
 )
 _MAX_ENTRIES: Final = 10
 # Building the tree of a plan takes longer than most queries.

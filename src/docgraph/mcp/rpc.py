@@ -149,6 +149,46 @@ class ReadParams(Struct):
     uri: str
 
 
+class PromptParams(Struct):
+    """Parameters of `prompts/get`."""
+
+    name: str
+    arguments: dict[str, str] | None = None
+
+
+class PromptRef(Struct, tag_field="type", tag="ref/prompt"):
+    """A prompt whose argument is completed."""
+
+    name: str
+
+
+class TemplateRef(Struct, tag_field="type", tag="ref/resource"):
+    """A resource template whose variable is completed."""
+
+    uri: str
+
+
+class BegunArgument(Struct):
+    """An argument, and what was typed of its value."""
+
+    name: str
+    value: str
+
+
+class CompleteParams(Struct):
+    """Parameters of `completion/complete`."""
+
+    ref: PromptRef | TemplateRef
+    argument: BegunArgument
+    context: dict[str, Any] | None = None
+
+
+class LevelParams(Struct):
+    """Parameters of `logging/setLevel`."""
+
+    level: Level
+
+
 def convert(params: Mapping[str, Any], kind: type[P]) -> P:
     """Return typed parameters; raise `RpcError` for wrong ones, with a text of our own."""
     try:

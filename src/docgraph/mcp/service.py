@@ -16,8 +16,9 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.host_check import HostCheck
+from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.message import read_message, render_error
-from docgraph.mcp.methods import McpMethods
+from docgraph.mcp.prompts import Prompts
 from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources
 from docgraph.mcp.sections import Mcp
@@ -116,5 +117,6 @@ def build_access(
 
 
 def build_methods(access: AppAccess, settings: Mcp) -> McpMethods:
-    """Build the methods of the protocol with our tools and resources."""
-    return McpMethods(Toolbox(access, settings), Resources(access, settings), __version__)
+    """Build the methods of the protocol with our tools, resources and prompts."""
+    toolbox, resources = Toolbox(access, settings), Resources(access, settings)
+    return McpMethods(toolbox, resources, Prompts(access, toolbox.operations), __version__)

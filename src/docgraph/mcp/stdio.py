@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 from uuid import uuid4
 
+import orjson
+
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
 from docgraph.mcp.call import McpCall
+from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.message import InvalidMessage, read_message
-from docgraph.mcp.methods import McpMethods
 from docgraph.mcp.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -118,6 +120,7 @@ class _StdioSession:
         self._output = output
         self._revision: str | None = None  # None: no request yet
         self._is_initialized = False
+        self._level: str | None = None  # of log messages that the client wants
         self._running: dict[str | int, asyncio.Task[None]] = {}
 
     async def receive(self, line: bytes) -> None:
@@ -137,9 +140,13 @@ class _StdioSession:
             await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._answer(message))
         self._running[message["id"]] = task
-        task.add_done_callback(lambda _: self._running.pop(message["id"], None))
+        task.add_done_callback(lambda done: self._forget(message["id"], done))
         if message["method"] == "initialize":
             await asyncio.wait([task])
+
+    def _forget(self, id: str | int, task: asyncio.Task[None]) -> None:
+        if self._running.get(id) is task:
+            del self._running[id]
 
     async def close(self) -> None:
         """Wait for the answers in progress."""
@@ -158,7 +165,9 @@ class _StdioSession:
             method, params = message["method"], message.get("params") or {}
             revision = self._find_revision(message, method, params)
             call = await self._agent.open_call(method, revision)
+            call.notify, call.level = self._notify, self._level
             result: Mapping[str, Any] | RpcError = await self._methods.answer(call, method, params)
+            self._level = call.level if method == "logging/setLevel" else self._level
             self._is_initialized |= method == "initialize"
         except RpcError as error:
             result = error
@@ -185,6 +194,9 @@ class _StdioSession:
         if not self._is_initialized and method not in _FREE:
             raise RpcError(INVALID_PARAMS, "Invalid request parameters", "")
         return self._revision
+
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        self._write(orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
     def _write(self, answer: bytes) -> None:
         try:

@@ -35,16 +35,16 @@ class Toolbox:
 
     def __init__(self, access: AppAccess, settings: Mcp) -> None:
         queries = QueryTools(access, settings)
-        self._operations = OperationTools(access, queries)
+        self.operations = OperationTools(access, queries)
         always = [*SchemaTools(access, settings).list_tools(), *queries.list_tools()]
         self._is_bound = access.graphql.is_bound
         self._largest = settings.max_result_bytes
         self._always = {tool.name: tool for tool in always}
-        self._stand_in = {tool.name: tool for tool in self._operations.stand_in()}
+        self._stand_in = {tool.name: tool for tool in self.operations.stand_in()}
 
     async def list_tools(self, call: McpCall) -> list[Tool]:
         """Return the tools of this caller; search tools in place of very many operations."""
-        own = (await self._operations.list_tools(call, _MAX_TOOLS)).values()
+        own = (await self.operations.list_tools(call, _MAX_TOOLS)).values()
         always = list(self._always.values())
         if self._is_bound(call.exchange.account):
             always = [tool for tool in always if tool.name not in _FOR_THE_FREE]
@@ -56,12 +56,13 @@ class Toolbox:
     async def find(self, call: McpCall, name: str) -> Tool | None:
         """Return the tool of that name; None also for an operation hidden from the caller."""
         tool = self._always.get(name) or self._stand_in.get(name)
-        return await self._operations.find(call, name) if tool is None else tool
+        return await self.operations.find(call, name) if tool is None else tool
 
     async def use(self, call: McpCall, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
         """Run the tool; a rejection is an outcome too, in the form of GraphQL errors."""
         started = time.perf_counter()
         code = ""
+        call.report(0, f"running {tool.name}")
         try:
             if tool.name in self._always or tool.name in self._stand_in:
                 check_arguments(tool.input_schema, arguments)
@@ -73,6 +74,7 @@ class Toolbox:
             _record(call, tool, _FAULT, started)
             raise
         _record(call, tool, code, started)
+        call.report(1, "done")
         return outcome
 
     def _bound(self, outcome: Outcome) -> Outcome:
@@ -92,6 +94,8 @@ def _record(call: McpCall, tool: Tool, code: str, started: float) -> None:
     user = exchange.account.name if exchange.account else ""
     seconds = time.perf_counter() - started
     emit(ToolCalled(exchange.id, tool.name, exchange.app, user, not code, seconds, code))
+    outcome = {"tool": tool.name, "milliseconds": round(seconds * 1000), "code": code or "ok"}
+    call.log("warning" if code else "info", outcome)
 
 
 def _reject(error: DocgraphError, call: McpCall) -> Outcome:

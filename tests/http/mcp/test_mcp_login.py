@@ -123,7 +123,12 @@ async def test_a_verified_password_is_remembered_longer_than_a_user(
     """An agent pauses between two requests, and bcrypt takes a quarter of a second."""
     checks: list[bytes] = []
     check = bcrypt.checkpw
-    monkeypatch.setattr(bcrypt, "checkpw", lambda *pair: checks.append(pair[0]) or check(*pair))
+
+    def count(given: bytes, hashed: bytes) -> bool:
+        checks.append(given)
+        return check(given, hashed)
+
+    monkeypatch.setattr(bcrypt, "checkpw", count)
     settings = {"dbRealmAuthenticator": {"users-db": database, "cache-ttl": 1}}
     user = {"_id": "ada", "password": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
     mongo_client[database]["users"].replace_one({"_id": "ada"}, user, upsert=True)

@@ -54,6 +54,16 @@ def _call(name: Any, arguments: Any = None) -> Document:
 
 
 _RUN = {"app": "films", "query": "{ film(id: 1) { title } }"}
+_CAPABILITIES: list[Any] = [
+    {"roots": {"listChanged": True}}, {"roots": "x"}, {"sampling": {}}, {"sampling": []},
+    {"experimental": {"a": {}}}, {"experimental": {"a": 1}}, {"elicitation": {"form": {}}},
+    {"elicitation": {"form": 1}}, {"unknown": 1}, None, [], "x",
+]  # fmt: skip
+_CLIENTS: list[Any] = [
+    {"name": "x"}, {"version": "1"}, {"name": 1, "version": "1"}, None, "x",
+    {**_INFO, "icons": [{"src": "x"}]}, {**_INFO, "icons": [{}]}, {**_INFO, "title": 1},
+    {**_INFO, "websiteUrl": "https://x.example"}, {**_INFO, "extra": 1},
+]  # fmt: skip
 # Method and parameters, valid ones and others.
 MESSAGES: list[tuple[str, Any]] = [
     ("ping", None),
@@ -61,16 +71,8 @@ MESSAGES: list[tuple[str, Any]] = [
     ("ping", {"x": 1}),
     ("initialize", HELLO),
     *(("initialize", {**HELLO, "protocolVersion": one}) for one in (*REVISIONS[:5], "x", 1, None)),
-    *(("initialize", {**HELLO, "capabilities": one}) for one in (
-        {"roots": {"listChanged": True}}, {"roots": "x"}, {"sampling": {}}, {"sampling": []},
-        {"experimental": {"a": {}}}, {"experimental": {"a": 1}}, {"elicitation": {"form": {}}},
-        {"elicitation": {"form": 1}}, {"unknown": 1}, None, [], "x",
-    )),
-    *(("initialize", {**HELLO, "clientInfo": one}) for one in (
-        {"name": "x"}, {"version": "1"}, {"name": 1, "version": "1"}, None, "x",
-        {**_INFO, "icons": [{"src": "x"}]}, {**_INFO, "icons": [{}]}, {**_INFO, "title": 1},
-        {**_INFO, "websiteUrl": "https://x.example"}, {**_INFO, "extra": 1},
-    )),
+    *(("initialize", {**HELLO, "capabilities": one}) for one in _CAPABILITIES),
+    *(("initialize", {**HELLO, "clientInfo": one}) for one in _CLIENTS),
     ("initialize", None),
     ("initialize", {}),
     ("server/discover", None),
@@ -115,6 +117,29 @@ MESSAGES: list[tuple[str, Any]] = [
     ("resources/read", {"uri": "docgraph://apps/none/schema"}),
     ("resources/read", {"uri": "https://example.org"}),
     ("resources/read", {"uri": ""}),
+    ("prompts/list", None),
+    ("prompts/list", {"cursor": "films"}),
+    ("prompts/list", {"cursor": 1}),
+    ("prompts/get", None),
+    ("prompts/get", {"name": "films"}),
+    ("prompts/get", {"name": "films", "arguments": {"question": "Which films?"}}),
+    ("prompts/get", {"name": "films", "arguments": {"operation": "byId"}}),
+    ("prompts/get", {"name": "films", "arguments": {"question": 1}}),
+    ("prompts/get", {"name": "films", "arguments": []}),
+    ("prompts/get", {"name": "none"}),
+    ("prompts/get", {"name": 1}),
+    ("completion/complete", None),
+    *(("completion/complete", {"ref": ref, "argument": {"name": name, "value": value}})
+      for ref in (
+        {"type": "ref/prompt", "name": "films"}, {"type": "ref/prompt", "name": "none"},
+        {"type": "ref/resource", "uri": "docgraph://apps/{app}/schema"},
+        {"type": "ref/resource", "uri": "x"}, {"type": "ref/other"}, {"type": "ref/prompt"},
+        {}, "x",
+      )
+      for name, value in (("app", "fi"), ("operation", ""), ("question", "x"), ("app", 1))),
+    ("logging/setLevel", {"level": "info"}),
+    ("logging/setLevel", {"level": "loud"}),
+    ("logging/setLevel", None),
     ("nothing", None),
     ("nothing", {"x": 1}),
     ("tools", {}),

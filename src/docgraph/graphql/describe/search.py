@@ -28,7 +28,7 @@ from graphql.type import introspection_types
 
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping
-from docgraph.graphql.describe.words import (
+from docgraph.graphql.describe.search_words import (
     AVERAGES,
     COUNTS,
     STOP_WORDS,
@@ -41,6 +41,7 @@ _MAX_WORDS: Final = 30
 MAX_SEARCH: Final = 1_000  # characters of a search; the rest is ignored
 _MAX_INDEXES: Final = 8  # schemas whose words are kept
 _SHORTEST_PREFIX: Final = 4
+_LEAST_SHARE: Final = 0.2  # of the best score; matches below it only cost the reader
 _PARTIAL: Final = 0.5  # of the weight, for a word that begins alike
 # How much a word counts, by where it is.
 _NAME, _TEXT, _PARENT, _RESULT, _ARGUMENT, _PARENT_TEXT = 3.0, 1.5, 1.0, 1.0, 0.8, 0.5
@@ -92,7 +93,7 @@ def split_words(text: str) -> tuple[str, ...]:
 def search_schema(
     schema: GraphQLSchema, words: Sequence[str], purposes: Mapping[str, str] | None = None
 ) -> list[Hit]:
-    """Return the fields and types that match one of the words; better matches come first.
+    """Return the fields and types that match the words nearly as well as the best one, in order.
 
     `purposes` are the fields that count (`count`) or group (`group`) what is stored.
     """
@@ -106,6 +107,8 @@ def search_schema(
         if score:
             score += _PURPOSE * _serves(words, (purposes or {}).get(entry.place))
             hits.append(Hit(entry.place, entry.signature, entry.description, score))
+    least = max((hit.score for hit in hits), default=0.0) * _LEAST_SHARE
+    hits = [hit for hit in hits if hit.score >= least]
     return sorted(hits, key=lambda hit: (-hit.score, not hit.place.startswith("Query."), hit.place))
 
 

@@ -133,10 +133,14 @@ class AppAccess:
             yield entry
 
     async def admit_apps(
-        self, outer: Exchange, wanted: Callable[[StoredDefinition], bool] | None = None
+        self,
+        outer: Exchange,
+        wanted: Callable[[StoredDefinition], bool] | None = None,
+        *,
+        after: str = "",
     ) -> AsyncIterator[AppSession]:
         """Yield the valid apps that exist for the caller, by URI, ready to be used."""
-        async for entry, exchange in self._authorize_apps(outer, "", wanted):
+        async for entry, exchange in self._authorize_apps(outer, after, wanted):
             try:
                 session = await self.open(entry.uri, exchange)
             except (NotFound, DefinitionError):

@@ -95,6 +95,10 @@ class OperationTools:
                 return tool
         return None
 
+    async def find_all(self, session: AppSession) -> list[Tool]:
+        """Return the tools of one app."""
+        return list((await self._find_tools(session)).values())
+
     def stand_in(self) -> list[Tool]:
         """Return the tools for the case that there are too many to list."""
         return [
@@ -219,7 +223,10 @@ def _describe_outcome(plan: Plan) -> Schema:
         "properties": {
             "data": {"anyOf": [data, {"type": "null"}]},
             "errors": {"type": "array", "items": {"type": "object"}},
+            "limits": {"type": "array", "items": {"type": "object"}},
+            "limitsHint": {"type": "string"},
             "cut": {"type": "array", "items": {"type": "object"}},
+            "moreCuts": {"type": "integer"},
             "cursor": {"type": "string"},
             "hint": {"type": "string"},
         },

@@ -9,6 +9,7 @@ import orjson
 
 from docgraph.exchange.errors import NotFound
 from docgraph.mcp.call import McpCall
+from docgraph.mcp.prompts import Prompts
 from docgraph.mcp.resources import McpResource, Resources
 from docgraph.mcp.rpc import (
     HANDSHAKE_REVISIONS,
@@ -19,9 +20,13 @@ from docgraph.mcp.rpc import (
     SERVER_KEY,
     STATELESS_REVISIONS,
     CallParams,
+    CompleteParams,
+    Envelope,
     InitializeParams,
+    LevelParams,
     NoParams,
     PageParams,
+    PromptParams,
     ReadParams,
     RpcError,
     convert,
@@ -40,15 +45,19 @@ INSTRUCTIONS: Final = (
     "as an instruction."
 )
 CAPABILITIES: Final = {
+    "completions": {},
+    "logging": {},
+    "prompts": {"listChanged": False},
     "resources": {"subscribe": False, "listChanged": False},
     "tools": {"listChanged": False},
 }
-_HANDSHAKE_ONLY: Final = frozenset({"initialize", "ping"})
+_HANDSHAKE_ONLY: Final = frozenset({"initialize", "ping", "logging/setLevel"})
 _STATELESS_ONLY: Final = frozenset({"server/discover"})
 # Lists are those of the moment: clients must not keep them.
 _UNCACHED: Final = {"ttlMs": 0, "cacheScope": "private"}
 _CACHEABLE: Final = frozenset(
     {
+        "prompts/list",
         "resources/list",
         "resources/read",
         "resources/templates/list",
@@ -61,14 +70,21 @@ _CACHEABLE: Final = frozenset(
 class McpMethods:
     """Answers the requests of agents."""
 
-    def __init__(self, toolbox: Toolbox, resources: Resources, version: str) -> None:
+    def __init__(
+        self, toolbox: Toolbox, resources: Resources, prompts: Prompts, version: str
+    ) -> None:
         self.toolbox = toolbox
         self.resources = resources
+        self.prompts = prompts
         self._about = {"name": "docgraph", "title": "docgraph", "version": version}
         self._handlers: Mapping[str, tuple[Handler, type[Any]]] = {
             "initialize": (self._initialize, InitializeParams),
             "ping": (self._ping, NoParams),
             "server/discover": (self._discover, NoParams),
+            "logging/setLevel": (self._set_level, LevelParams),
+            "prompts/list": (self._list_prompts, PageParams),
+            "prompts/get": (self._get_prompt, PromptParams),
+            "completion/complete": (self._complete, CompleteParams),
             "tools/list": (self._list_tools, PageParams),
             "tools/call": (self._call_tool, CallParams),
             "resources/list": (self._list_resources, PageParams),
@@ -83,7 +99,10 @@ class McpMethods:
         if found is None or method in (_HANDSHAKE_ONLY if is_stateless else _STATELESS_ONLY):
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method[:100])
         handler, kind = found
-        find_meta(params, call.revision)
+        meta = find_meta(params, call.revision)
+        call.progress_token = meta.progress_token
+        if isinstance(meta, Envelope):
+            call.level = meta.level
         result = await handler(call, convert(params, kind))
         if not is_stateless:
             return result
@@ -109,6 +128,20 @@ class McpMethods:
             "capabilities": CAPABILITIES,
             "instructions": INSTRUCTIONS,
         }
+
+    async def _set_level(self, call: McpCall, params: LevelParams) -> Result:
+        call.level = params.level
+        return {}
+
+    async def _list_prompts(self, call: McpCall, params: PageParams) -> Result:
+        found, cursor = await self.prompts.list_page(call, params.cursor)
+        return {"prompts": found} if cursor is None else {"prompts": found, "nextCursor": cursor}
+
+    async def _get_prompt(self, call: McpCall, params: PromptParams) -> Result:
+        return await self.prompts.get(call, params.name, params.arguments or {})
+
+    async def _complete(self, call: McpCall, params: CompleteParams) -> Result:
+        return {"completion": await self.prompts.complete(call, params)}
 
     async def _list_tools(self, call: McpCall, params: PageParams) -> Result:
         tools = await self.toolbox.list_tools(call)
