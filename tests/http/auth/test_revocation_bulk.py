@@ -255,3 +255,34 @@ async def test_after_a_quiet_time_only_new_stamps_are_read(
     filters = [one["command"]["filter"] for one in seen if "find" in one["command"]]
     assert filters[0] == {}
     assert [list(one) for one in filters[1:]] == [["written"], ["written"]]
+
+
+async def test_a_stamp_of_another_worker_is_not_passed_over_by_one_of_our_own(
+    revocations: revocation.Revocations, mongo_client: Mongo, database: str
+) -> None:
+    """Our own needs no reading; one that came in between does."""
+    await revocations.keep_up()
+    await revocations.stamp("eve", 50.0)
+    behind = [revocations.is_behind]
+    stamp(mongo_client, database, "ada")
+    revocations._generations.bump("tokens")
+    await revocations.stamp_at({"bob": 60.0})
+    behind.append(revocations.is_behind)
+    await revocations.keep_up()
+    behind.append(revocations.is_behind)
+
+    assert behind == [False, True, False]
+    assert revocations.is_revoked("token", "ada", 5.0)
+    assert revocations.has_stamp("bob", 60.0)
+
+
+async def test_a_first_reading_that_failed_is_repeated(
+    revocations: revocation.Revocations, mongo_client: Mongo
+) -> None:
+    with failing(mongo_client, "find", errorCode=96):
+        await revocations.keep_up()
+    assert revocations.is_behind
+
+    await revocations.keep_up()
+
+    assert not revocations.is_revoked("token", "ada", 5.0)

@@ -72,6 +72,18 @@ async def test_a_database_that_does_not_answer_shows_nothing(
     assert outcomes(events) == ["failed"]
 
 
+@pytest.mark.parametrize("matched", [{7}, {7, "failing"}])
+async def test_a_filter_that_fails_shows_nothing(
+    sample: DecisionSample, events: list[Event], matched: set[Hashable]
+) -> None:
+    failing = {"$expr": {"$divide": [1, {"$subtract": ["$_id", "$_id"]}]}}
+    filters: dict[Hashable, Any] = {7: {"to": 7}, "failing": failing, 9: {"to": 9}}
+
+    assert await sample.compare(IMAGE, filters, matched)
+
+    assert outcomes(events) == ["same"]
+
+
 @pytest.mark.parametrize("batch", [1, 7, 100, 101])
 async def test_one_of_many_images_is_chosen(sample: DecisionSample, batch: int) -> None:
     sample = DecisionSample("db", "things", sample._match, every=100)

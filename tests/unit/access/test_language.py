@@ -147,6 +147,8 @@ async def test_what_is_given_twice_differently_is_nothing_that_a_rule_can_rely_o
         "not in(value=%{i,X-None}, array={a})",
         "not contains(@roles, %{i,X-None})",
         "not regex(pattern=a, value=%{i,X-None})",
+        "regex('^/users/(x)?') and equals(${1}, None)",
+        "regex('^/users/(x)?') and not equals(${1}, a)",
         "not gte(%{q,none}, 1)",
         "not request-larger-than(5)",
         "request-smaller-than(5)",

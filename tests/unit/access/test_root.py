@@ -193,6 +193,28 @@ async def test_at_other_paths_those_who_are_read_without_it_are_left() -> None:
     }
 
 
+async def test_roles_anywhere_are_compared_by_properties_that_a_condition_can_address() -> None:
+    """`a.b` as a name would be a path; the password is no place of roles, and changes."""
+    user = {"_id": 1, "a": 5, "a.b": 6, "$c": 7, "": 8, "password": "x"}
+
+    async def find(filter: Any, limit: int) -> list[Any]:
+        return [user]
+
+    write = Write(WriteKind.DELETE, filter={"_id": 1})
+    spared = await spare_holders(write, "admin", place("$..role"), find)
+
+    assert spared.filter == {"$and": [{"_id": 1}, {"$or": [{"a": {"$eq": 5}, "_id": {"$eq": 1}}]}]}
+
+
+async def test_as_many_users_as_can_be_judged_are_judged() -> None:
+    async def find(filter: Any, limit: int) -> list[Any]:
+        return [{"_id": number} for number in range(limit - 1)]
+
+    write = Write(WriteKind.DELETE, filter={"a": 1}, many=True)
+    spared = await spare_holders(write, "admin", place("$..role"), find)
+    assert len(spared.filter["$and"][1]["$or"]) == MAX_USERS
+
+
 async def test_more_users_than_can_be_judged_are_refused() -> None:
     async def find(filter: Any, limit: int) -> list[Any]:
         return [{"_id": number} for number in range(limit)]

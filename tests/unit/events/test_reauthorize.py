@@ -211,3 +211,20 @@ async def test_credentials_that_are_accepted_for_longer_are_checked_again_soon(
         await renewals.reauthorize_expired()
         assert len(asked) == count
     assert client.endings == []
+
+
+async def test_a_session_that_has_left_is_not_asked_any_more(generations: Generations) -> None:
+    """Also one that leaves twice, and one whose credentials do not expire."""
+    clock = Clock()
+    renewals, client, asked = build(generations, clock, Forbidden("no"))
+    renewals._wall = clock
+    (lasting,) = renewals.sessions
+    expiring = replace(lasting, expires_at=120.0)
+    renewals.add(expiring, renewals.read_announced())
+    for session in (lasting, expiring, lasting, expiring):
+        renewals.remove(session)
+    clock.now = 500.0
+    await renewals.reauthorize_due()
+    await renewals.reauthorize_expired()
+
+    assert (client.endings, asked) == ([], [])

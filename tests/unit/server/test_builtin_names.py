@@ -29,3 +29,21 @@ NAMES = """
 
 def test_plugins_keep_the_names_that_configurations_use() -> None:
     assert set(NAMES.split()) <= {plugin.name for plugin in BUILTIN}
+
+
+def test_plugins_that_announce_writes_hear_of_uncertain_ones() -> None:
+    """A write whose confirmation was lost may have changed what others remember."""
+    announcing = {plugin.name for plugin in BUILTIN if getattr(plugin, "hears_uncertain", False)}
+    assert announcing >= {
+        "collectionTeller",
+        "graphAppDefinitionTeller",
+        "jsonSchemaStoreTeller",
+        "permissionTeller",
+        "userChangeTeller",
+    }
+
+
+def test_plugins_that_enforce_permissions_belong_to_the_security_of_the_server() -> None:
+    """Without them it does not start."""
+    enforcing = {plugin.name for plugin in BUILTIN if getattr(plugin, "security", False)}
+    assert enforcing >= {"permissionDefinitions", "permissionWriteFilter", "rootRoleGuard"}
