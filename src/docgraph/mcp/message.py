@@ -33,12 +33,6 @@ class InvalidMessage(RequestError):
     status, code = 400, "bad-request"
 
 
-class NotAcceptable(RequestError):
-    """A request whose `Accept` excludes the only type of the answers."""
-
-    status, code = 406, "not-acceptable"
-
-
 def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     """Parse one request or notification."""
     if content_type != _MEDIA_TYPE:

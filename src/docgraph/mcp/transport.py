@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docgraph.exchange import Body
+from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Headers
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.mcp_methods import McpMethods
-from docgraph.mcp.message import NotAcceptable
 from docgraph.mcp.rpc import (
     CAPABILITIES_KEY,
     DEFAULT_REVISION,

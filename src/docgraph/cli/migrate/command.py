@@ -78,14 +78,14 @@ def _find_sections() -> Mapping[str, type[Section]]:
 def _survey(file: Path) -> list[Remark]:
     """Return what differs in the database that the written file names."""
     from docgraph.cli.application import work_on
-    from docgraph.cli.migrate.survey import Survey
+    from docgraph.cli.migrate.survey import StoredSurvey
     from docgraph.rest.sections import Mongo
     from docgraph.server.prepare import load_tree, prepare
 
     prepared = prepare(load_tree(ConfigSources(file=file, environ={})))
     mounts = prepared.config.get(Mongo).mongo_mounts
     databases = sorted({name for one in mounts if (name := one.what.split("/")[1]) != "*"})
-    return work_on(prepared, lambda app: Survey(app).run(databases))
+    return work_on(prepared, lambda app: StoredSurvey(app).run(databases))
 
 
 def write_private(file: Path, text: str) -> None:

@@ -30,7 +30,7 @@ _MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class StoredSurvey:
     """Reads the collections of an installation through the store and compares each document."""
 
     app: Docgraph
