@@ -7,7 +7,7 @@ come first, then other types in the order of the schema, so that names do not de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,24 +22,26 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
     parse_arguments,
     parse_definition,
 )
-from docgraph.graphql.definition.list_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.lists.order import OrderSpec
+from docgraph.graphql.lists.order_by import OrderSpec
 from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
 
 Mappings = Mapping[str, Mapping[str, AnyMapping]]
+_Build = Callable[[str], list[TypeDefinitionNode]]
 
 _FILTER_KEYS: Final = ("fields", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
+_KEYS: Final = {"Where": "filter", "Order": "orderBy"}
 _SORT_ORDER: Final = '"The direction of an order." enum SortOrder { ASC DESC }'
 _NEAR: Final = """
 "Within a distance of a point on the earth."
@@ -81,10 +83,13 @@ def add_lists(
     """Return the mappings with their compiled filters and orders; collect the generated types."""
     changed = {name: dict(fields) for name, fields in mappings.items()}
     items = ItemFields(schema, mappings, enums)
+    shapes: dict[str, str] = {}
     for type_, name, field in _list_fields(schema, mappings):
         mapping, value = mappings[type_][name], source[type_][name]
+        if generated.is_full:
+            break
         if isinstance(mapping, QueryMapping) and {"filter", "orderBy"} & value.keys():
-            place = ListField(type_, name, field, items, generated, findings)
+            place = ListField((type_, name), field, items, generated, findings, shapes)
             changed[type_][name] = place.extend(mapping, value)
     return changed
 
@@ -105,19 +110,20 @@ class ListField:
 
     def __init__(
         self,
-        type_: str,
-        name: str,
+        place: Coordinates,
         field: GraphQLField,
         items: ItemFields,
         generated: GeneratedTypes,
         findings: Findings,
+        shapes: dict[str, str],  # of the generated types, by name
     ) -> None:
-        self._place: Coordinates = (type_, name)
+        self._shapes = shapes
+        self._place = place
         self._field = field
         self._items = items
         self._generated = generated
         self._findings = findings
-        self._where = f"mappings.{type_}.{name}"
+        self._where = f"mappings.{place[0]}.{place[1]}"
 
     def extend(self, mapping: QueryMapping, value: Mapping[str, Any]) -> QueryMapping:
         """Return the mapping with what callers may filter and order by."""
@@ -183,10 +189,7 @@ class ListField:
             if name in (*LOGICAL, SEARCH):
                 what = f"{name} has a meaning of its own in where"
                 self._findings.error(f"{where}.fields.{name}", what, "give the field another name")
-        base = self._name_type("Where", lambda name: _build_where(name, tree, search))
-        for node in _build_where(base, tree, search):
-            self._generated.add_type(node, where)
-        _follow(self._generated, base, tree)
+        base = self._generate("Where", tree, lambda name: _build_where(name, tree, search), search)
         self._generated.add_arguments(*self._place, parse_arguments(f"where: {base}"), where)
         fields = {name: _build_spec(own) for name, own in tree.fields.items()}
         spec = WhereSpec(fields, search, config.get("indexed-only") is True, is_root)
@@ -198,10 +201,7 @@ class ListField:
         self, mapping: QueryMapping, config: Mapping[str, Any], tree: FieldTree
     ) -> QueryMapping:
         where = f"{self._where}.orderBy"
-        base = self._name_type("Order", lambda name: _build_order(name, tree))
-        for node in _build_order(base, tree):
-            self._generated.add_type(node, where)
-        _follow(self._generated, base, tree)
+        base = self._generate("Order", tree, lambda name: _build_order(name, tree))
         self._generated.add_arguments(*self._place, parse_arguments(f"orderBy: [{base}!]"), where)
         own = self._items.enums.get("SortOrder")
         ascending = "ASC" if own is None else own.stored.get("ASC")
@@ -210,13 +210,20 @@ class ListField:
 
     # --- both -------------------------------------------------------------------------------------
 
-    def _name_type(self, suffix: str, build: Any) -> str:
-        """Return the name of the item type, or that of the field if another shape has it."""
-        name = f"{get_named_type(self._field.type).name}{suffix}"
-        if all(map(self._generated.can_add, build(name))) or not self._generated.is_generated(name):
-            return name
+    def _generate(self, suffix: str, tree: FieldTree, build: _Build, *options: object) -> str:
+        """Add the types; return the name of the first, by the item type or else by the field."""
+        leaves = sorted((name, sorted(operators)) for name, _, operators in tree.list_leaves())
+        shape = repr((leaves, options))
         type_, field = self._place
-        return f"{type_}{_capitalize(field)}{suffix}"
+        own = f"{type_}{_capitalize(field)}{suffix}"
+        item = f"{tree.type_name}{suffix}"
+        name = item if self._shapes.get(item, shape) == shape else own
+        if name not in self._shapes:
+            self._shapes[name] = shape
+            for node in build(name):
+                self._generated.add_type(node, f"{self._where}.{_KEYS[suffix]}")
+            _follow(self._generated, name, tree)
+        return name
 
     def _check_indexes(self, mapping: QueryMapping, key: str, tree: FieldTree) -> None:
         pinned = frozenset(pinned_paths(mapping.find.source))

@@ -15,7 +15,7 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import Classification, FieldFailure
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.lists.conditions import is_served, list_served
-from docgraph.graphql.lists.order import compile_order
+from docgraph.graphql.lists.order_by import compile_order
 from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere, WhereField, compile_where
 from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
 from docgraph.store.collection_stats import Index

@@ -17,7 +17,7 @@ from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.lists.order import list_orders
+from docgraph.graphql.lists.order_by import list_orders
 from docgraph.graphql.lists.where import RANGE, list_paths
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference

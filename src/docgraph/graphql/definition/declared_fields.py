@@ -86,7 +86,7 @@ class FieldTree:
             if not isinstance(name, str):
                 findings.error(place, f"must be the name of a field, not {describe(name)}")
                 continue
-            reader = _Reader(items, place, findings)
+            reader = _DeclarationReader(items, place, findings)
             own = reader.find(tree, type_, name.split("."))
             if own is not None and is_order:
                 reader.check_order(own)
@@ -148,7 +148,7 @@ class ItemFields:
         return own, paths.pop()
 
 
-class _Reader:
+class _DeclarationReader:
     """Reads one declared field."""
 
     def __init__(self, items: ItemFields, where: str, findings: Findings) -> None:
