@@ -96,6 +96,7 @@ value_marks.check_caller_document.__code__ = (lambda document: None).__code__
 """
 ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
 FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"
+PAGED = "type Query { notes: [Note!]! texts: [Note!]! } type Note { id: Int text: String }"
 FAILING = ["vault", "--user", "eve", "--operations", "110", "--seed", "7", "--json"]
 PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
 
@@ -205,6 +206,16 @@ def vault(
         notes = find(name, "notes", find={"$and": [{"$arg": [where, {}]}]})
         mapped = {"Query": {"notes": notes}, "Note": {"id": "_id"}}
         db["gql-apps"].insert_one({"_id": id, "schema": schema, "mappings": mapped})
+    page: Document = {"connection": {}, "orderBy": {"fields": ["text"]}}
+    page["filter"] = {"fields": {"text": ["eq", "prefix", "contains"]}}
+    paged = {
+        "Query": {
+            "notes": find(name, "notes", **page),
+            "texts": find(name, "notes", sort={"text": -1}, **page),
+        },
+        "Note": {"id": "_id"},
+    }
+    db["gql-apps"].insert_one({"_id": "paged", "schema": PAGED, "mappings": paged})
     own = {"owner": "@user._id"}
     bulk = {"allowBulkPatch": True, "allowBulkDelete": True}
     posted = "(path-prefix('/graphql') or path('/mcp')) and method('POST')"
@@ -311,6 +322,15 @@ def take_stock(client: MongoClient[Document]) -> Document:
         if db not in ("admin", "config", "local")
         for name in sorted(client[db].list_collection_names())
     }
+
+
+def test_pages_show_nothing_of_hidden_rows(vault: Staff) -> None:
+    """Neither totals nor cursors, filters and orders of a connection do."""
+    done = vault.fuzz("paged", "--user", "eve", "--operations", "150", "--seed", "3", "--json")
+
+    assert done.code == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["leaks"] == []
 
 
 def test_planted_leaks_are_found_and_nothing_else_is_touched(

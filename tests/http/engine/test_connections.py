@@ -477,3 +477,52 @@ async def test_pages_of_conditions_behind_the_fence(
         own = sorted((n for n in range(20) if n % 5 and n % 2 == number), key=lambda n: (n % 3, n))
         assert [node["id"] for node in user["posts"]["nodes"]] == own[-3:]
         assert user["posts"]["totalCount"] == 8
+
+
+async def test_a_connection_of_an_interface(engine: Engine, stored: Database[Document]) -> None:
+    schema = """
+    interface Thing { id: Int }
+    type Old implements Thing { id: Int title: String }
+    type New implements Thing { id: Int author: User }
+    type User { name: String }
+    type Query { things: [Thing]! }
+    """
+    mappings = {
+        "Thing": {
+            "$typeResolver": {"Old": "field-eq(field=status, value='\"old\"')", "New": "true"}
+        },
+        "Old": {"id": "_id"},
+        "New": {
+            "id": "_id",
+            "author": {"collection": "users", "find": {"_id": {"$fk": "author"}}},
+        },
+        "Query": {"things": {"collection": "posts", "connection": {}}},
+    }
+    app = engine.app(schema, mappings)
+    query = "{ things(first: 2) { edges { cursor node { __typename id ... on Old { title }"
+    query += " ... on New { author { name } } } } pageInfo { endCursor } } }"
+
+    page = (await engine.data(app, query))["things"]
+
+    assert [edge["node"] for edge in page["edges"]] == [
+        {"__typename": "Old", "id": 0, "title": "a"},
+        {"__typename": "New", "id": 1, "author": {"name": "user 1"}},
+    ]
+    assert page["pageInfo"]["endCursor"] == page["edges"][1]["cursor"]
+
+
+async def test_parents_without_a_key_have_an_empty_page(engine: Engine, app: VisibleApp) -> None:
+    """Decision 11."""
+    schema = "type User { name: String bosses: [User!]! } type Query { users: [User!]! }"
+    bosses = {"collection": "users", "find": {"_id": {"$fk": "boss"}}, "connection": {}}
+    mappings = {"User": {"bosses": bosses}, "Query": {"users": {"collection": "users"}}}
+
+    data = await engine.data(
+        engine.app(schema, mappings),
+        "{ users { bosses { nodes { name } totalCount pageInfo { hasNextPage startCursor } } } }",
+    )
+
+    empty = {"hasNextPage": False, "startCursor": None}
+    wanted = {"bosses": {"nodes": [], "totalCount": 0, "pageInfo": empty}}
+    assert data["users"] == [wanted] * 4
+    assert len(engine.commands) == 1

@@ -16,6 +16,7 @@ from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.config import ConfigSources
 from docgraph.exchange import Account, Exchange, Resource, Write
 from docgraph.exchange.errors import SecurityViolation
+from docgraph.graphql.execute.cursors import CURSOR_LENGTHS
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, DataInterceptor, Outcome, Plugin
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
@@ -35,6 +36,9 @@ _IDS: Final = re.compile(
     r"""[0-9a-f]{24,32}|(?<="id":")[0-9a-f]{12}(?=")|(?<="id\\":\\")[0-9a-f]{12}"""
 )
 _TIMES: Final = re.compile(r"\d{13}|20\d\d-\d\d-\d\dt[\d:.]+z?")
+# Cursors of connections: encrypted ids.
+_LENGTHS: Final = "|".join(f"[a-z0-9_-]{{{length}}}" for length in CURSOR_LENGTHS)
+_CURSORS: Final = re.compile(rf"(?<![\w-])(?:{_LENGTHS})(?![\w-])")
 # Rate limits are for other callers; this one sends as fast as it can.
 _OPTIONS: Final = (
     "/mcp/calls-per-second=1000000",
@@ -96,7 +100,7 @@ class World:
         )
         text = "\n".join([*headers, reply.body.decode("utf-8", "replace")])
         text = text.replace(self.renaming.prefix, "").lower()
-        return reply.status, _TIMES.sub("time", _IDS.sub("id", text))
+        return reply.status, _TIMES.sub("time", _IDS.sub("id", _CURSORS.sub("cursor", text)))
 
 
 def prepare_world(

@@ -22,8 +22,10 @@ from docgraph.codec.keyset import Key, decode_key, encode_key
 
 KEY_BYTES: Final = 64
 _PERSON: Final = b"docgraph cursors"  # 16 bytes at most
-_LEAST: Final = 64  # bytes of a position; longer ones are padded to the next power of two
-_LONGEST: Final = 1024
+_SIZES: Final = (64, 128, 256, 512, 1024)  # bytes of positions, which are padded to the next one
+_TAG_BYTES: Final = 16
+# Characters of the texts of all cursors, in base64 without padding.
+CURSOR_LENGTHS: Final = tuple((4 * (size + _TAG_BYTES) + 2) // 3 for size in _SIZES)
 _MAX_TEXT: Final = 4096
 _PAD: Final = b"\0"
 
@@ -88,9 +90,9 @@ class Cursors:
     def render(self, key: Key, id: Any) -> str:
         """Return the cursor of a document."""
         content = encode_key(key)
-        if len(content) > _LONGEST:
+        if len(content) > _SIZES[-1]:
             content = encode_key([id])
-        size = max(_LEAST, 1 << (len(content) - 1).bit_length())
+        size = next((one for one in _SIZES if one >= len(content)), len(content))
         sealed = self.keys.encrypt(content.ljust(size, _PAD), self.binding)
         return _encode(sealed)
 

@@ -174,3 +174,21 @@ def test_generated_types_are_compared() -> None:
     (added,) = compare(full, build(["eq", "in", "ne"], ["b", "n"]))
     assert "AWhereB.ne" in added
     assert not added.startswith("breaking")
+
+
+def test_a_connection_in_place_of_a_list_breaks_clients_and_one_next_to_it_does_not() -> None:
+    """Generated types are compared, too (decision 56)."""
+    schema = "type Query { posts: [Post!]! } type Post { a: Int }"
+    mapping = {"db": "d", "collection": "posts"}
+    before = {**definition(schema), "mappings": {"Query": {"posts": mapping}}}
+
+    def change_to(connection: dict[str, Any]) -> list[str]:
+        changed = {**mapping, "connection": connection}
+        return compare(before, {**before, "mappings": {"Query": {"posts": changed}}})
+
+    replaced = [one for one in change_to({}) if one.startswith("breaking")]
+    assert len(replaced) == 1
+    assert "Query.posts changed type from [Post!]! to PostConnection!" in replaced[0]
+    added = change_to({"field": "pages"})
+    assert added
+    assert not any(one.startswith("breaking") for one in added)

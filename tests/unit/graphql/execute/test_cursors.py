@@ -22,7 +22,7 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 from docgraph.codec.keyset import EMPTY
-from docgraph.graphql.execute.cursors import BadCursor, CursorKeys, Cursors
+from docgraph.graphql.execute.cursors import CURSOR_LENGTHS, BadCursor, CursorKeys, Cursors
 
 KEYS = CursorKeys.derive(["a" * 32])
 LIST = Cursors.bind(KEYS, "app", "Query.posts", (("title", 1), ("_id", 1)))
@@ -80,3 +80,10 @@ def test_the_second_key_is_accepted_and_not_used() -> None:
 def test_any_other_text_is_rejected(text: str) -> None:
     with pytest.raises(BadCursor):
         LIST.parse(text, 2)
+
+
+def test_cursors_have_a_few_lengths_only() -> None:
+    """`docgraph access fuzz` recognizes them by it."""
+    lengths = {len(LIST.render(["x" * size, 1], 1)) for size in range(1100)}
+
+    assert lengths == set(CURSOR_LENGTHS)
