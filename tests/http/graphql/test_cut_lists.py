@@ -30,7 +30,9 @@ type Query {
   raw(limit: Int): [BsonDocument]
   perAuthor(limit: Int): [Group]
   pages: [Author!]!
+  things: [Thing]
 }
+union Thing = Author | Post
 type Author {
   _id: Int
   posts(limit: Int, skip: Int): [Post]
@@ -39,7 +41,7 @@ type Author {
   tags: [Tag]
   best: Post
 }
-type Post { _id: Int bad: [Author!] author: Author }
+type Post { _id: Int siblings(limit: Int): [Post] bad: [Author!] author: Author }
 type Tag { name: String }
 type Group { author: Int count: Int }
 """
@@ -65,11 +67,13 @@ def build_mappings(one: Service) -> Document:
     own, order = {"author": {"$fk": "_id"}}, {"sort": {"_id": 1}}
     older = {"$expr": {"$lt": ["$author", {"$fk": "_id"}]}}
     limit = {"limit": WINDOW["limit"]}
+    last = {"coll": "posts", "pipeline": [{"$match": {"_id": 55}}]}
     return {
         "Query": {
             "authors": one.find("authors", **order, **WINDOW),
             "author": one.find("authors", {"_id": {"$arg": "id"}}),
             "raw": one.find("posts", **order, **limit),
+            "things": one.stages("authors", {"$match": {"_id": 7}}, {"$unionWith": last}),
             "pages": one.find("authors", **order, connection={}),
             "perAuthor": one.find("posts", group={"by": "author"}, **limit),
         },
@@ -79,7 +83,11 @@ def build_mappings(one: Service) -> Document:
             "own": one.find("posts", own, **order, limit={"$fk": "most"}),
             "best": one.find("posts", own, **order),
         },
-        "Post": {"author": one.find("authors", {"_id": {"$fk": "author"}})},
+        "Thing": {"$typeResolver": {"Post": "field-exists(author)", "Author": "true"}},
+        "Post": {
+            "siblings": one.find("posts", {"author": {"$fk": "author"}}, **order, **limit),
+            "author": one.find("authors", {"_id": {"$fk": "author"}}),
+        },
     }
 
 
@@ -184,6 +192,18 @@ async def test_pages_say_it_themselves_but_not_for_their_items(service: Service)
     found = await query(service, text)
     assert found.data["pages"]["pageInfo"] == {"hasNextPage": True}
     assert read_cuts(found) == {("pages", "edges", 4, "node", "posts"): 6}
+
+
+async def test_types_with_the_same_keys(service: Service) -> None:
+    text = """{ things {
+      ... on Author { x: posts(limit: 1) { author { posts(limit: 2) { _id } } } }
+      ... on Post { x: siblings(limit: 1) { author { best { _id } } } }
+    } }"""
+    assert read_cuts(await query(service, text)) == {
+        ("things", 0, "x"): 1,
+        ("things", 0, "x", 0, "author", "posts"): 2,
+        ("things", 1, "x"): 1,
+    }
 
 
 async def test_objects_are_not_lists(service: Service) -> None:

@@ -109,7 +109,9 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     else:
         result = Result.build(root, None, run.commands, run.documents)
     return (
-        result if run.cuts is None else result._replace(limits=run.cuts.list_entries(result.data))
+        result
+        if run.cuts is None
+        else result._replace(limits=run.cuts.list_entries(result.data, tree.block))
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
+from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 MAX_CUT_LISTS: Final = 100  # that a response names
 _SLICE = 200  # elements of a list that are encoded together
@@ -76,10 +77,11 @@ class CutLists:
     until then, the list itself identifies it. Lists are retained, so that no other gets their id.
     """
 
-    __slots__ = ("_limits",)
+    __slots__ = ("_columns", "_limits")
 
     def __init__(self) -> None:
         self._limits: dict[int, tuple[Any, int]] = {}
+        self._columns: dict[tuple[int, ...], Mapping[str, tuple[Block, ...]]] = {}
 
     def add(self, documents: list[Any], limit: int) -> None:
         """Record a list that was cut."""
@@ -93,26 +95,40 @@ class CutLists:
             if known is not None and type(shown) is list:
                 self.add(shown, known[1])
 
-    def list_entries(self, data: Any) -> tuple[dict[str, Any], ...]:
+    def list_entries(self, data: Any, block: Block) -> tuple[dict[str, Any], ...]:
         """Return path and limit of the first lists in the response that were cut."""
         entries: list[dict[str, Any]] = []
-        for path, limit in self._walk(data, ()) if self._limits else ():
+        for path, limit in self._walk(data, (block,), ()) if self._limits else ():
             entries.append({"path": list(path), "limit": limit})
             if len(entries) == MAX_CUT_LISTS:
                 break
         return tuple(entries)
 
-    def _walk(self, value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Any, int]]:
-        if type(value) is dict:
-            for key, item in value.items():
-                if type(item) is dict or type(item) is list:
-                    yield from self._walk(item, (*path, key))
-        elif type(value) is list:
+    def _walk(
+        self, value: Any, blocks: tuple[Block, ...], path: tuple[str | int, ...]
+    ) -> Iterator[tuple[Any, int]]:
+        if type(value) is list:
             if id(value) in self._limits:
                 yield path, self._limits[id(value)][1]
-            for number, item in enumerate(value):
-                if type(item) is dict or type(item) is list:
-                    yield from self._walk(item, (*path, number))
+            if self._find_columns(blocks):
+                for number, item in enumerate(value):
+                    yield from self._walk(item, blocks, (*path, number))
+        elif type(value) is dict:
+            for key, below in self._find_columns(blocks).items():
+                yield from self._walk(value.get(key), below, (*path, key))
+
+    def _find_columns(self, blocks: tuple[Block, ...]) -> Mapping[str, tuple[Block, ...]]:
+        """Return the keys that may lead to a cut list, each with the blocks below it."""
+        known = tuple(map(id, blocks))
+        if known not in self._columns:
+            found: dict[str, tuple[Block, ...]] = {}
+            for column in (column for block in blocks for column in block.columns):
+                selection = None if isinstance(column, Introspection) else column.selection
+                below = () if selection is None else tuple(selection.blocks.values())
+                if isinstance(column, Fetch) or any(block.needs_fetch for block in below):
+                    found[column.key] = (*found.get(column.key, ()), *below)
+            self._columns[known] = found
+        return self._columns[known]
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:
