@@ -174,7 +174,9 @@ def _parse_uuid(value: Any) -> Binary:
         return parse_any_uuid(value)
     if isinstance(value, Binary) and is_uuid(value):
         return value
-    raise ValueError('a UUID is a text of 32 hexadecimal digits with dashes or {"$uuid": "…"}')
+    raise ValueError(
+        'a UUID is a text of 32 hexadecimal digits, with dashes or without, or {"$uuid": "…"}'
+    )
 
 
 def _parse_datetime(value: Any) -> datetime | DatetimeMS:

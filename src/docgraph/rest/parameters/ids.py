@@ -74,6 +74,11 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
 _TIMESTAMP = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
 _BASIC_DATE = re.compile(r"[12][0-9]{3}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
+_HINTS: Final = {
+    IdType.DATE: "write milliseconds since 1970, or a date with dashes such as 2026-11-10",
+    IdType.TIMESTAMP: "write seconds and counter: 1700000000:1",
+    IdType.BINARY: "write base64, percent-encoded",
+}
 _UUID_TYPES: Final = {4: IdType.UUID, 3: IdType.UUID_LEGACY}
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EPOCH = datetime(1970, 1, 1)  # stored dates are naive UTC
@@ -101,7 +106,8 @@ def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
     try:
         return _PARSERS[id_type](segment)
     except (ValueError, OverflowError):
-        raise RequestError(f"wrong document id format: not a valid {id_type}") from None
+        message = f"wrong document id format: not a valid {id_type}"
+        raise RequestError(message, hint=_HINTS.get(id_type)) from None
 
 
 def render_id(id: Any) -> str | None:

@@ -65,7 +65,7 @@ _PUBLICLY_HASHED: Final = frozenset(
 _IDENTIFYING: Final = _PUBLICLY_HASHED | frozenset(
     "id uuid guid oid ref reference etag digest fingerprint version trace span request correlation "
     "address wallet contract cid thumbhash blurhash polyline path slug photo avatar video audio "
-    "document hash number no serial sku".split()
+    "document hash number no serial sku public thumbnail icon logo picture cover data".split()
 )
 _LONGEST_PHRASE: Final = 3  # words
 PEOPLE: Final = _list_words(

@@ -88,6 +88,7 @@ def test_a_segment_not_of_its_type_is_400(segment: str, id_type: str) -> None:
         parse_id(segment, IdType(id_type))
 
     assert caught.value.message == f"wrong document id format: not a valid {id_type}"
+    assert ("2026-11-10" in (caught.value.hint or "")) == (id_type == "DATE")
 
 
 def test_the_type_is_named_in_any_case() -> None:

@@ -342,13 +342,13 @@ def test_secrets_are_known_by_their_values(values: list[Any]) -> None:
 
 def test_random_texts_that_identify_something_are_no_secrets() -> None:
     documents = [
-        {"_id": f"{n:032x}", "traceId": f"{n:032x}", "sha": f"{n:040x}", "etag": f"{n:032x}"}
+        {"_id": f"{n:032x}", **dict.fromkeys(("traceId", "sha", "etag", "publicKey"), f"{n:040x}")}
         for n in range(20)
     ]
     found = infer(survey("runs", documents))
     sessions = infer(survey("sessions", [{"_id": f"{n:032x}", "a": 1} for n in range(20)]))
 
-    assert set(found.model.types["Run"].fields) == {"id", "traceId", "sha", "etag"}
+    assert set(found.model.types["Run"].fields) == {"id", "traceId", "sha", "etag", "publicKey"}
     assert set(sessions.model.types["Session"].fields) == {"a"}  # the id opens the session
 
 
