@@ -187,6 +187,7 @@ class AclCollection(Initializer):
         except StoreUnavailable:
             raise  # it is retried
         except StoreError as error:
+            self._store.waits.forget_denial(str(error.__cause__))  # else it is reported twice
             emit(PluginFailed(self.name, "create the collection of the rules", error))
 
 

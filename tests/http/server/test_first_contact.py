@@ -213,6 +213,9 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             assert summary == "docgraph lacks rights at the database"
             assert set(await ask_all(service)) == {500}
             assert await probe(service) == (503, summary)
+            await eventually(lambda: any(isinstance(one, PluginFailed) for one in seen))
+            denied = {str(one) for one in service.app.store.waits.denied}
+            assert not any("createCollection" in one for one in denied)  # reported by its plugin
             assert names(seen) == ["database-found", "rights-missing"]
             missing = only(seen, RightsMissing)
             assert (missing.user, missing.address) == (user, guarded_mongo.host)

@@ -120,6 +120,13 @@ async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past(
     assert not client.is_up_to_date
 
 
+async def skip_silence(chunks: EventChunks) -> bytes:
+    """The next chunk with events: on a busy machine, a heartbeat may be due before it."""
+    while (chunk := await anext(chunks)) == b":\n\n":
+        pass
+    return chunk
+
+
 async def test_silence_between_server_sent_events_loses_none() -> None:
     channel = Channel(10)
     chunks = EventChunks(await build(channel), heartbeat=0.001)
@@ -127,7 +134,7 @@ async def test_silence_between_server_sent_events_loses_none() -> None:
     for number in (11, 13):
         assert await anext(chunks) == b":\n\n"
         channel.publish(number, number + 1, position=number + 1)
-        assert (await anext(chunks)).count(b"event:change") == 2
+        assert (await skip_silence(chunks)).count(b"event:change") == 2
 
 
 async def test_large_server_sent_events_are_the_same_bytes_for_all_clients() -> None:
