@@ -47,7 +47,6 @@ OTHERS = {
     "access/file_rules.py": "rules of the configuration",
     "access/rulebook.py": "rules that were checked when they were written",
     "workbench/fuzz/surface.py": "values of a definition that is examined on the command line",
-    "mcp/tools/operation_tools.py": "an answer of ours",
     "observe/otel/collector.py": "our own modules",
     "openapi/schemas.py": "addresses in stored schemas",
     "rest/rejections.py": "the query string, which was parsed before",

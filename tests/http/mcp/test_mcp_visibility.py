@@ -365,3 +365,35 @@ async def test_changes_of_definitions_and_rules_show_at_the_next_call(
         await allow(one, "path-prefix('/graphql')", "reader", _id="apps")
         await one.remove("company")
         assert (await use(one, "list_apps", READER)).json["apps"] == []
+
+
+async def test_what_is_cached_for_one_caller_is_not_shown_to_another(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """Callers who see the same schema, but may not all read it, and not all by free queries."""
+    operations = [
+        {"name": "names", "query": "{ people { name } }"},
+        {"name": "shape", "query": "{ people { name } __schema { queryType { name } } }"},
+    ]
+    settings = {"graphql": {"introspection": ["editor", "bound"], "operations-only": ["bound"]}}
+    schema = "type Query { people: [Person] } type Person { name: String }"
+    seen: dict[str, list[set[str]]] = {}
+    async with guarded(mongo_client, mongo_uri, AGENTS, settings) as one:
+        await allow(one, "path-prefix('/')", "reader", "editor", "bound", _id="all")
+        mappings = {"Query": {"people": one.find("people")}}
+        await one.define("one", schema, mappings, operations=operations)
+        for role in ("editor", "reader", "bound", "editor", "bound", "reader"):
+            tools = await list_tools(one, caller(role, role))
+            shown = {name for name in tools if name.startswith("one__")}
+            seen.setdefault(role, []).append(shown)
+        await remove_rules(one, _id="all")
+        await allow(one, "path('/mcp')", "reader", "editor", _id="agents")
+        left = await list_tools(one, EDITOR)
+
+    both = {"one__names", "one__shape"}
+    assert seen == {
+        "editor": [both, both],
+        "bound": [both, both],
+        "reader": [{"one__names"}, {"one__names"}],
+    }
+    assert not [name for name in left if name.startswith("one__")]
