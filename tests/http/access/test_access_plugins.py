@@ -251,7 +251,7 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
             "predicate": "path-prefix('/books')",
             "roles": ["user"],
             "priority": 3,
-            "mongo": {"readFilter": {"owner": {"$in": "@roles"}}},
+            "mongo": {"readFilter": {"owner": {"$in": "@roles"}}, "writeFilter": {"open": True}},
         },
     )
     told = await explain(service, path="/books", role="user")
@@ -274,6 +274,8 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
     assert told["conditions"]["readFilters"] == {
         f"{service.db}.books": {"owner": {"$in": ["user"]}}
     }
+    told = await explain(service, path="/books/1", method="PATCH", role="user")
+    assert told["conditions"]["writeFilter"] == {"open": True}
 
 
 @pytest.mark.parametrize(
