@@ -234,6 +234,15 @@ async def test_only_the_root_role_gets_explanations(service: Service) -> None:
     assert await status(service, "/access/explain?path=/x&user=ghost", ADMIN) == 404
 
 
+async def test_without_a_root_role_nobody_gets_explanations(
+    mongo_client: Any, mongo_uri: str
+) -> None:
+    """Rules of the database name the root role; other authorizers have none."""
+    without = {"dbAclAuthorizer": {"enabled": False}, "fullAuthorizer": {"enabled": True}}
+    async with guarded(mongo_client, mongo_uri, without) as one:
+        assert await status(one, "/access/explain?path=/books", ADMIN) == 403
+
+
 async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service: Service) -> None:
     await write_rules(
         service,
@@ -242,7 +251,7 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
             "predicate": "path-prefix('/books')",
             "roles": ["user"],
             "priority": 3,
-            "mongo": {"readFilter": {"owner": {"$in": "@roles"}}},
+            "mongo": {"readFilter": {"owner": {"$in": "@roles"}}, "writeFilter": {"open": True}},
         },
     )
     told = await explain(service, path="/books", role="user")
@@ -265,6 +274,8 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
     assert told["conditions"]["readFilters"] == {
         f"{service.db}.books": {"owner": {"$in": ["user"]}}
     }
+    told = await explain(service, path="/books/1", method="PATCH", role="user")
+    assert told["conditions"]["writeFilter"] == {"open": True}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,8 @@ def make_exchange(
 
     async def read(limit: int) -> bytes:
         on_body()
-        return b"" if body is None else encode(body, JsonMode.STRICT)
+        data = b"" if body is None else encode(body, JsonMode.STRICT)
+        return gzip.compress(data) if "Content-Encoding" in (headers or {}) else data
 
     fields = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     request = Request(

@@ -841,3 +841,21 @@ def test_a_predicate_of_more_than_64_kib_is_refused() -> None:
     compile_predicate(longest, RESOLVERS.variables)
     with pytest.raises(PredicateError, match="longer than 65536 characters"):
         compile_predicate(f"{longest} ", RESOLVERS.variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("request-larger-than(5)", True),
+        ("request-larger-than(500)", False),
+        ("request-smaller-than(500)", True),
+        ("request-smaller-than(5)", False),
+    ],
+)
+async def test_a_compressed_body_is_as_long_as_what_its_service_reads(
+    text: str, expected: bool
+) -> None:
+    """The length that is announced is that of the compressed one."""
+    headers = {"Content-Encoding": "gzip", "Content-Length": "100"}
+    body = {"text": "x" * 50}
+    assert await evaluate(text, "POST", "/things", body=body, headers=headers) is expected
