@@ -23,7 +23,7 @@ from docgraph.store import Policy
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
-_MOST: Final = 10_000  # documents of each collection
+_MAX_READ: Final = 10_000  # documents of each collection
 _LIMIT_MS: Final = 30_000
 _PROPERTIES: Final = "_properties"
 _MAX_NAMED: Final = 10
@@ -55,7 +55,7 @@ class StoredSurvey:
 
     async def _read(self, db: str, collection: str) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)
-        return await self.app.store.reads.find(db, collection, {}, limit=_MOST, deadline=deadline)
+        return await self.app.store.reads.find(db, collection, {}, limit=_MAX_READ, deadline=deadline)
 
 
 def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remark]:
