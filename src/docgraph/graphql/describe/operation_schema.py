@@ -9,10 +9,9 @@ from graphql import (
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLNamedType,
-    GraphQLNonNull,
-    Undefined,
     is_list_type,
     is_non_null_type,
+    is_required_input_field,
     is_type,
     type_from_ast,
     value_from_ast_untyped,
@@ -97,11 +96,7 @@ def _describe_named_input(type_: GraphQLInputType, found: dict[str, Schema]) -> 
 
 def _describe_object(type_: GraphQLInputObjectType, found: dict[str, Schema]) -> Schema:
     fields = type_.fields.items()
-    required = [
-        name
-        for name, field in fields
-        if isinstance(field.type, GraphQLNonNull) and field.default_value is Undefined
-    ]
+    required = [name for name, field in fields if is_required_input_field(field)]
     schema: Schema = {
         "type": "object",
         "properties": {name: _describe_input(field.type, found) for name, field in fields},
