@@ -39,7 +39,7 @@ BOSS, CLERK = caller("ada", "boss"), caller("bob", "clerk")
 
 def build_mappings(service: Service) -> Document:
     """Lists of posts with pages."""
-    page = {"connection": {}, "orderBy": {"fields": ["title", "salary"]}}
+    page: Document = {"connection": {}, "orderBy": {"fields": ["title", "salary"]}}
     page["filter"] = {"fields": {"title": ["eq"], "salary": ["range"]}}
     status = {"$ifarg": ["status", {"status": {"$arg": "status"}}]}
     return {
@@ -66,8 +66,8 @@ async def prepare(service: Service) -> None:
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    plugins = (*BUILTIN, TestCaller)
-    async with running(mongo_client, mongo_uri, LIMITS, plugins=plugins) as service:
+    options: Document = {"plugins": (*BUILTIN, TestCaller)}
+    async with running(mongo_client, mongo_uri, LIMITS, **options) as service:
         await prepare(service)
         yield service
 
@@ -353,8 +353,8 @@ async def test_types_of_the_same_shape_may_be_written_by_the_author(service: Ser
     }
     type Query { posts(first: Int = 3): [Post!]! }
     """
-    mappings = {"Post": {"id": "_id"}, "Query": {"posts": service.find("posts", {})}}
-    mappings["Query"]["posts"]["connection"] = {}
+    posts = service.find("posts", {}, connection={})
+    mappings: Document = {"Post": {"id": "_id"}, "Query": {"posts": posts}}
     await service.define("own", schema, mappings)
 
     data = (await service.query("own", "{ posts { nodes { id } totalCount } }")).data["posts"]
