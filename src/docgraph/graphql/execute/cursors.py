@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -92,7 +93,7 @@ class Cursors:
         content = encode_key(key)
         if len(content) > _SIZES[-1]:
             content = encode_key([id])
-        size = next((one for one in _SIZES if one >= len(content)), len(content))
+        size = _SIZES[min(bisect_left(_SIZES, len(content)), len(_SIZES) - 1)]
         sealed = self.keys.encrypt(content.ljust(size, _PAD), self.binding)
         return _encode(sealed)
 
