@@ -27,7 +27,7 @@ _SIZES: Final = (64, 128, 256, 512, 1024)  # bytes of positions, which are padde
 _TAG_BYTES: Final = 16
 # Characters of the texts of all cursors, in base64 without padding.
 CURSOR_LENGTHS: Final = tuple((4 * (size + _TAG_BYTES) + 2) // 3 for size in _SIZES)
-_MAX_TEXT: Final = 4096
+_MAX_TEXT: Final = 32_768  # an `_id` may be long
 _PAD: Final = b"\0"
 
 
