@@ -362,3 +362,15 @@ async def test_types_of_the_same_shape_may_be_written_by_the_author(service: Ser
     assert [node["id"] for node in data["nodes"]] == [0, 1, 2]
     assert data["totalCount"] == 9
     assert service.definitions.find_one({"_id": "own"})["schema"] == schema
+
+
+async def test_an_index_without_the_tie_break_is_reported(service: Service) -> None:
+    service.mongo[service.db].ranked.create_index({"rank": -1})
+    schema = "type Post { id: Int } type Query { posts: [Post!]! }"
+    ranked = service.find("ranked", {}, sort={"rank": -1}, connection={})
+
+    result = await service.define("ranked", schema, {"Query": {"posts": ranked}})
+
+    (warning,) = result.warnings
+    assert "every page of the connection sorts all that matches" in str(warning)
+    assert "make an index {rank: -1, _id: -1}" in str(warning)
