@@ -33,12 +33,14 @@ from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMa
 from docgraph.graphql.definition.visibility import Coordinates
 from docgraph.graphql.lists.order_by import OrderSpec
 from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
+from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
 
 Mappings = Mapping[str, Mapping[str, AnyMapping]]
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
+_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
 _FILTER_KEYS: Final = ("fields", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
 _KEYS: Final = {"Where": "filter", "Order": "orderBy"}
@@ -185,6 +187,8 @@ class ListField:
                 f"{where}.search",
                 "only fields of Query can search: in a relation the join finds the documents",
             )
+        if search and has_key(mapping.find.source, _SEARCHES):
+            self._findings.error(f"{where}.search", "find has a search already, and may have one")
         for name in tree.fields:
             if name in (*LOGICAL, SEARCH):
                 what = f"{name} has a meaning of its own in where"

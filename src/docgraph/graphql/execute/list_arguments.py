@@ -100,11 +100,11 @@ def _check(fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index]) -> N
 
 def _check_search(where: CompiledWhere, indexes: Sequence[Index]) -> None:
     """Reject what the database cannot do without a special index."""
-    kinds = {path: kind for index in indexes for path, kind in index.keys}
-    if where.is_search and "text" not in kinds.values():
+    keys = [key for index in indexes for key in index.keys]
+    if where.is_search and not any(kind == "text" for _, kind in keys):
         what = "where.search: the collection has no text index"
         raise FieldFailure(what, "not-indexed", _WRONG)
-    if where.nearest and kinds.get(where.nearest) != "2dsphere":
+    if where.nearest and (where.nearest, "2dsphere") not in keys:
         what = "where: nearestFirst needs a 2dsphere index of the field"
         raise FieldFailure(what, "not-indexed", _WRONG)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from graphql import GraphQLSchema, parse, print_schema
 
 from docgraph.graphql.definition.check import check_definition
@@ -71,6 +72,7 @@ def test_the_schema_has_the_additions() -> None:
 
 
 def test_the_parsed_sdl_stays_as_it_is() -> None:
+    """Decision 56."""
     document = parse_schema(SDL)
     generated = GeneratedTypes(document, Findings())
     add_where(generated)
@@ -81,6 +83,7 @@ def test_the_parsed_sdl_stays_as_it_is() -> None:
 
 
 def test_generated_inputs_follow_their_fields() -> None:
+    """Decisions 20 and 56."""
     generated, _ = build()
     add_where(generated)
 
@@ -238,3 +241,42 @@ def test_equal_filters_share_their_types() -> None:
         "mappings": {"Query": {f"p{number}": mapping for number in range(100)}},
     }
     assert check_definition(definition, settings=Graphql()).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "errors", "warnings"),
+    [
+        (
+            {"stages": [{"$match": {}}], "filter": {"fields": {"title": ["eq"]}}},
+            [],
+            ["mappings.Query.posts.filter: has no effect beside stages"],
+        ),
+        (
+            {"find": {"$text": {"$search": {"$arg": "limit"}}}, "filter": {"search": True}},
+            ["mappings.Query.posts.filter.search: find has a search already, and may have one"],
+            [],
+        ),
+        (
+            {"filter": {"fields": {"title": ["eq"]}, "index-only": True}},
+            [],
+            ["mappings.Query.posts.filter.index-only: is not known and has no effect"],
+        ),
+        (
+            {"filters": {"fields": {"title": ["eq"]}}},
+            [],
+            ["mappings.Query.posts.filters: is not known and has no effect"],
+        ),
+    ],
+)
+def test_wrong_uses_are_reported(
+    mapping: dict[str, Any], errors: list[str], warnings: list[str]
+) -> None:
+    query = {
+        "posts": {"db": "d", "collection": "c", **mapping},
+        "post": {"db": "d", "collection": "c"},
+    }
+    definition = {"_id": "app", "schema": SDL, "mappings": {"Query": query}}
+    report = check_definition(definition, settings=Graphql())
+    assert [str(one) for one in report.errors] == errors
+    found = [str(one) for one in report.warnings if "argument limit" not in str(one)]
+    assert found == warnings
