@@ -24,9 +24,11 @@ Words = Mapping[str, Mapping[str, str]]
 SOURCE: Final = Path(__file__).parents[1] / "src" / "docgraph"
 _WORDS: Final = Path(__file__).with_suffix(".yml")
 _CODE: Final = re.compile(r"[a-z]+(?:-[a-z]+)+|[A-Z]+(?:_[A-Z]+)+")  # those of Apollo, too
-_MARKS: Final = re.compile(r"\bcode: ClassVar|, code = |FieldFailure\(|because\(|GraphqlError\(")
+_MARKS: Final = re.compile(
+    r"\bcode: ClassVar|, code = |FieldFailure\(|BadWhere\(|because\(|GraphqlError\("
+)
 _BASE: Final = "DocgraphError"
-_MAKERS: Final = frozenset(("FieldFailure", "because", "GraphqlError"))
+_MAKERS: Final = frozenset(("FieldFailure", "BadWhere", "located", "because", "GraphqlError"))
 # `f"bad-{name}"` is made of the name of an option of a mapping.
 _NAMES: Final = ("limit", "skip")
 

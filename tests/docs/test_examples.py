@@ -36,7 +36,10 @@ DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
     for found in find_definitions(
-        [EXAMPLES / name for name in ("shop", "inferred/app", "paging/app", "persisted/app")]
+        [
+            EXAMPLES / name
+            for name in ("shop", "inferred/app", "paging/app", "persisted/app", "connections/app")
+        ]
     ).definitions
 }
 # What @apollo/client 4.3 and relay-compiler 21.0 make of the queries in persisted/clients
@@ -63,9 +66,12 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
         load_movies(mongo_uri, service.db)
         for name, documents in build_blog().items():
             service.insert(name, *documents)
+        for name, indexes in INDEXES.items():
+            for keys in indexes:
+                service.mongo[service.db][name].create_index(list(keys.items()))
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        for name in ("inferred", "paging", "persisted"):
+        for name in ("inferred", "paging", "persisted", "connections"):
             await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
         yield service
 
@@ -94,7 +100,7 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "shop"])
+@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "connections", "shop"])
 async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
     report = check_definition(IN_FILES[name], settings=Graphql())
 
@@ -102,10 +108,6 @@ async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) ->
 
 
 async def test_the_inferred_example_is_what_is_inferred_from_the_demo(service: Service) -> None:
-    for name, indexes in INDEXES.items():
-        for keys in indexes:
-            service.mongo[service.db][name].create_index(list(keys.items()))
-    service.app.store.facts.forget()
     scope = SurveyScope(service.db, ("authors", "posts", "comments"), 5000)
 
     found = await service.there(infer(service.app.store, scope))

@@ -14,7 +14,7 @@ from pymongo import MongoClient
 from docgraph.graphql import errors
 from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.execute import cut_lists, fetch_by_in
+from docgraph.graphql.execute import fetch_by_in, result
 from docgraph.graphql.sections import Graphql
 from tests.chance import examples
 from tests.databases import drop
@@ -54,7 +54,7 @@ def check_seed(engine: Engine, client: MongoClient[dict[str, Any]], seed: int) -
     case = make_case(seed, database)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(errors, "MAX_ERRORS", 100_000)
-        patch.setattr(cut_lists, "MAX_ENTRIES", 100_000)
+        patch.setattr(result, "MAX_CUT_LISTS", 100_000)
         if seed % 3:
             patch.setattr(fetch_by_in, "FIRST_TRY", 1)
         if seed % 3 == 2:

@@ -21,6 +21,7 @@ from docgraph.config.section import (
 from docgraph.exchange.errors import Problem
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+CursorSecret = Annotated[str, Meta(min_length=32, extra={"secret": True})]
 
 
 class GraphqlLimits(Section, frozen=True):
@@ -64,6 +65,25 @@ class Graphql(ServiceConfig, frozen=True):
     max_limit: Annotated[
         int, Meta(description="highest limit that a query may ask for", ge=1, le=1_000_000)
     ] = 1000
+    count_time_limit: Annotated[
+        int,
+        Meta(
+            description="time limit of `totalCount`, in ms; it is null with an error after that",
+            ge=1,
+            le=86_400_000,
+        ),
+    ] = 500
+    cursor_key: Annotated[
+        CursorSecret | None,
+        Meta(
+            description="key that cursors of connections are encrypted with, the same on all "
+            "instances; without it one is made and stored in the database"
+        ),
+    ] = None
+    previous_cursor_key: Annotated[
+        CursorSecret | None,
+        Meta(description="a second key whose cursors are accepted, for changing `cursor-key`"),
+    ] = None
     query_time_limit: Annotated[
         Milliseconds, Meta(description="time limit of a query, in ms; 0 means no limit")
     ] = 0
@@ -126,6 +146,12 @@ class Graphql(ServiceConfig, frozen=True):
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Yield a problem if the default limit is higher than the maximum."""
         yield from view.compare(self, "default-limit", "max-limit")
+        if self.previous_cursor_key and not self.cursor_key:
+            yield view.blame(
+                "/graphql/previous-cursor-key",
+                "previous-cursor-key is set without cursor-key",
+                "set cursor-key, too",
+            )
 
 
 class GraphAppsInitializer(PluginConfig, frozen=True):

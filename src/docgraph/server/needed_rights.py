@@ -14,7 +14,7 @@ from docgraph.config import Decoded
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.sections import Mongo
 from docgraph.store.driver.rights import Right
-from docgraph.store.mounts import HISTORY_STORE, REVOCATION_STORE, VERSION_STORE
+from docgraph.store.mounts import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 
 _NEWS = "changes made elsewhere are live at once"
 _NOTING = ("find", "insert", "update")
@@ -58,6 +58,8 @@ def _for_apps(apps: Graphql) -> Iterator[Right]:
         yield Right(apps.db, apps.collection, ("changeStream",), _NEWS)
         yield Right(apps.db, "", ("listCollections",), "whether there are apps")
         yield Right(apps.db, apps.collection, ("createIndex",), "no two apps have the same address")
+        if apps.cursor_key is None:
+            yield Right(apps.db, KEY_STORE, ("find", "insert"), "the key of cursors")
         if apps.history_versions:
             recording = ("find", "insert", "update", "remove")
             yield Right(apps.db, HISTORY_STORE, recording, "former versions of the apps")

@@ -90,13 +90,15 @@ class Index:
     keys: tuple[tuple[str, Any], ...]
     unique: bool = False
     complete: bool = True  # every document is in it, compared as usual
+    finds_all: bool = True  # every document with a value is in it, compared as usual
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Index:
         """Build an index from its description in the database."""
         keys = tuple(document["key"].items())
-        is_complete = not any(document.get(option) for option in SPECIAL_OPTIONS)
-        return cls(keys, bool(document.get("unique")) or keys == (("_id", 1),), is_complete)
+        special = [option for option in SPECIAL_OPTIONS if document.get(option)]
+        is_unique = bool(document.get("unique")) or keys == (("_id", 1),)
+        return cls(keys, is_unique, not special, special in ([], ["sparse"]))
 
 
 class CollectionStats:

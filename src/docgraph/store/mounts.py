@@ -24,6 +24,7 @@ NONCE_STORE = "_digestNonces"
 SCHEMA_STORE = "_schemas"
 VERSION_STORE = "_versions"
 HISTORY_STORE = "_appHistory"
+KEY_STORE = "_cursorKeys"
 
 _SIZE, _META, _ALL = "_size", "_meta", "*"
 _LISTS = {
@@ -34,7 +35,7 @@ _LISTS = {
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
 _OWN_COLLECTIONS = frozenset(
-    {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE}
+    {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE, KEY_STORE}
 )
 _OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})

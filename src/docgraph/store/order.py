@@ -146,6 +146,11 @@ async def is_served(
     return bool(await facts.sorting_indexes(place, command))
 
 
+def is_ordered_by(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> bool:
+    """Check if an index has the order of the sort, after the pinned paths."""
+    return any(_serves(index, sort, pinned) for index in indexes)
+
+
 def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
     """Return the index that serves the sort, if none would with `_id` at its end."""
     if not has_ties(sort) or not all(isinstance(one, int | float) for one in sort.values()):

@@ -28,7 +28,7 @@ type Query {
   perPlace: [PlaceTotal!]!
   perTag: [TagTotal!]!
   perItem: [ItemTotal!]!
-  byCount(sort: BsonDocument): [StatusTotal!]!
+  byCount(bySum: Int): [StatusTotal!]!
   perNumber: [NumberTotal!]!
   exact: [ExactTotal!]!
   totals(status: String): Totals!
@@ -117,7 +117,8 @@ def build_mappings(service: Service) -> Document:
                 group={"unwind": ["items"], "by": "items.sku", "sum": {"pieces": "items.pieces"}}
             ),
             "byCount": orders(
-                group={"by": ["status"], **all_totals}, sort={"$arg": ["sort", {"count": -1}]}
+                group={"by": ["status"], **all_totals},
+                sort={"sumTotal": {"$arg": ["bySum", None]}, "count": -1},
             ),
             "perNumber": orders(group={"by": ["number"]}),
             "exact": orders(
@@ -335,7 +336,7 @@ async def test_groups_have_an_order_and_pages(service: Service) -> None:
 async def test_groups_are_sorted_by_their_totals(service: Service) -> None:
     found = (await service.query("shop", "{ byCount { count } }")).data["byCount"]
     assert found == sorted(found, key=lambda one: -one["count"])
-    query = "{ byCount(sort: {sumTotal: 1}) { sumTotal } }"
+    query = "{ byCount(bySum: 1) { sumTotal } }"
     found = (await service.query("shop", query)).data["byCount"]
     assert found == sorted(found, key=lambda one: one["sumTotal"])
 
@@ -474,6 +475,12 @@ WRONG: list[tuple[str, Document, str]] = [
         {"group": {"by": "status", "sum": "total"}, "sort": {"total": 1}},
         "sort.total: no value of the groups has this name",
     ),
+    (
+        "[One]",
+        {"group": {"by": "status", "sum": "total"}, "sort": {"$arg": "a"}},
+        "sort.$arg: cannot choose the values to sort by",
+    ),
+    ("[One]", {"group": {"by": [".".join("abcde" * 21)]}}, "group.by[0]: 'a.b.c"),
     (
         "[One]",
         {"group": {"by": "status", "sum": "total"}, "limit": 201},

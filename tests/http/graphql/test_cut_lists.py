@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.graphql.execute import fetch_by_in
-from docgraph.graphql.execute.cut_lists import MAX_ENTRIES
+from docgraph.graphql.execute.result import MAX_CUT_LISTS
 from docgraph.observe.command_events import CommandFinished
 from tests.http.harness import Document, Mongo, Reply, Service, identity, listening, running
 from tests.http.hosts import module_application
@@ -22,7 +22,10 @@ type Query {
   author(id: Int!): Author
   raw(limit: Int): [BsonDocument]
   perAuthor(limit: Int): [Group]
+  pages: [Author!]!
+  things: [Thing]
 }
+union Thing = Author | Post
 type Author {
   _id: Int
   posts(limit: Int, skip: Int): [Post]
@@ -31,7 +34,7 @@ type Author {
   tags: [Tag]
   best: Post
 }
-type Post { _id: Int bad: [Author!] author: Author }
+type Post { _id: Int siblings(limit: Int): [Post] bad: [Author!] author: Author }
 type Tag { name: String }
 type Group { author: Int count: Int }
 """
@@ -57,11 +60,14 @@ def build_mappings(one: Service) -> Document:
     own, order = {"author": {"$fk": "_id"}}, {"sort": {"_id": 1}}
     older = {"$expr": {"$lt": ["$author", {"$fk": "_id"}]}}
     limit = {"limit": WINDOW["limit"]}
+    last = {"coll": "posts", "pipeline": [{"$match": {"_id": 55}}]}
     return {
         "Query": {
             "authors": one.find("authors", **order, **WINDOW),
             "author": one.find("authors", {"_id": {"$arg": "id"}}),
             "raw": one.find("posts", **order, **limit),
+            "things": one.stages("authors", {"$match": {"_id": 7}}, {"$unionWith": last}),
+            "pages": one.find("authors", **order, connection={}),
             "perAuthor": one.find("posts", group={"by": "author"}, **limit),
         },
         "Author": {
@@ -70,7 +76,11 @@ def build_mappings(one: Service) -> Document:
             "own": one.find("posts", own, **order, limit={"$fk": "most"}),
             "best": one.find("posts", own, **order),
         },
-        "Post": {"author": one.find("authors", {"_id": {"$fk": "author"}})},
+        "Thing": {"$typeResolver": {"Post": "field-exists(author)", "Author": "true"}},
+        "Post": {
+            "siblings": one.find("posts", {"author": {"$fk": "author"}}, **order, **limit),
+            "author": one.find("authors", {"_id": {"$fk": "author"}}),
+        },
     }
 
 
@@ -169,6 +179,26 @@ async def test_other_lists(service: Service) -> None:
     assert read_cuts(await query(service, "{ perAuthor(limit: 7) { author } }")) is None
 
 
+async def test_pages_say_it_themselves_but_not_for_their_items(service: Service) -> None:
+    edges = "edges { node { posts(limit: 6) { _id } } }"
+    text = f"{{ pages(first: 5) {{ pageInfo {{ hasNextPage }} {edges} }} }}"
+    found = await query(service, text)
+    assert found.data["pages"]["pageInfo"] == {"hasNextPage": True}
+    assert read_cuts(found) == {("pages", "edges", 4, "node", "posts"): 6}
+
+
+async def test_types_with_the_same_keys(service: Service) -> None:
+    text = """{ things {
+      ... on Author { x: posts(limit: 1) { author { posts(limit: 2) { _id } } } }
+      ... on Post { x: siblings(limit: 1) { author { best { _id } } } }
+    } }"""
+    assert read_cuts(await query(service, text)) == {
+        ("things", 0, "x"): 1,
+        ("things", 0, "x", 0, "author", "posts"): 2,
+        ("things", 1, "x"): 1,
+    }
+
+
 async def test_objects_are_not_lists(service: Service) -> None:
     found = await query(
         service, "{ authors(limit: 8) { best { _id } } author(id: 5) { best { _id } } }"
@@ -187,9 +217,9 @@ async def test_lists_of_broken_values_are_reported_where_they_are(service: Servi
 
 
 async def test_the_number_of_reports_is_bounded(service: Service) -> None:
-    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_ENTRIES // 7 + 2))
+    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_CUT_LISTS // 7 + 2))
     found = await query(service, f"{{ authors(limit: 8) {{ {text} }} }}")
-    assert len(read_cuts(found) or ()) == MAX_ENTRIES
+    assert len(read_cuts(found) or ()) == MAX_CUT_LISTS
 
 
 async def test_a_report_costs_no_command(service: Service) -> None:
@@ -202,19 +232,20 @@ async def test_a_report_costs_no_command(service: Service) -> None:
     assert counts == [2, 2]
 
 
-async def test_documents_beyond_the_limit_are_not_counted(service: Service) -> None:
-    mappings = build_mappings(service)
+@pytest.mark.parametrize("name", ["older", "posts"])
+async def test_documents_beyond_the_limit_are_not_counted(
+    service: Service, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)  # posts by $lookup
     limits = {"fetched-documents": 12, "estimated-documents": 1000}
-    await service.define("small", SCHEMA, mappings, limits=limits)
-    text = "{ authors(limit: 4, skip: 4) { older(limit: 2) { _id } } }"
+    await service.define("small", SCHEMA, build_mappings(service), limits=limits)
+    text = f"{{ authors(limit: 4, skip: 4) {{ {name}(limit: 2) {{ _id }} }} }}"
     for wanted in (False, True):
         body = {"query": text, "extensions": {"limits": wanted}}
         found = await service.request("POST", "/graphql/small", json=body)
-        assert len(found.data["authors"]) == 4
-    more = text.replace("limit: 2", "limit: 3")
-    found = await service.request(
-        "POST", "/graphql/small", json={"query": more, "extensions": {"limits": True}}
-    )
+        assert [len(one[name]) for one in found.data["authors"]] == [2] * 4
+    more = {"query": text.replace("limit: 2", "limit: 3"), "extensions": {"limits": True}}
+    found = await service.request("POST", "/graphql/small", json=more)
     assert found.code == "too-many-documents"
 
 
@@ -238,6 +269,8 @@ async def test_the_other_extensions_stay(service: Service) -> None:
 
 async def test_agents_get_it_always(service: Service) -> None:
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 3) { _id } }")
-    assert told.json["limits"] == [{"path": ["authors"], "limit": 3}]
+    assert [one["limit"] for one in told.json["limits"]] == [3]
+    told = await use(service, "blog__list", n=2)
+    assert [one["limit"] for one in told.json["limits"]] == [2]
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 8) { _id } }")
     assert "limits" not in told.json

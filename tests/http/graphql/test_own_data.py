@@ -14,7 +14,10 @@ from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
 
-RESERVED = ("_properties", "_revocations", "_digestNonces", "fs.chunks", "system.profile")
+RESERVED = (
+    *("_properties", "_revocations", "_digestNonces", "_cursorKeys", "fs.chunks"),
+    "system.profile",
+)
 SCHEMA = "type Query { items(x: String): [Item] } type Item { name: String }"
 
 

@@ -29,8 +29,9 @@ from hypothesis import strategies as st
 from pymongo.errors import OperationFailure
 
 from docgraph.codec import decode
+from docgraph.codec.keyset import behind
 from docgraph.rest.handlers import listing
-from docgraph.rest.parameters.keyset import behind, with_tiebreak
+from docgraph.rest.parameters.page_tokens import with_tiebreak
 from tests.chance import examples
 from tests.http.rest_harness import Api, to_json
 

@@ -555,6 +555,24 @@ async def test_an_index_that_only_orders_what_is_looked_through_is_a_scan(
     assert fetch["missingIndex"] == {"team": 1, "_id": 1}
 
 
+async def test_a_plan_has_the_conditions_and_the_order_of_the_caller(service: Service) -> None:
+    lists = {"filter": {"fields": {"team": ["eq"]}}, "orderBy": {"fields": ["team"]}}
+    mappings = {"Query": {"people": {**service.find("people"), **lists}}}
+    schema = "type Query { people: [P] } type P { _id: String team: String }"
+    definition = build_definition("a", schema, mappings)
+    text = 'query ($t: String = "red") { people(where: {team: {eq: $t}}) { _id } }'
+    plan = await get(service, "plan", definition=definition, query=text)
+
+    (fetch,) = plan["fetches"]
+    assert (fetch["access"], fetch["missingIndex"]) == ("scan", {"team": 1})
+    assert "where { team: { eq: $t } }" in plan["plan"]
+    text = "{ people(orderBy: [{team: DESC}]) { _id } }"
+    plan = await get(service, "plan", definition=definition, query=text)
+    (fetch,) = plan["fetches"]
+    assert fetch["sortsInMemory"]
+    assert "orderBy [{ team: DESC }]" in plan["plan"]
+
+
 async def test_a_plan_tells_the_limits_of_its_app(service: Service) -> None:
     definition = build(service, descriptor={"limits": {"fetched-documents": 77}})
     plan = await get(service, "plan", definition=definition, query=ASK)

@@ -160,6 +160,19 @@ async def test_counts_and_groups_get_their_indexes(service: Service) -> None:
     assert "'totl'" in unseen["what"]
 
 
+async def test_conditions_and_orders_of_callers_want_indexes(service: Service) -> None:
+    report = await look_at_orders(
+        service,
+        filter={"fields": {"sku": ["eq", "contains"], "id": ["eq"]}},
+        orderBy={"fields": ["sku", "id"]},
+    )
+    (found,) = pick(report, "no-index")
+    assert "where.sku" in str(report)
+    assert "orderBy.sku" in str(report)
+    assert "where.id" not in str(report)
+    assert any('"sku": 1' in command for command in found["createIndex"])
+
+
 async def test_of_alternatives_only_those_without_an_index_want_one(service: Service) -> None:
     either = [{"placed": {"$date": 0}}, {"sku": {"$arg": "sku"}}]
     report = await look_at_orders(service, "(sku: String!)", find={"$or": either})

@@ -106,6 +106,9 @@ graphql:
   app-cache-ttr: 5000                                     # docgraph.yml:2:3
   default-limit: 100                                      # built-in default
   max-limit: 1000                                         # built-in default
+  count-time-limit: 500                                   # built-in default
+  cursor-key: null                                        # built-in default
+  previous-cursor-key: null                               # built-in default
   query-time-limit: 0                                     # built-in default
   verbose: false                                          # built-in default
   app-def-cache-ttl: 5000                                 # docgraph.yml:2:3

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.findings import Namespace, Ordering, Question, Report
+from docgraph.graphql.definition.findings import (
+    IndexedFields,
+    Namespace,
+    Ordering,
+    Question,
+    Report,
+)
+from docgraph.graphql.lists.conditions import list_served
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.order import advise_index
@@ -46,6 +53,8 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
     match question:
         case Namespace(db=db, collection=collection):
             return question if await store.facts.exists(db, collection) is False else None
+        case IndexedFields():
+            return None if await _is_indexed(question, store) else question
         case Ordering(db=db, collection=collection):
             return await _check_order_index(question, (db, collection), store)
         case UnknownOperator():
@@ -53,6 +62,15 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
             is_refused = await store.facts.refuses_operator(question.name, question.kind, place)
             return question if is_refused else None
     return None
+
+
+async def _is_indexed(question: IndexedFields, store: Store) -> bool:
+    """Return whether an index begins with the path; collections to come may get one."""
+    try:
+        indexes = await store.facts.indexes(question.db, question.collection)
+    except DocgraphError:
+        return True  # a name that cannot be is an error of its own
+    return indexes is None or question.path in list_served(indexes, question.pinned)
 
 
 async def _check_order_index(

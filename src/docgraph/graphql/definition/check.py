@@ -20,13 +20,19 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.graphql.definition.check_effects import Hidden, check_aggregations, check_hidden
+from docgraph.graphql.definition.check_effects import (
+    Hidden,
+    check_aggregations,
+    check_hidden,
+    warn_hidden_orders,
+)
 from docgraph.graphql.definition.check_fields import (
     CheckContext,
     check_object_type,
     check_one_field,
 )
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
+from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
@@ -120,6 +126,7 @@ def examine_written(
         check_hidden(parts.schema, parts.mappings, hidden, findings)
         check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
+        warn_hidden_orders(parts.schema, parts.mappings, parts.visibility, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())
@@ -169,9 +176,12 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         return Examination(findings.report())
     parts = _Parts(schema, definition.mappings, rules, findings)
     generated = GeneratedTypes(document, findings)
-    mappings = add_lists(schema, parts.mappings, definition.mappings, generated, findings)
+    known = (parts.mappings, parts.enums, definition.mappings)
+    mappings = add_lists(schema, *known, generated, findings)
     follow_groups(schema, mappings, generated, findings)
+    paged = add_connections(schema, mappings, generated, findings)
     if generated and not findings.errors:
+        mappings = paged
         try:
             document = generated.extend()
             schema = build_schema(document, definition.json_mode_or(rules.json_mode))

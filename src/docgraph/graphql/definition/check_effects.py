@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from graphql import (
     GraphQLField,
+    GraphQLNamedType,
     GraphQLObjectType,
     GraphQLSchema,
     get_named_type,
@@ -18,12 +19,14 @@ from graphql import (
 from docgraph.exchange.errors import QueryError
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import (
+    PAGE_ARGUMENTS,
     AggregationMapping,
     AnyMapping,
     FieldMapping,
     GroupMapping,
     QueryMapping,
 )
+from docgraph.graphql.definition.visibility import Visibility
 from docgraph.store.guard.fence import check_searches
 from docgraph.store.guard.write_effects import read_filter
 from docgraph.store.names import namespace_of
@@ -65,6 +68,14 @@ def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings:
         findings.warn(where, f"gives documents, but {field.type} wants lists of them: always null")
 
 
+def find_item_type(
+    schema: GraphQLSchema, field: GraphQLField, mapping: AnyMapping
+) -> GraphQLNamedType:
+    """Return the type of the documents of a field: that of the items for a connection."""
+    spec = mapping.connection if isinstance(mapping, QueryMapping) else None
+    return schema.type_map[spec.item] if spec and spec.item else get_named_type(field.type)
+
+
 def warn_unused(
     where: str, type_: GraphQLObjectType, name: str, mapping: AnyMapping, findings: Findings
 ) -> None:
@@ -76,6 +87,8 @@ def warn_unused(
         for argument in interface.fields[name].args
     }
     used = set() if isinstance(mapping, FieldMapping) else set(_used_arguments(mapping))
+    if isinstance(mapping, QueryMapping) and mapping.connection is not None:
+        used |= PAGE_ARGUMENTS
     for argument in type_.fields[name].args:
         if argument not in used | asked:
             findings.warn(where, f"does not use the argument {argument}")
@@ -107,10 +120,31 @@ def check_hidden(
             for path in filter(lambda path: _is_hidden(path, secrets), paths):
                 findings.error(f"{where}.group", f"{path} is never shown")
             continue
-        for name in _possible_types(schema, field):
+        for name in _possible_types(schema, field, mapping):
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
                     findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
+
+
+def warn_hidden_orders(
+    schema: GraphQLSchema,
+    mappings: Mapping[str, Mapping[str, AnyMapping]],
+    visibility: Visibility,
+    findings: Findings,
+) -> None:
+    """Warn about lists in the order of a field that some callers do not see."""
+    for where, field, mapping in _find_queries(schema, mappings):
+        if not isinstance(mapping, QueryMapping) or mapping.sort is None:
+            continue
+        if mapping.where is None and mapping.order is None and mapping.connection is None:
+            continue
+        for type_name in _possible_types(schema, field, mapping):
+            for name, own in mappings.get(type_name, {}).items():
+                is_hidden = (type_name, name) in visibility.roles
+                if is_hidden and isinstance(own, FieldMapping) and own.text in mapping.sort.source:
+                    what = f"orders by {type_name}.{name}, which some callers do not see"
+                    hint = "the order tells them about it: sort by a field that all of them see"
+                    findings.warn(f"{where}.sort", what, hint)
 
 
 def check_aggregations(
@@ -158,8 +192,10 @@ def _find_queries(
                 yield f"mappings.{type_name}.{name}", type_.fields[name], mapping
 
 
-def _possible_types(schema: GraphQLSchema, field: GraphQLField) -> Iterator[str]:
-    named = get_named_type(field.type)
+def _possible_types(
+    schema: GraphQLSchema, field: GraphQLField, mapping: QueryMapping | AggregationMapping
+) -> Iterator[str]:
+    named = find_item_type(schema, field, mapping)
     if is_abstract_type(named):
         yield from (type_.name for type_ in schema.get_possible_types(named))
     else:

@@ -11,6 +11,7 @@ from graphql import GraphQLField, GraphQLObjectType, get_named_type
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
+from docgraph.graphql.definition.connection_types import read_connection
 from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.groups import build_count, build_group
 from docgraph.graphql.definition.mapping import (
@@ -39,10 +40,15 @@ from docgraph.variables import (
 )
 from docgraph.variables.compilation import describe
 
-_QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
+_QUERY_KEYS = (
+    *("db", "collection", "find", "sort", "skip", "limit", "filter", "orderBy", "dataLoader"),
+    "connection",
+)
 _AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
 _COUNT_KEYS = ("db", "collection", "find", "count", "dataLoader")
-_GROUP_KEYS = (*_QUERY_KEYS, "group", "allowDiskUse")
+_GROUP_KEYS = (
+    *("db", "collection", "find", "group", "sort", "skip", "limit", "allowDiskUse", "dataLoader"),
+)
 _KINDS = ("stages", "count", "group")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
@@ -178,10 +184,9 @@ class _FieldChecker:
         self._check_order_index(value, sort)
         skip = self._number(value, "skip", None)
         limit = self._number(value, "limit", self.rules.max_limit)
-        loader = self._loader(value)
-        return QueryMapping(
-            str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
-        )
+        db, collection = str(value.get("db")), str(value.get("collection"))
+        loader, pages = self._loader(value), read_connection(self.where, value, sort, self.findings)
+        return QueryMapping(db, collection, find, sort, skip, limit, loader, connection=pages)
 
     def _check_order_index(self, value: Mapping[str, Any], sort: Template | None) -> None:
         db, collection = value.get("db"), value.get("collection")
@@ -234,8 +239,11 @@ class _FieldChecker:
         )
 
     def _check_result_sort(self, sort: Any, results: Collection[str]) -> None:
-        for name in sort if isinstance(sort, dict) and not GRAPHQL.operators & sort.keys() else ():
-            if name not in results:
+        for name in sort if isinstance(sort, dict) else ():
+            if name in GRAPHQL.operators:  # callers could sort by what they do not see
+                hint = 'use it for a direction: {"count": {"$arg": "…"}}'
+                self._error(f"sort.{name}", "cannot choose the values to sort by", hint)
+            elif name not in results:
                 hint = f"its values are {', '.join(results)}"
                 self._error(f"sort.{name}", "no value of the groups has this name", hint)
 
@@ -263,9 +271,9 @@ class _FieldChecker:
             if key in known:
                 continue
             where = f"{self.where}.{key}"
-            if key in _AS_STAGES:
-                kind = "count" if "count" in value else "stages"
-                hint = None if kind == "count" else _AS_STAGES[key]
+            if key in _QUERY_KEYS:
+                kind = next(kind for kind in _KINDS if kind in value)
+                hint = _AS_STAGES.get(key) if kind == "stages" else None
                 self.findings.warn(where, f"has no effect beside {kind}", hint)
             elif key in _AGGREGATION_KEYS:
                 self.findings.warn(where, "has no effect without stages")
@@ -392,7 +400,7 @@ def _is_whole(value: Any) -> bool:
 
 def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
     """Return the key that was probably meant to be the missing one."""
-    known = {*_GROUP_KEYS, *_AGGREGATION_KEYS, "count"}
+    known = {*_QUERY_KEYS, *_AGGREGATION_KEYS, *_KINDS}
     near = [name for name in value if name not in known and find_nearest(name, known) == key]
     return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None
 
@@ -403,4 +411,6 @@ _AS_STAGES = {
     "sort": "make it a stage $sort",
     "skip": "make it a stage $skip",
     "limit": "make it a stage $limit",
+    "filter": "map a find, or write a $match with arguments",
+    "orderBy": "map a find, or make it a stage $sort",
 }

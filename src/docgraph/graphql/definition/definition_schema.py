@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from docgraph.graphql.definition.scalars import JSON_MODES
+from docgraph.graphql.lists.where import OPERATORS
 from docgraph.graphql.sections import GraphqlLimits
 
 Part = Literal["definition", "mappings", "app"]
@@ -86,6 +87,53 @@ _PATHS: Schema = {
         {"type": "object", "additionalProperties": _NAME, "minProperties": 1},
     ]
 }
+_CONNECTION = _object(
+    "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
+    {
+        "field": {
+            **_NAME,
+            "description": "A field that is added for the pages; without it the list is replaced.",
+        }
+    },
+)
+_INDEXED_ONLY: Schema = {
+    "description": "Reject what no index of a declared field serves.",
+    "type": "boolean",
+    "default": False,
+}
+_FILTER = _object(
+    "What callers may filter by: an argument `where`.",
+    {
+        "fields": {
+            "description": "Fields of the item type, `a.b` for embedded ones: their operators.",
+            "type": "object",
+            "additionalProperties": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"enum": [*OPERATORS, "range"]},
+            },
+        },
+        "search": {
+            "description": "Callers may search by the text index of the collection.",
+            "type": "boolean",
+            "default": False,
+        },
+        "indexed-only": _INDEXED_ONLY,
+    },
+)
+_ORDER_BY = _object(
+    "What callers may order by: an argument `orderBy`.",
+    {
+        "fields": {
+            "description": "Fields of the item type, `a.b` for embedded ones.",
+            "type": "array",
+            "minItems": 1,
+            "items": _NAME,
+        },
+        "indexed-only": _INDEXED_ONLY,
+    },
+    "fields",
+)
 _ID: Schema = {
     "description": "The name of the app, and its address without descriptor.uri.",
     "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
@@ -149,7 +197,12 @@ _DEFINITIONS: Schema = {
             },
         },
     },
-    "query": _object("Documents of a collection.", _QUERY, "db", "collection"),
+    "query": _object(
+        "Documents of a collection.",
+        {**_QUERY, "filter": _FILTER, "orderBy": _ORDER_BY, "connection": _CONNECTION},
+        "db",
+        "collection",
+    ),
     "count": _object(
         "How many documents a filter finds.",
         {

@@ -64,7 +64,20 @@ class Ordering:
     advice: str = field(default="", compare=False)
 
 
-Question = UnknownOperator | StagePart | Namespace | Ordering
+@dataclass(frozen=True, slots=True)
+class IndexedFields:
+    """A field that callers may filter or order by only with an index; `path` is where it is."""
+
+    where: str
+    db: str
+    collection: str
+    name: str
+    path: str
+    operators: frozenset[str]  # none: an order
+    pinned: frozenset[str] = field(default_factory=frozenset)
+
+
+Question = UnknownOperator | StagePart | Namespace | Ordering | IndexedFields
 """Something that only the database knows: its operators and stages, collections and indexes."""
 
 
@@ -143,6 +156,13 @@ class Findings:
             case Namespace(where=where) if is_refused:
                 name = f"{question.db}.{question.collection}"
                 self.warn(where, f"there is no collection {name}")
+            case IndexedFields(where=where) if is_refused:
+                self.warn(
+                    where,
+                    f"no index begins with {question.path}: with indexed-only, {question.name}"
+                    " cannot be used alone",
+                    f"make an index {{{question.path}: 1}}, or remove the field",
+                )
             case Ordering(where=where) if is_refused:
                 self.warn(
                     where,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 from graphql import (
@@ -23,6 +24,7 @@ from graphql import (
     InputValueDefinitionNode,
     ObjectTypeDefinitionNode,
     TypeDefinitionNode,
+    TypeExtensionNode,
     TypeNode,
     parse,
     parse_type,
@@ -78,6 +80,11 @@ class GeneratedTypes:
         return bool(self._types or self._arguments or self._field_types or self._fields)
 
     @property
+    def is_full(self) -> bool:
+        """Whether more was added than an app may have, which is an error already."""
+        return self._count > MAX_GENERATED
+
+    @property
     def follows(self) -> Mapping[GeneratedPart, frozenset[Coordinates]]:
         """The fields that each generated part follows."""
         return self._follows
@@ -108,7 +115,7 @@ class GeneratedTypes:
         self, type_: str, field: str, nodes: Iterable[InputValueDefinitionNode], where: str
     ) -> None:
         """Add arguments to a field; the author may have declared them with the same type."""
-        declared = self._find_field(type_, field)
+        declared = self._declared_fields.get((type_, field))
         known = {one.name.value: one for one in (declared.arguments or ())} if declared else {}
         added = self._arguments[type_, field]
         for node in nodes:
@@ -122,6 +129,10 @@ class GeneratedTypes:
                 hint = f"the field has one of the type {print_ast(own.type)}: rename it"
                 self._findings.error(where, what, hint)
 
+    def arguments_of(self, type_: str, field: str) -> Mapping[str, InputValueDefinitionNode]:
+        """Return the arguments that were added to a field."""
+        return dict(self._arguments.get((type_, field), {}))
+
     def replace_field_type(self, type_: str, field: str, node: TypeNode | str) -> None:
         """Change the type of a field of the author."""
         parsed = parse_type(node, no_location=True) if isinstance(node, str) else node
@@ -130,7 +141,7 @@ class GeneratedTypes:
     def add_field(self, type_: str, node: FieldDefinitionNode, where: str) -> None:
         """Add a field to a type of the author."""
         name = node.name.value
-        if self._find_field(type_, name) is not None or name in self._fields[type_]:
+        if (type_, name) in self._declared_fields or name in self._fields[type_]:
             self._findings.error(where, f"the type {type_} already has a field {name}")
             return
         self._fields[type_][name] = node
@@ -166,14 +177,15 @@ class GeneratedTypes:
             node = replace(node, arguments=(*(node.arguments or ()), *added.values()))
         return replace(node, type=changed) if changed is not None else node
 
-    def _find_field(self, type_: str, field: str) -> FieldDefinitionNode | None:
-        for node in self._document.definitions:
-            name = getattr(node, "name", None)
-            if name is not None and name.value == type_:
-                for one in getattr(node, "fields", None) or ():
-                    if one.name.value == field:
-                        return one  # type: ignore[no-any-return]
-        return None
+    @cached_property
+    def _declared_fields(self) -> Mapping[Coordinates, FieldDefinitionNode]:
+        """The fields of the author, also those of extensions."""
+        return {
+            (node.name.value, field.name.value): field
+            for node in self._document.definitions
+            if isinstance(node, TypeDefinitionNode | TypeExtensionNode)
+            for field in getattr(node, "fields", None) or ()
+        }
 
     def _add_count(self, number: int, where: str) -> None:
         before = self._count

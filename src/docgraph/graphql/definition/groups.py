@@ -29,6 +29,7 @@ from docgraph.variables.compilation import describe
 
 COUNT: Final = "count"
 MAX_VALUES: Final = 50  # of one result
+_MAX_STEPS: Final = 100  # of a path; the database accepts no more levels
 _TOTALS: Final = ("sum", "avg", "min", "max")
 _MEMBERS: Final = ("by", "unwind", *_TOTALS)
 _NAME: Final = re.compile(r"(?!__)[_A-Za-z][_0-9A-Za-z]*")
@@ -129,7 +130,7 @@ def _read_entries(operator: str, value: Any, reject: Reject) -> Iterator[tuple[s
 
 def _is_path(path: str) -> bool:
     steps = path.split(".")
-    return all(
+    return len(steps) <= _MAX_STEPS and all(
         step and step[0] != "$" and not step.isdigit() and "\0" not in step for step in steps
     )
 

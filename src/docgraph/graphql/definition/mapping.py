@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from docgraph.codec.decode import decode
 from docgraph.codec.equality import unordered_key
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.lists.order_by import OrderSpec
+from docgraph.graphql.lists.where import WhereSpec
 from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 
@@ -21,6 +23,7 @@ class FieldMapping:
 
     path: tuple[str, ...]
     get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+    is_wrapper: bool = False  # a part of a connection, around documents
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "get", compile_field(self.path))
@@ -43,9 +46,23 @@ class DataLoader:
     max_batch_size: int = 0
 
 
+PAGE_ARGUMENTS = frozenset({"first", "after", "last", "before"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """Pages of a list: `field` is the field to add for them, `item` the type of their items."""
+
+    field: str | None = None
+    item: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryMapping:
-    """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number."""
+    """`find` renders to a filter, `sort` to a document or None, `skip` and `limit` to a number.
+
+    `where` and `order` are what callers may filter and order by, in arguments of the same fields.
+    """
 
     db: str
     collection: str
@@ -54,6 +71,9 @@ class QueryMapping:
     skip: Template | None = None
     limit: Template | None = None
     loader: DataLoader = field(default_factory=DataLoader)
+    where: WhereSpec | None = None
+    order: OrderSpec | None = None
+    connection: ConnectionSpec | None = None
 
     @property
     def templates(self) -> tuple[Template, ...]:

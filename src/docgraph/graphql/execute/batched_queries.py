@@ -10,14 +10,14 @@ that an invalid query fails only for its own parents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from docgraph.exchange import Document
+from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.window import Window
+from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
 from docgraph.variables.value_marks import KindChoices
@@ -45,13 +45,13 @@ class Find:
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
         """Return the query as stages of a pipeline."""
-        stages = [{"$match": self.filter}, *self.window.stages]
-        if fetch.projection is not None:
-            stages.append({"$project": fetch.projection})
-        return stages
+        window = self.window
+        return [{"$match": self.filter}, *window.stages, *window.project(fetch.projection)]
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
+        if self.window.page is not None and self.window.page.parts is not None:
+            return await self._send_parts(fetch, run, self.window.page, self.window.page.parts)
         choices = find_choices(fetch, self.filter, self.window)
         if choices is None:
             return self.check(await run.find(fetch, self.filter, self.window), run)
@@ -61,6 +61,19 @@ class Find:
     def check(self, documents: list[Document], run: Run) -> Answer:
         """Return the documents within the limit."""
         return run.trim(documents, self.window.limit)
+
+    async def _send_parts(
+        self, fetch: Fetch, run: Run, page: Page, parts: Sequence[Document]
+    ) -> Answer:
+        """Return the documents of parts that follow each other: nearly always of the first."""
+        found: list[Document] = []
+        for part in parts:
+            limit = self.window.limit - len(found)
+            narrow = self.window._replace(limit=limit, page=replace(page, parts=(part,)))
+            found += await run.find(fetch, self.filter, narrow)
+            if len(found) == self.window.limit:
+                break
+        return found
 
     async def _send_preferred(
         self, fetch: Fetch, run: Run, path: str, values: KindChoices
@@ -89,13 +102,15 @@ def find_choices(
 class AggregateQuery:
     """Stages; `limit` results are requested, and more than `max_results` are an error.
 
-    `may_be_cut`: a limit of the mapping cuts them instead.
+    `may_be_cut`: a limit of the mapping cuts them instead. Without a `deadline` it is that of the
+    request.
     """
 
     stages: Sequence[Document]
     limit: int
     max_results: int
     may_be_cut: bool = False
+    deadline: Deadline | None = None
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
         """Return the stages, bounded; of each result only the needed fields (decision 15)."""
@@ -106,7 +121,8 @@ class AggregateQuery:
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
-        return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit), run)
+        stages = self.as_stages(fetch)
+        return self.check(await run.aggregate(fetch, stages, self.limit, self.deadline), run)
 
     def check(self, results: list[Document], run: Run) -> Answer:
         """Return the results, or a failure if there are too many (decision 12)."""
@@ -161,7 +177,8 @@ async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> li
     extra = run.extra * len(queries)  # which are not counted
     limit = min(sum(query.limit for query in queries), run.remaining + 1 + extra)
     try:
-        results = await run.aggregate(fetch, pipeline, limit)
+        deadline = getattr(queries[0], "deadline", None)
+        results = await run.aggregate(fetch, pipeline, limit, deadline)
     except DocgraphError as error:
         describe_failure(error)  # raises errors that end the request
         return await _send_each(fetch, queries, run)

@@ -18,6 +18,7 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_text import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.concurrent import concurrently
@@ -242,10 +243,11 @@ def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
         template, keys = first_filter(fetch.mapping), {}
         if template is None:
             return {}
-    rest = _render(template, fetch, run)
-    if rest is None:
-        return keys or None
-    return {"$and": [keys, rest]} if keys and rest else keys or rest
+    rest, where = _render(template, fetch, run), run.prepared[id(fetch)].where.filter
+    if matches_nothing(where) or (rest is None and not keys):
+        return None
+    combined: Mapping[str, Any] = combine([keys, {} if rest is None else rest, where])
+    return combined
 
 
 def _render(template: Template | None, fetch: Fetch, run: Run) -> Mapping[str, Any] | None:

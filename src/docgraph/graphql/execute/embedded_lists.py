@@ -47,7 +47,9 @@ class Elements:
         self._parent_roots = parent_roots if selection.needs_root else None
         self._index: dict[Hashable, int] = {}
         self.documents: list[Any] = []
-        self.roots: list[Any] | None = [] if selection.needs_root else None
+        # The documents inside of an object around them are their own roots.
+        needs_root = selection.needs_root and not (column.is_wrapper and parent_roots is None)
+        self.roots: list[Any] | None = [] if needs_root else None
         self.slots: Sequence[int] | None = None
         if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
             self._extract_all(values[0])
@@ -67,7 +69,7 @@ class Elements:
 
         Written for many values: the work per value is done in C.
         """
-        kinds = _LIST if self._column.is_list else _DICT
+        kinds = _LIST if self._column.is_list_type else _DICT
         values = self._values
         if not kinds.issuperset(map(type, values)):
             if is_non_null_type(self._column.type):
@@ -75,7 +77,7 @@ class Elements:
             values = [value for value in values if value is not None]
             if not kinds.issuperset(map(type, values)):
                 return False
-        if self._column.is_list:
+        if self._column.is_list_type:
             values = list(chain.from_iterable(values))
             if not _DICT.issuperset(map(type, values)):
                 return False
@@ -89,7 +91,7 @@ class Elements:
         return True
 
     def _extract_each(self) -> None:
-        depth = int(self._column.is_list)
+        depth = int(self._column.is_list_type)
         may_be_null = not is_non_null_type(self._column.type)
         slots: list[int] = []
         is_regular = True
@@ -141,7 +143,7 @@ class Elements:
             return self._rebuild_carefully(objects.items)
         items = objects.items
         placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
-        if self._column.is_list:
+        if self._column.is_list_type:
             return CompletedValues(self._slice(placed))
         if len(placed) < len(self._values):
             given = iter(placed)

@@ -14,10 +14,11 @@ from docgraph.codec.bson_types import Regex
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, PlanTree, Selection
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store.collection_stats import Index
+from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     GRAPHQL,
     Scope,
@@ -30,6 +31,7 @@ from docgraph.variables import (
 _KEPT_ESTIMATES: Final = 64
 # Stages that may produce more results than their input; the others never do.
 _GROWING: Final = frozenset({"$unwind", "$documents", "$densify", "$unionWith"})
+_EQUAL: Final = frozenset({"$eq"})
 _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 
 
@@ -105,7 +107,8 @@ def most_documents(fetch: Fetch, run: Run) -> int:
     if not fetch.is_list:
         return 1
     if prepared.window is not None:
-        return prepared.window.limit
+        page = prepared.window.page
+        return prepared.window.limit if page is None else page.size
     limit = run.bounds.max_limit
     if isinstance(fetch.mapping, AggregationMapping):
         return _most_results(fetch.mapping.stages.source, limit, limit)
@@ -136,8 +139,9 @@ def _names(stage: Any) -> Iterator[str]:
 
 async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
     """Return the smaller of the limit and the number of documents in the collection."""
-    mapping, scope = fetch.mapping, run.prepared[id(fetch)].scope
-    if await _finds_one(mapping, scope, run):
+    mapping = fetch.mapping
+    prepared = run.prepared[id(fetch)]
+    if await _finds_one(mapping, prepared, run):
         count: int | None = 1
     else:
         count = await run.store.facts.count(mapping.db, mapping.collection)
@@ -148,10 +152,13 @@ async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
     return min(count, most)
 
 
-async def _finds_one(mapping: QueryMapping | AggregationMapping, scope: Scope, run: Run) -> bool:
+async def _finds_one(
+    mapping: QueryMapping | AggregationMapping, prepared: PreparedFetch, run: Run
+) -> bool:
     """Return whether the filter pins all keys of a unique index."""
     find = first_filter(mapping)
-    pinned = frozenset() if find is None else frozenset(_pinned_paths(find, scope))
+    pinned = frozenset() if find is None else frozenset(_pinned_paths(find, prepared.scope))
+    pinned = pinned.union(pinned_paths(prepared.where.filter, _EQUAL))
     if not pinned or "_id" in pinned:
         return bool(pinned)
     indexes = await run.store.facts.indexes(mapping.db, mapping.collection)

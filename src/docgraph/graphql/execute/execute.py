@@ -26,17 +26,20 @@ from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
 from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
-from docgraph.graphql.execute.cut_lists import CutLists
+from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
+from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
+from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes
-from docgraph.graphql.execute.result import Result
+from docgraph.graphql.execute.result import CutLists, Result
 from docgraph.graphql.execute.slow_log import report_if_slow
 from docgraph.graphql.execute.window import PageLimits, order_window, read_window
 from docgraph.graphql.plan.plan import Plan
@@ -73,16 +76,17 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     limits: GraphqlLimits,
     lane: Lane | None = None,
     answers: IntrospectionCache | None = None,
+    key_ring: KeyRing | None = None,
     slow_after: float = inf,
     report_limits: bool = False,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
-    Work that would block the event loop runs in the `lane`. `answers` caches introspection.
-    Operations of `slow_after` seconds or more are logged. `report_limits`: the result names the
-    lists that their limit cut.
+    Work that would block the event loop runs in the `lane`. `answers` caches introspection,
+    `key_ring` has the key of cursors. Operations of `slow_after` seconds or more are logged.
+    `report_limits`: the result names the lists that their limit cut.
     """
-    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
+    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
     run.cuts = CutLists() if report_limits else None
     try:
         result = await _carry_out(run, variables_resolver)
@@ -105,7 +109,9 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     else:
         result = Result.build(root, None, run.commands, run.documents)
     return (
-        result if run.cuts is None else result._replace(limits=run.cuts.list_entries(result.data))
+        result
+        if run.cuts is None
+        else result._replace(limits=run.cuts.list_entries(result.data, tree.block))
     )
 
 
@@ -121,6 +127,9 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
         predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
+        await prepare_lists(tree, run)
+        if tree.connections:
+            await prepare_pages(tree, run)
         await prepare_orders(tree, run)
     return tree
 
@@ -201,7 +210,7 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             window = prepared.window and order_window(
-                prepared.window, fetch, prepared.scope, indexes
+                prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
             )
             run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
 
@@ -210,14 +219,20 @@ def _prepare(
     fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run
 ) -> PreparedFetch:
     try:
-        scope = Scope(fetch.arguments.coerce(variables), predefined)
-        mapping = fetch.mapping
-        if not isinstance(mapping, QueryMapping | GroupMapping) or fetch.has_own_windows:
+        given, mapping = fetch.arguments.coerce(variables), fetch.mapping
+        scope = Scope(given, predefined)
+        if isinstance(mapping, GroupMapping) and fetch.is_list and not fetch.has_own_windows:
+            window = read_window(mapping, scope, run.bounds, is_list=True, extra=run.extra)
+            return PreparedFetch(scope, window)
+        if not isinstance(mapping, QueryMapping):
             return PreparedFetch(scope)
-        if isinstance(mapping, GroupMapping) and not fetch.is_list:
-            return PreparedFetch(scope)  # one result
-        window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
-        return PreparedFetch(scope, window)
+        where, order = compile_arguments(mapping, given)
+        if fetch.has_own_windows:
+            return PreparedFetch(scope, where=where, order=order)
+        window = read_window(
+            mapping, scope, run.bounds, is_list=fetch.is_list, order=order, extra=run.extra
+        )
+        return PreparedFetch(scope, window, where=where, order=order)
     except FieldFailure as failure:
         return PreparedFetch(Scope(variables=predefined), failure=failure)
     except DocgraphError as error:
@@ -238,19 +253,27 @@ async def fetch_values(
     if prepared.failure is not None:
         return [prepared.failure] * len(parents)
     run.parents[id(fetch)] = len(parents)
-    if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
-        answers: list[Any] = [answer]
-    elif fetch.folds:
-        answers = await fetch_folding(fetch, run)
-    elif fetch.is_plain_join and len(parents) > 1:
-        answers = await fetch_joined(fetch, parents, run)
-    else:
-        answers = await fetch_per_parent(fetch, parents, roots, run)
+    if fetch.connection is not None:
+        return await fetch_connections(fetch, parents, roots, run, fetch_documents)
+    answers = await fetch_documents(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
     empty = fetch.empty
     values = [_first(answer) if type(answer) is list else answer for answer in answers]
     return values if empty is None else [empty if one is None else one for one in values]
+
+
+async def fetch_documents(
+    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+) -> list[Any]:
+    """Return the documents of each parent, by the method that fits."""
+    if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
+        return [answer]
+    if fetch.folds:
+        return await fetch_folding(fetch, run)
+    if fetch.is_plain_join and len(parents) > 1:
+        return await fetch_joined(fetch, parents, run)
+    return await fetch_per_parent(fetch, parents, roots, run)
 
 
 def _first(documents: list[Any]) -> Any:

@@ -12,19 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from docgraph.exchange import Document, Exchange
+from docgraph.exchange import Deadline, Document, Exchange
+from docgraph.exchange.data import Keyset
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
-from docgraph.graphql.execute.cut_lists import CutLists
+from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
-from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.execute.result import CommandRecord, CutLists
 from docgraph.graphql.execute.window import PageLimits, Window
+from docgraph.graphql.lists.conditions import combine
+from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
-from docgraph.variables import Scope
+from docgraph.variables import Scope, matches_nothing
 
 CONCURRENT_COMMANDS = 8
 
@@ -32,13 +35,25 @@ CONCURRENT_COMMANDS = 8
 class PreparedFetch(NamedTuple):
     """A fetch with the values of this request: coerced arguments, and the window if it is fixed.
 
-    `indexes` are those of its collection, if a sort needs them.
+    `indexes` are those of its collection, if a sort needs them. `where` and `order` are the
+    caller's conditions and order, if the mapping allows some.
     """
 
     scope: Scope
     window: Window | None = None
     failure: FieldFailure | None = None
     indexes: Sequence[Index] | None = None
+    where: CompiledWhere = NO_CONDITION
+    order: Mapping[str, Any] | None = None
+
+    def narrow(self, *filters: Any) -> Any:
+        """Return one filter that holds when these and the caller's `where` do."""
+        if matches_nothing(filters[0]):
+            return filters[0]
+        where = self.where.filter
+        if matches_nothing(where):
+            return where
+        return combine([*filters, where]) if where or len(filters) > 1 else filters[0]
 
 
 @dataclass(slots=True)
@@ -53,6 +68,7 @@ class Run:
     variable_values: Mapping[str, Any]
     lane: Lane | None = None  # for work that would block the event loop
     answers: IntrospectionCache | None = None
+    key_ring: KeyRing | None = None
     cuts: CutLists | None = None  # only if the caller wants to know
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
@@ -67,6 +83,7 @@ class Run:
     ) -> list[Document]:
         """Return the documents of a window of a query, in one command."""
         documents: list[Document] = []
+        page = window.page
         async with self.gate:
             started = time.perf_counter()
             try:
@@ -76,7 +93,8 @@ class Run:
                     filter_,
                     limit=window.size,
                     deadline=self.exchange.deadline,
-                    projection=fetch.projection,
+                    projection=fetch.projection if page is None else page.projection,
+                    keyset=None if page is None else page.keyset,
                     sort=window.sort,
                     skip=window.skip,
                     comment=self._comment(fetch),
@@ -88,8 +106,36 @@ class Run:
                 self._record(fetch, "find", started, documents)
         return documents
 
+    async def find_positions(
+        self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset
+    ) -> list[Document]:
+        """Return what the keyset adds to the documents with these ids."""
+        documents: list[Document] = []
+        async with self.gate:
+            started = time.perf_counter()
+            try:
+                documents = await self.store.reads.find(
+                    fetch.mapping.db,
+                    fetch.mapping.collection,
+                    {"_id": {"$in": list(ids)}},
+                    limit=len(ids) or 1,
+                    deadline=self.exchange.deadline,
+                    projection={"_id": 1},
+                    sort=sort,
+                    comment=self._comment(fetch),
+                    rows=self.rows,
+                    keyset=keyset,
+                )
+            finally:
+                self._record(fetch, "find", started, documents)
+        return documents
+
     async def aggregate(
-        self, fetch: Fetch, pipeline: Sequence[Document], limit: int
+        self,
+        fetch: Fetch,
+        pipeline: Sequence[Document],
+        limit: int,
+        deadline: Deadline | None = None,
     ) -> list[Document]:
         """Return the results of a pipeline, in one command."""
         mapping = fetch.mapping
@@ -102,7 +148,7 @@ class Run:
                     mapping.collection,
                     pipeline,
                     limit=limit,
-                    deadline=self.exchange.deadline,
+                    deadline=deadline or self.exchange.deadline,
                     allow_disk_use=getattr(mapping, "allow_disk_use", False),
                     comment=self._comment(fetch),
                     rows=self.rows,

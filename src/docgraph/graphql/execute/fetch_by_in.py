@@ -18,12 +18,12 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.join_keys import match_any
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import Join, combine
+from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.concurrent import concurrently
 from docgraph.variables import matches_nothing
 
@@ -172,7 +172,7 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     relation = fetch.relation
     assert relation.rest is not None  # noqa: S101 - joins come from a find
     try:
-        rest = relation.rest.render(prepared.scope)
+        rest = prepared.narrow(relation.rest.render(prepared.scope))
     except DocgraphError as error:
         return [describe_failure(error)] * len(parents)
     answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
@@ -273,7 +273,7 @@ async def _try_together(
     """Fetch with one `$in` for all parents; None if there is more than it may return."""
     bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
     filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
-    documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
+    documents = await run.find(fetch, filter_, window._replace(skip=0, limit=bound + 1))
     if len(documents) > bound:
         run.plan.large_relations.remember(fetch)
         return None

@@ -15,8 +15,8 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.join_keys import is_comparable
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.lists.conditions import is_comparable
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.projection import cut_path
 from docgraph.graphql.plan.relation import Join
@@ -65,9 +65,7 @@ def _build_pipeline(
     fetch: Fetch, join: Join, sought: list[Document], rest: Document, window: Window
 ) -> list[Document]:
     inner: list[Document] = [{"$match": rest}] if rest else []
-    inner += window.stages
-    if fetch.projection is not None:
-        inner.append({"$project": fetch.projection})
+    inner += [*window.stages, *window.project(fetch.projection)]
     return [
         # One document to attach the keys to; an empty collection has nothing to find anyway.
         {"$limit": 1},

@@ -15,8 +15,8 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import find_choices
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.join_keys import is_comparable
 from docgraph.graphql.execute.per_parent import fetch_per_parent
+from docgraph.graphql.lists.conditions import is_comparable
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.variables import matches_nothing
 
@@ -64,9 +64,7 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
         return None  # the relation's own fetch reports the error
     (join,) = fetch.relation.joins
     pipeline: list[Document] = [{"$match": rest}] if rest else []
-    pipeline += prepared.window.stages
-    if fetch.projection is not None:
-        pipeline.append({"$project": fetch.projection})
+    pipeline += [*prepared.window.stages, *prepared.window.project(fetch.projection)]
     return {
         "from": fetch.mapping.collection,
         "localField": join.key,

@@ -6,7 +6,7 @@ This is for everything that is not a plain join: `$fk` under `$gt`, `$or` or `$e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,21 +26,30 @@ from docgraph.graphql.execute.batched_queries import (
     send_alone,
 )
 from docgraph.graphql.execute.execution import PreparedFetch, Run
-from docgraph.graphql.execute.join_keys import is_comparable, match_any
 from docgraph.graphql.execute.window import Window, order_window, read_window
+from docgraph.graphql.lists.conditions import is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import combine
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
+
+Adapt = Callable[[Find], Query]
 
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
 
 async def fetch_per_parent(
-    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+    fetch: Fetch,
+    parents: Sequence[Any],
+    roots: Sequence[Any] | None,
+    run: Run,
+    adapt: Adapt | None = None,
 ) -> list[Any]:
-    """Return the answer for each parent: documents, or why there are none."""
+    """Return the answer for each parent: documents, or why there are none.
+
+    `adapt` builds another query from each one, about the same documents.
+    """
     if len(parents) == 1:
-        return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
+        root = None if roots is None else roots[0]
+        return [await _fetch_single(fetch, parents[0], root, run, adapt)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
     known: dict[Hashable, int | Answer] = {}
@@ -50,16 +59,16 @@ async def fetch_per_parent(
         key = _identify(fetch, number, parent, root)
         slot = known.get(key)
         if slot is None:
-            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run)
+            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run, adapt)
         slots.append(slot)
     answers = await send_all(fetch, queries, run) if queries else []
     return [answers[slot] if isinstance(slot, int) else slot for slot in slots]
 
 
-async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run, adapt: Adapt | None) -> Any:
     """Return the answer for a single parent, for example of a root field."""
     queries: list[Query] = []
-    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run, adapt)
     return await send_alone(fetch, queries[0], run) if queries else slot
 
 
@@ -70,8 +79,14 @@ def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
     return fetch.relation.signature(parent, root)
 
 
-def _add_query(
-    fetch: Fetch, prepared: PreparedFetch, parent: Any, root: Any, queries: list[Query], run: Run
+def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
+    fetch: Fetch,
+    prepared: PreparedFetch,
+    parent: Any,
+    root: Any,
+    queries: list[Query],
+    run: Run,
+    adapt: Adapt | None,
 ) -> int | Answer:
     """Return the number of the parent's query, or its answer if none is needed."""
     scope = prepared.scope
@@ -85,7 +100,7 @@ def _add_query(
         return describe_failure(error)
     if query is None:
         return []
-    queries.append(query)
+    queries.append(query if adapt is None or not isinstance(query, Find) else adapt(query))
     return len(queries) - 1
 
 
@@ -95,14 +110,16 @@ def _build_query(fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run) 
     _check_keys(fetch, scope.parent)
     if isinstance(mapping, AggregationMapping):
         return _build_pipeline(fetch, mapping, scope, run)
-    filter_ = _render_filter(fetch, mapping, scope)
+    filter_ = _render_filter(fetch, mapping, prepared, scope)
     if matches_nothing(filter_):
         return None
     window = prepared.window or _read_window(fetch, mapping, scope, run)
     return Find(filter_, window)
 
 
-def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
+def _render_filter(
+    fetch: Fetch, mapping: QueryMapping, prepared: PreparedFetch, scope: Scope
+) -> Any:
     """Return the filter of one parent.
 
     Keys that `$in` would not compare (see `is_comparable`) are joined by `$eq`, as they are when
@@ -111,19 +128,27 @@ def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
     relation = fetch.relation
     keys = [join.list_keys(scope.parent) for join in relation.joins]
     if relation.rest is None or all(is_comparable(key) for own in keys for key in own):
-        return mapping.find.render(scope)
+        return prepared.narrow(mapping.find.render(scope))
     rest = relation.rest.render(scope)
     if matches_nothing(rest) or not all(keys):
         return MATCH_NOTHING
     pairs = zip(relation.joins, keys, strict=True)
-    return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
+    return prepared.narrow(rest, *(match_any(join.target, own) for join, own in pairs))
 
 
 def _read_window(
     fetch: Fetch, mapping: QueryMapping | GroupMapping, scope: Scope, run: Run
 ) -> Window:
-    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list, extra=run.extra)
-    return order_window(window, fetch, scope, run.prepared[id(fetch)].indexes)
+    prepared = run.prepared[id(fetch)]
+    window = read_window(
+        mapping,
+        scope,
+        run.bounds,
+        is_list=fetch.is_list,
+        order=prepared.order,
+        extra=run.extra,
+    )
+    return order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
 
 
 def _build_pipeline(

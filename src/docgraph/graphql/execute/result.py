@@ -1,13 +1,16 @@
-"""Result of an execution: data, errors, and cost."""
+"""Result of an execution: data, errors, cost, and the lists that their limit cut."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from docgraph.graphql.errors import Errors, GraphqlError, count_more
+from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
+from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
+MAX_CUT_LISTS: Final = 100  # that a response names
 _SLICE = 200  # elements of a list that are encoded together
 
 
@@ -64,6 +67,68 @@ class Result(NamedTuple):
         if errors.total > len(entries):
             entries.append(count_more(errors.total - len(entries)))
         return cls(data, tuple(entries), errors.total, tuple(commands), documents)
+
+
+class CutLists:
+    """The lists of a response that have more documents than their limit.
+
+    Such a list is fetched with one document beyond its limit, which is dropped. Its path is known
+    only when the response is built, as the object that contains it may be in several positions;
+    until then, the list itself identifies it. Lists are retained, so that no other gets their id.
+    """
+
+    __slots__ = ("_columns", "_limits")
+
+    def __init__(self) -> None:
+        self._limits: dict[int, tuple[Any, int]] = {}
+        self._columns: dict[tuple[int, ...], Mapping[str, tuple[Block, ...]]] = {}
+
+    def add(self, documents: list[Any], limit: int) -> None:
+        """Record a list that was cut."""
+        self._limits[id(documents)] = (documents, limit)
+
+    def follow(self, values: Sequence[Any], completed: Sequence[Any]) -> None:
+        """Record the completed lists of those that were cut."""
+        for value, item in zip(values, completed, strict=True) if self._limits else ():
+            known = self._limits.get(id(value))
+            shown = item.value if type(item) is Damaged else item
+            if known is not None and type(shown) is list:
+                self.add(shown, known[1])
+
+    def list_entries(self, data: Any, block: Block) -> tuple[dict[str, Any], ...]:
+        """Return path and limit of the first lists in the response that were cut."""
+        entries: list[dict[str, Any]] = []
+        for path, limit in self._walk(data, (block,), ()) if self._limits else ():
+            entries.append({"path": list(path), "limit": limit})
+            if len(entries) == MAX_CUT_LISTS:
+                break
+        return tuple(entries)
+
+    def _walk(
+        self, value: Any, blocks: tuple[Block, ...], path: tuple[str | int, ...]
+    ) -> Iterator[tuple[Any, int]]:
+        if type(value) is list:
+            if id(value) in self._limits:
+                yield path, self._limits[id(value)][1]
+            if self._find_columns(blocks):
+                for number, item in enumerate(value):
+                    yield from self._walk(item, blocks, (*path, number))
+        elif type(value) is dict:
+            for key, below in self._find_columns(blocks).items():
+                yield from self._walk(value.get(key), below, (*path, key))
+
+    def _find_columns(self, blocks: tuple[Block, ...]) -> Mapping[str, tuple[Block, ...]]:
+        """Return the keys that may lead to a cut list, each with the blocks below it."""
+        known = tuple(map(id, blocks))
+        if known not in self._columns:
+            found: dict[str, tuple[Block, ...]] = {}
+            for column in (column for block in blocks for column in block.columns):
+                selection = None if isinstance(column, Introspection) else column.selection
+                below = () if selection is None else tuple(selection.blocks.values())
+                if isinstance(column, Fetch) or any(block.needs_fetch for block in below):
+                    found[column.key] = (*found.get(column.key, ()), *below)
+            self._columns[known] = found
+        return self._columns[known]
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:

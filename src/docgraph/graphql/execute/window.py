@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from docgraph.codec.keyset import Key
+from docgraph.exchange import Document
+from docgraph.exchange.data import Keyset
+from docgraph.exchange.parsed import Order
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.execute.cursors import Cursors
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
-from docgraph.variables import NOTHING, Scope, Template
+from docgraph.variables import MATCH_NOTHING, NOTHING, Scope, Template
 
 _KEPT_ORDERS = 32  # per fetch: callers may choose its sort
 
@@ -28,6 +34,41 @@ class PageLimits(Protocol):
         """The highest limit that a query may set."""
         ...
 
+    @property
+    def count_time_limit(self) -> int:
+        """The time limit of `totalCount` in milliseconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of a connection: its order, forward, and the part of the list that it is from.
+
+    `parts` are conditions that follow each other; None: the whole list. `projection` has the
+    properties of the order, if the positions of documents are needed.
+    """
+
+    order: Order
+    size: int
+    is_backward: bool
+    cursors: Cursors | None = None
+    after: Key | None = None
+    before: Key | None = None
+    parts: tuple[Document, ...] | None = None
+    projection: Mapping[str, int] | None = None
+
+    @property
+    def filter(self) -> Document | None:
+        """The condition for all parts together."""
+        if self.parts is None or len(self.parts) == 1:
+            return self.parts and self.parts[0]
+        return {"$or": list(self.parts)} if self.parts else MATCH_NOTHING
+
+    @property
+    def keyset(self) -> Keyset | None:
+        """What the page adds to a `find`."""
+        return None if self.parts is None else Keyset(self.filter)
+
 
 class Window(NamedTuple):
     """The documents of a query to return, and their order."""
@@ -35,6 +76,7 @@ class Window(NamedTuple):
     sort: Mapping[str, Any] | None
     skip: int
     limit: int
+    page: Page | None = None
     extra: int = 0  # documents beyond the limit that show that it cut the list
 
     @property
@@ -51,12 +93,19 @@ class Window(NamedTuple):
     def stages(self) -> list[dict[str, Any]]:
         """The window as stages of a pipeline."""
         stages: list[dict[str, Any]] = []
+        if self.page is not None and self.page.filter is not None:
+            stages.append({"$match": self.page.filter})
         if self.sort:
             stages.append({"$sort": self.sort})
         if self.skip:
             stages.append({"$skip": self.skip})
         stages.append({"$limit": self.size})
         return stages
+
+    def project(self, projection: Mapping[str, int] | None) -> list[dict[str, Any]]:
+        """Return the stage that follows: only the fields that are needed (decision 15)."""
+        shown = projection if self.page is None else self.page.projection
+        return [] if shown is None else [{"$project": shown}]
 
 
 def read_window(
@@ -65,32 +114,41 @@ def read_window(
     bounds: PageLimits,
     *,
     is_list: bool,
+    order: Mapping[str, Any] | None = None,
     extra: int = 0,
 ) -> Window:
     """Read sort, skip and limit; raise `FieldFailure` for a value that is not allowed.
 
-    Groups without a limit may be as many as any limit allows. Their `_id` orders all of them.
+    The `order` of the caller, which may be empty, replaces the sort of the mapping. Groups without
+    a limit may be as many as any limit allows; their `_id` orders all of them.
     """
-    sort = None if mapping.sort is None else mapping.sort.render(scope)
+    sort = order
+    if order is None and mapping.sort is not None:
+        sort = mapping.sort.render(scope)
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
     if isinstance(mapping, GroupMapping):
         sort = {**(sort or {}), "_id": 1}
         limit, extra = (bounds.max_limit, 1) if mapping.limit is None else (limit, extra)
-    return Window(sort or None, skip, limit, extra if is_list else 0)
+    return Window(sort or None, skip, limit, extra=extra if is_list else 0)
 
 
 def order_window(
-    window: Window, fetch: Fetch, scope: Scope, indexes: Sequence[Index] | None
+    window: Window,
+    fetch: Fetch,
+    scope: Scope,
+    indexes: Sequence[Index] | None,
+    where: Mapping[str, Any] | None = None,
 ) -> Window:
     """Return the window with `_id` at the end of its sort, if an index allows it (decision 12)."""
     sort, mapping = window.sort, fetch.mapping
     if not sort or not isinstance(mapping, QueryMapping):
         return window
-    key = (repr(sort), mapping.find.given(scope))
+    equal = frozenset(pinned_paths(where)) if where else frozenset()
+    key = (repr(sort), mapping.find.given(scope), equal)
     known = fetch.orders.get(key)
     if known is None or known[0] is not indexes:
-        pinned = frozenset(pinned_paths(mapping.find.decide(scope).source))
+        pinned = equal.union(pinned_paths(mapping.find.decide(scope).source))
         ordered = order_ties(sort, pinned, indexes)
         if len(fetch.orders) >= _KEPT_ORDERS:
             fetch.orders.clear()

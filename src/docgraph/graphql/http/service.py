@@ -23,6 +23,7 @@ from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
+from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
@@ -116,6 +117,7 @@ class GraphqlService(Service):
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(self._lane)
         self._answers = IntrospectionCache()
+        self._key_ring = KeyRing(store, config)
         self._patrol = TimeoutWheel()
         self._base = bound_path(self, config)
         self._root_role = root_role
@@ -278,6 +280,7 @@ class GraphqlService(Service):
             limits=limits or plan.app.limits,
             lane=self._lane,
             answers=answers,
+            key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
         )
@@ -289,6 +292,7 @@ class GraphqlService(Service):
         plan, _ = await self._find(app, request, exchange)
         limits, variables = plan.app.limits, request.variables
         run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
+        run.key_ring = self._key_ring
         return await estimate_cost(run, self._resolvers, budget)
 
     async def _find(

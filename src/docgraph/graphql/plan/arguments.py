@@ -6,7 +6,7 @@ Both follow the GraphQL specification: absent, null and default are three differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +14,35 @@ from graphql import (
     FieldNode,
     GraphQLError,
     GraphQLField,
+    GraphQLInputObjectType,
+    GraphQLInputType,
+    ListValueNode,
+    ObjectValueNode,
+    Undefined,
+    ValueNode,
     VariableNode,
     Visitor,
     get_argument_values,
+    is_list_type,
+    is_non_null_type,
     visit,
 )
 from graphql.execution.values import VariableValues
 from graphql.language import Node
+from graphql.utilities import coerce_input_literal
 
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.parser_messages import phrase
+
+Read = Callable[[Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class FieldArguments:
     """The `fixed` values, and the variables whose values are passed unchanged.
 
-    `is_simple` is false if a variable is inside a list or object: graphql-core coerces those.
+    `built` are lists and objects with variables inside. `is_simple` is false if one of them cannot
+    be built here: graphql-core coerces those.
     """
 
     definition: GraphQLField
@@ -38,12 +50,13 @@ class FieldArguments:
     fixed: Mapping[str, Any]
     direct: tuple[tuple[str, str], ...] = ()
     is_simple: bool = True
+    built: tuple[tuple[str, Read], ...] = ()
 
     def coerce(self, variables: VariableValues) -> Mapping[str, Any]:
         """Return the values; raise `FieldFailure` for one that does not fit the argument's type."""
         if not self.is_simple:
             return self._coerce_fully(variables)
-        if not self.direct:
+        if not self.direct and not self.built:
             return self.fixed
         values = dict(self.fixed)
         for name, variable in self.direct:
@@ -51,6 +64,11 @@ class FieldArguments:
             if value is None:  # null or absent: the special cases
                 return self._coerce_fully(variables)
             values[name] = value
+        try:
+            for name, read in self.built:
+                values[name] = read(variables.coerced)
+        except _NoValue:
+            return self._coerce_fully(variables)
         return values
 
     def _coerce_fully(self, variables: VariableValues) -> Mapping[str, Any]:
@@ -63,18 +81,78 @@ class FieldArguments:
 def build_arguments(definition: GraphQLField, node: FieldNode) -> FieldArguments:
     """Coerce the arguments that do not depend on variables."""
     direct: dict[str, str] = {}
+    built: dict[str, Read] = {}
     for argument in node.arguments or ():
-        if isinstance(argument.value, VariableNode):
-            direct[argument.name.value] = argument.value.name.value
-        elif find_variables(argument.value):
-            return FieldArguments(definition, node, {}, is_simple=False)
+        name, value = argument.name.value, argument.value
+        if isinstance(value, VariableNode):
+            direct[name] = value.name.value
+        elif find_variables(value):
+            read = _build_reader(value, definition.args[name].type)
+            if read is None:
+                return FieldArguments(definition, node, {}, is_simple=False)
+            built[name] = read
+    others = {*direct, *built}
     rest = GraphQLField(
         definition.type,
-        args={name: arg for name, arg in definition.args.items() if name not in direct},
+        args={name: arg for name, arg in definition.args.items() if name not in others},
     )
     fixed = get_argument_values(rest, node, hide_suggestions=True)
-    named = ((definition.args[name].out_name or name, direct[name]) for name in direct)
-    return FieldArguments(definition, node, fixed, tuple(named))
+    names = {name: definition.args[name].out_name or name for name in others}
+    return FieldArguments(
+        definition,
+        node,
+        fixed,
+        tuple((names[name], variable) for name, variable in direct.items()),
+        built=tuple((names[name], read) for name, read in built.items()),
+    )
+
+
+class _NoValue(Exception):
+    """A variable inside a value is null or absent: the special cases."""
+
+
+def _build_reader(node: ValueNode, type_: GraphQLInputType) -> Read | None:
+    """Return the function that builds a literal from the variables in it; None: not possible.
+
+    The values of variables are coerced already, and those of other parts here, once.
+    """
+    inner: Any = type_.of_type if is_non_null_type(type_) else type_
+    if isinstance(node, VariableNode):
+        return _read_variable(node.name.value)
+    if not find_variables(node):
+        constant = coerce_input_literal(node, type_)
+        return None if constant is Undefined else lambda _: constant
+    if isinstance(node, ListValueNode) and is_list_type(inner):
+        items = [_build_reader(item, inner.of_type) for item in node.values]
+        known = [item for item in items if item is not None]
+        return (lambda given: [read(given) for read in known]) if known == items else None
+    if isinstance(node, ObjectValueNode) and isinstance(inner, GraphQLInputObjectType):
+        return _build_object(node, inner)
+    return None
+
+
+def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> Read | None:
+    fields = type_.fields.values()
+    if type_.is_one_of or any(one.out_name or one.default is not None for one in fields):
+        return None
+    parts = {
+        one.name.value: _build_reader(one.value, type_.fields[one.name.value].type)
+        for one in node.fields
+    }
+    readers = [(name, read) for name, read in parts.items() if read is not None]
+    if len(readers) < len(parts):
+        return None
+    return lambda given: {name: read(given) for name, read in readers}
+
+
+def _read_variable(name: str) -> Read:
+    def read(given: Mapping[str, Any]) -> Any:
+        value = given.get(name)
+        if value is None:
+            raise _NoValue
+        return value
+
+    return read
 
 
 class _VariableFinder(Visitor):

@@ -39,6 +39,7 @@ from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldPosition, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
+from docgraph.graphql.plan.connection import read_parts
 from docgraph.graphql.plan.fold import find_folds
 from docgraph.graphql.plan.plan_tree import (
     Block,
@@ -52,7 +53,7 @@ from docgraph.graphql.plan.plan_tree import (
     TypenameField,
     UnmappedField,
 )
-from docgraph.graphql.plan.projection import build_projection, needed_paths, root_paths
+from docgraph.graphql.plan.projection import build_projection, cut_path, needed_paths, root_paths
 from docgraph.graphql.plan.relation import Relation, analyse
 
 MAX_FIELDS = 10_000
@@ -131,7 +132,9 @@ class TreeBuilder:
         named = get_named_type(type_)
         if is_composite_type(named):
             selection = self._build_selection(named, position, nodes)
-            return Embedded(key, type_, position, mapping.path, mapping.get, selection)
+            return Embedded(
+                key, type_, position, mapping.path, mapping.get, selection, mapping.is_wrapper
+            )
         unchanged = _UNCHANGED.get(named.name)
         if (
             unchanged is None
@@ -168,7 +171,11 @@ class TreeBuilder:
                 serialize = _serialize_count(serialize)
         else:
             selection = self._build_selection(named, position, nodes)
-        projection = self._build_projection(selection, relation, is_root)
+        connection = None
+        if selection is not None and getattr(mapping, "connection", None) is not None:
+            connection = read_parts(selection)
+        items = (selection,) if connection is None else connection.items
+        projection = self._build_projection(items, relation, is_root)
         fetch = Fetch(
             key=key,
             type=definition.type,
@@ -180,19 +187,22 @@ class TreeBuilder:
             serialize=serialize,
             projection=projection,
             is_root=is_root,
+            connection=connection,
         )
         return find_folds(fetch)
 
     def _build_projection(
-        self, selection: Selection | None, relation: Relation, is_root: bool
+        self, selections: Sequence[Selection | None], relation: Relation, is_root: bool
     ) -> dict[str, int] | None:
         resolver_paths = {
             name: resolver.needed_paths for name, resolver in self.app.type_resolvers.items()
         }
-        paths = set(needed_paths(selection, relation.joins, resolver_paths))
-        if is_root and selection is not None:
-            for block in selection.blocks.values():
-                paths.update(root_paths(block))
+        paths = {cut_path(join.path) for join in relation.joins}
+        for selection in selections:
+            paths.update(needed_paths(selection, resolver_paths))
+            if is_root and selection is not None:
+                for block in selection.blocks.values():
+                    paths.update(root_paths(block))
         return build_projection(paths)
 
     def _build_introspection(

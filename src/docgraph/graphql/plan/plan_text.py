@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from graphql import print_ast
+
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.plan.plan_tree import (
     Block,
+    ConnectionParts,
     Embedded,
     Fetch,
     Introspection,
@@ -121,14 +124,32 @@ def _explain_query(fetch: Fetch, mapping: QueryMapping) -> Iterator[str]:
     rest = fetch.relation.rest
     if rest is not None and rest.source:
         yield f"filter {_show(rest.source)}"
+    generated = {"where": mapping.where, "orderBy": mapping.order}
+    for argument in fetch.arguments.node.arguments or ():
+        if generated.get(argument.name.value) is not None:
+            yield f"{argument.name.value} {_shorten(print_ast(argument.value))}"
     parts = {"sort": mapping.sort, "skip": mapping.skip, "limit": mapping.limit}
     for name, template in parts.items():
         if template is not None:
             yield f"{name} {_show(template.source)}"
+    if fetch.connection is not None:
+        yield from _explain_connection(fetch.connection)
+
+
+def _explain_connection(parts: ConnectionParts) -> Iterator[str]:
+    if parts.has_rows:
+        yield "page by keyset: first, after, last, before; ties by _id"
+    if parts.total:
+        yield "totalCount: one more command, for all parents"
+    if parts.next_page or parts.previous_page:
+        yield "items on the other side of a cursor: one more command, for all parents"
 
 
 def _show(source: Any) -> str:
-    text = _render(source)
+    return _shorten(_render(source))
+
+
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
 
 

@@ -28,6 +28,7 @@ from docgraph.graphql.plan.relation import Relation
 __all__ = [
     "Block",
     "Column",
+    "ConnectionParts",
     "Embedded",
     "Fetch",
     "Fold",
@@ -53,11 +54,33 @@ class Embedded:
     path: Path
     get: Get
     selection: Selection
+    is_wrapper: bool = False  # the edges of a connection, or where its page is
 
     @cached_property
-    def is_list(self) -> bool:
+    def is_list_type(self) -> bool:
         """Whether there are lists of objects, or lists of lists of them."""
         return _is_list(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParts:
+    """The parts of a connection that are selected, and the selections on its items."""
+
+    items: tuple[Selection, ...]
+    has_rows: bool
+    edges: bool
+    nodes: bool
+    edge_cursors: bool
+    start_cursor: bool
+    end_cursor: bool
+    next_page: bool
+    previous_page: bool
+    total: bool
+
+    @property
+    def has_cursors(self) -> bool:
+        """Whether positions of documents are selected."""
+        return self.edge_cursors or self.start_cursor or self.end_cursor
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +101,23 @@ class Fetch:
     projection: Mapping[str, int] | None
     is_root: bool
     folds: tuple[Fold, ...] = ()
+    connection: ConnectionParts | None = None
     orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # cached
 
     @cached_property
-    def is_list(self) -> bool:
-        """Whether the field is a list of documents or the first of them."""
+    def is_list_type(self) -> bool:
+        """Whether the values of the field are lists."""
         return _is_list(self.type)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the field has many documents or the first of them."""
+        return self.is_list_type or self.connection is not None
+
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether the value is an object around documents."""
+        return self.connection is not None
 
     @cached_property
     def empty(self) -> Any:
@@ -220,9 +254,28 @@ class PlanTree:
 
     @cached_property
     def sorted_fetches(self) -> tuple[Fetch, ...]:
-        """The queries among them that have a sort."""
-        found = (f for f in self.fetches if isinstance(f.mapping, QueryMapping))
-        return tuple(f for f in found if getattr(f.mapping, "sort", None) is not None)
+        """The queries among them that have a sort, or may get one from the caller."""
+        return tuple(
+            fetch
+            for fetch in self.fetches
+            if isinstance(fetch.mapping, QueryMapping)
+            and (fetch.mapping.sort is not None or fetch.mapping.order is not None)
+        )
+
+    @cached_property
+    def listed_fetches(self) -> tuple[Fetch, ...]:
+        """The queries among them that callers may filter or order."""
+        return tuple(
+            fetch
+            for fetch in self.fetches
+            if isinstance(fetch.mapping, QueryMapping)
+            and (fetch.mapping.where is not None or fetch.mapping.order is not None)
+        )
+
+    @cached_property
+    def connections(self) -> tuple[Fetch, ...]:
+        """The fetches among them that are connections."""
+        return tuple(f for f in self.fetches if f.connection is not None)
 
     @cached_property
     def variables(self) -> frozenset[str]:

@@ -14,7 +14,6 @@ from typing import Any
 from graphql import is_list_type, is_non_null_type
 
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, LeafField, Selection
-from docgraph.graphql.plan.relation import Join
 
 WHOLE = ""
 ID_ONLY = {"_id": 1}
@@ -40,12 +39,15 @@ def _is_covered(path: str, paths: set[str]) -> bool:
     return any(".".join(steps[:count]) in paths for count in range(1, len(steps)))
 
 
-def needed_paths(
-    selection: Selection | None, joins: Iterable[Join], resolver_paths: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield the paths that the documents of a fetch must contain."""
-    for join in joins:
-        yield cut_path(join.path)
+def add_paths(projection: Mapping[str, int] | None, paths: Iterable[str]) -> dict[str, int] | None:
+    """Return the projection with these paths and `_id`; None if the whole document is needed."""
+    if projection is None:
+        return None
+    return build_projection({"_id", *(path for path, shown in projection.items() if shown), *paths})
+
+
+def needed_paths(selection: Selection | None, resolver_paths: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that the documents of a fetch must contain for a selection."""
     if selection is None:
         yield WHOLE
         return

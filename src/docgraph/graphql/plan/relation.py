@@ -17,6 +17,7 @@ from docgraph.graphql.definition.mapping import (
     GroupMapping,
     QueryMapping,
 )
+from docgraph.graphql.lists.conditions import combine
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
@@ -167,14 +168,3 @@ def _read_join(source: Any) -> Join | None:
         case "$in", [{"$fk": str(key)}]:
             return Join(name, key, many=False)
     return None
-
-
-def combine(filters: Sequence[Any]) -> Any:
-    """Return one filter that holds when all of them do."""
-    filters = [item for item in filters if item]
-    merged: dict[str, Any] = {}
-    for item in filters:
-        if merged.keys() & item.keys() or any(key.startswith("$") for key in item):
-            return filters[0] if len(filters) == 1 else {"$and": filters}
-        merged.update(item)
-    return merged

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.codec.documents import read_documents
+from docgraph.codec.keyset import EMPTY, Key, behind, find_empty
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
@@ -14,16 +15,7 @@ from docgraph.rest.call import JSON, Handlers, RestCall
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
-from docgraph.rest.parameters.keyset import (
-    EMPTY,
-    Key,
-    PageStart,
-    behind,
-    find_empty,
-    parse_token,
-    render_token,
-    with_tiebreak,
-)
+from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_token, with_tiebreak
 from docgraph.rest.streamed_lists import JsonList
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from graphql import (
     GraphQLField,
+    GraphQLNamedType,
     GraphQLObjectType,
     Undefined,
     get_nullable_type,
@@ -17,6 +18,7 @@ from graphql import (
 )
 
 from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import GRAPHQL, ValueOrigin
 from docgraph.variables.variable_names import parse_reference
@@ -58,7 +60,13 @@ class Access:
     @property
     def is_list(self) -> bool:
         """Whether it returns several documents."""
-        return is_list_type(get_nullable_type(self.field.type))
+        is_paged = getattr(self.mapping, "connection", None) is not None
+        return is_paged or is_list_type(get_nullable_type(self.field.type))
+
+    @property
+    def item_type(self) -> GraphQLNamedType:
+        """The type of its documents."""
+        return find_item_type(self.app.schema, self.field, self.mapping)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -186,7 +186,7 @@ def find_holdings(accesses: Iterable[Access]) -> dict[tuple[str, str], list[Hold
     """Return the types that show the documents of each collection."""
     found: dict[tuple[str, str], dict[tuple[str, str], App]] = {}
     for access in accesses:
-        named = get_named_type(access.field.type)
+        named = access.item_type
         if is_composite_type(named) and _keeps_documents(access):
             types = found.setdefault(access.place, {})
             types[access.app_id, named.name] = access.app

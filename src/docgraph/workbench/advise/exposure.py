@@ -74,7 +74,7 @@ def find_secrets(
         type_ = app.schema.type_map.get(type_name)
         if not isinstance(type_, GraphQLObjectType):
             continue
-        places = [one for one in accesses if get_named_type(one.field.type) is type_]
+        places = [one for one in accesses if one.item_type is type_]
         if places and all(map(_is_own, places)):
             continue  # callers find only their own documents
         for name, mapping in fields.items():

@@ -15,7 +15,14 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    GroupMapping,
+    QueryMapping,
+)
+from docgraph.graphql.lists.conditions import combine
+from docgraph.graphql.lists.order_by import list_orders
+from docgraph.graphql.lists.where import RANGE, list_paths
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
@@ -36,6 +43,8 @@ Guess = Callable[[Place, str], Any]
 _MAX_GROUPS: Final = 24  # optional parts of one field that are explained
 _LISTS: Final = frozenset({"$in", "$nin", "$all"})
 _COMPARING: Final = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"}) | _LISTS
+_EQUAL_TO: Final = frozenset({"eq", "in", "has", "any"})
+_RANGED: Final = frozenset({*RANGE, "prefix"})
 _FINDING: Final = frozenset({"$geoNear", "$search", "$vectorSearch", "$documents"})
 _BOUNDING: Final = frozenset({"$limit", "$sample", "$count"})
 _BY_TYPE: Final[Mapping[str, Any]] = {
@@ -120,7 +129,30 @@ def _plan_queries(
     if matches_nothing(rest) or not isinstance(filter_, Mapping):
         return
     sort = mapping.sort.render(scope) if mapping.sort is not None else None
-    yield PlannedQuery(access, access.place, filter_, sort or {}, names)
+    planned = PlannedQuery(access, access.place, filter_, sort or {}, names)
+    yield planned
+    if not names:
+        yield from _plan_lists(planned, mapping, guess)
+
+
+def _plan_lists(
+    planned: PlannedQuery, mapping: QueryMapping, guess: Guess
+) -> Iterator[PlannedQuery]:
+    """Yield the query with each of the conditions and orders that callers may add."""
+    fields = [] if mapping.where is None else list(list_paths(mapping.where.fields))
+    for name, path, operators in fields[:_MAX_GROUPS]:
+        value = guess(planned.place, path)
+        if operators & _EQUAL_TO:
+            condition: Any = {"$eq": value}
+        elif operators & _RANGED:
+            condition = {"$gte": value}
+        else:
+            continue  # no ordinary index serves it
+        filter_ = combine([planned.filter, {path: condition}])
+        yield replace(planned, filter=filter_, options=(f"where.{name}",))
+    orders = [] if mapping.order is None else list(list_orders(mapping.order.fields))
+    for name, path in orders[:_MAX_GROUPS]:
+        yield replace(planned, sort={path: 1}, options=(f"orderBy.{name}",))
 
 
 def _plan_stages(

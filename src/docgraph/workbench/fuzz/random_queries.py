@@ -37,6 +37,7 @@ _MISSING: Final = 0.12
 _INLINE: Final = 0.1
 _NAMED: Final = 0.2
 _DEEPEST: Final = 4
+_DEEPEST_INPUT: Final = 3
 _SWEPT: Final = 3  # relations form cycles
 _WITH_LITERAL: Final = frozenset({"String", "ID", "Int", "Float"})
 _INTROSPECTION: Final = (
@@ -188,20 +189,21 @@ class QueryMaker:
         ]
         return f"({', '.join(given)})" if given else ""
 
-    def _value(self, type_: GraphQLInputType) -> str:
+    def _value(self, type_: GraphQLInputType, depth: int = 0) -> str:
         """Return a literal, or a variable for a value without a literal."""
         if is_non_null_type(type_):
-            return self._value(type_.of_type)
+            return self._value(type_.of_type, depth)
         if is_list_type(type_):
-            return f"[{self._value(type_.of_type)}]"
+            return f"[{self._value(type_.of_type, depth)}]"
         match type_:
             case GraphQLEnumType():
                 return str(self._random.choice(list(type_.values)))
             case GraphQLInputObjectType():
+                share = 0.5 if depth < _DEEPEST_INPUT else 0  # a type may contain itself
                 inner = [
-                    f"{name}: {self._value(one.type)}"
+                    f"{name}: {self._value(one.type, depth + 1)}"
                     for name, one in type_.fields.items()
-                    if is_required_input_field(one) or happens(self._random, 0.5)
+                    if is_required_input_field(one) or happens(self._random, share)
                 ]
                 return f"{{{', '.join(inner)}}}"
         if type_.name == "Boolean":  # type: ignore[union-attr]

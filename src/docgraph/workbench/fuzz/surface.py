@@ -22,6 +22,7 @@ from graphql import (
 )
 
 from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     FieldMapping,
@@ -107,15 +108,15 @@ class _SurfaceWalk:
         self, owner: str, name: str, field: GraphQLField, parent: tuple[str, Path, str]
     ) -> None:
         mapping = self._app.mappings.get(owner, {}).get(name)
-        type_ = get_named_type(field.type)
         if isinstance(mapping, FieldMapping) and parent[0]:
             self._read_property((owner, name), field, mapping, parent)
         elif isinstance(mapping, QueryMapping | AggregationMapping):
             namespace = f"{mapping.db}.{mapping.collection}"
             written = self._app.definition.mappings.get(owner, {}).get(name, {})
             if isinstance(mapping, GroupMapping):
-                written = {"stages": mapping.stages.source}
+                written = {"stages": mapping.stages.source[:-1]}  # the last one reads no document
             self._read_mapping(namespace, written, parent)
+            type_ = find_item_type(self._app.schema, field, mapping)
             self._enter(type_, "" if _reshapes(written.get("stages")) else namespace, (), "")
 
     def _read_property(

@@ -43,6 +43,7 @@ _PROSE: Final = frozenset(
     "text body content description bio plot summary message comment html markdown note".split()
 )
 _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".split())
+_UNASKED: Final = frozenset({"BsonDocument", "Regex", "Timestamp"})
 _SELECTIVE: Final = 0.5  # a string that is repeated this often can become a filter
 _FOUND_BY: Final = "text"  # kind of an index
 
@@ -62,7 +63,7 @@ class ListBuilder:
 
     def build_list(self, name: str) -> Field:
         """Build the field for all documents, with filters and with sorts that an index serves."""
-        names = NamePool(("limit", "skip"))
+        names = NamePool(("limit", "skip", "where", "orderBy"))
         conditions: list[Any] = []
         arguments: list[Argument] = []
         for given, condition in self._filters(names):
@@ -75,7 +76,7 @@ class ListBuilder:
         return Field(
             name,
             f"[{self.type_name}!]!",
-            page_mapping(mapping),
+            {**page_mapping(mapping), **self._build_indexed()},
             [*arguments, *page_arguments()],
             description="Each argument that is given narrows the list" if conditions else "",
         )
@@ -102,6 +103,41 @@ class ListBuilder:
             is_key = leaf.path != ("_id",) and self.collection.is_unique(leaf.text)
             if is_key and not leaf.is_repeated and leaf.type in _FILTERED:
                 yield leaf
+
+    def _build_indexed(self) -> dict[str, Any]:
+        """Build what callers may filter and order by in any combination: indexed properties."""
+        operators: dict[str, list[str]] = {}
+        orders: list[str] = []
+        for leaf in self.leaves:
+            type_ = self._find_type(leaf) if self.collection.has_index(leaf.text) else None
+            if type_ is None:
+                continue
+            name, base = ".".join(self._words_of(leaf)), type_.strip("[]!")
+            possible = _list_operators(base, is_enum=base in self.model.enums)
+            if type_.startswith("["):
+                operators[name] = ["has", "any"]
+            elif possible:
+                operators[name] = possible
+                orders.append(name)
+        found: dict[str, Any] = {}
+        if operators:
+            found["filter"] = {"fields": operators, "indexed-only": True}
+        if orders:
+            found["orderBy"] = {"fields": orders, "indexed-only": True}
+        return found
+
+    def _find_type(self, leaf: ScalarProperty) -> str | None:
+        """Return the type of the field of a property; None: it has none, or one of lists."""
+        if not self._is_askable(leaf):
+            return None
+        type_name, found = self.type_name, ""
+        for name in self._words_of(leaf):
+            owner = self.model.types.get(type_name)
+            own = None if owner is None else owner.fields.get(name)
+            if own is None or isinstance(own.mapping, dict):
+                return None
+            found, type_name = own.type, own.type.strip("!")
+        return None if found.startswith("[[") or found.strip("[]!") in _UNASKED else found
 
     # --- sorts ------------------------------------------------------------------------------------
 
@@ -210,6 +246,14 @@ class ListBuilder:
             return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
         return 5 if is_selective else 7
+
+
+def _list_operators(type_: str, *, is_enum: bool) -> list[str]:
+    if type_ == "String":
+        return ["eq", "in", "range", "prefix"]
+    if type_ in _NUMBERS or type_ == "DateTime":
+        return ["eq", "in", "range"]
+    return ["eq", "in"] if is_enum or type_ in _FILTERED else []
 
 
 def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_Filter]:

@@ -157,3 +157,18 @@ def test_a_prepared_query_of_many_fragments_is_compared_within_bounds() -> None:
     bomb = f"{{ ...F0 }} {' '.join(parts)} fragment F40 on A {{ ...F0 ...F40 b }}"
 
     assert compare(prepared(OLD), prepared(bomb))
+
+
+def test_generated_types_are_compared() -> None:
+    def build(operators: list[str], fields: list[str]) -> dict[str, Any]:
+        query = {"db": "d", "collection": "c", "filter": {"fields": {"b": operators}}}
+        mappings = {"Query": {"a": {**query, "orderBy": {"fields": fields}}}}
+        return definition(SCHEMA.replace("): A", "): [A]")) | {"mappings": mappings}
+
+    full = build(["eq", "in"], ["b", "n"])
+    assert compare(full, full) == []
+    assert compare(full, build(["eq"], ["b", "n"])) == ["breaking: Field AWhereB.in was removed."]
+    assert compare(full, build(["eq", "in"], ["b"])) == ["breaking: Field AOrder.n was removed."]
+    (added,) = compare(full, build(["eq", "in", "ne"], ["b", "n"]))
+    assert "AWhereB.ne" in added
+    assert not added.startswith("breaking")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphql import GraphQLSchema, parse, print_schema
 
+from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import (
     MAX_GENERATED,
@@ -18,6 +21,7 @@ from docgraph.graphql.definition.visibility import (
     find_visible,
     read_visibility,
 )
+from docgraph.graphql.sections import Graphql
 
 SDL = """
 type Query { posts(limit: Int): [Post] }
@@ -178,3 +182,59 @@ def test_the_number_of_generated_fields_is_bounded() -> None:
     generated.add_type(parse_definition(f"input PostWhere {{ {fields} }}"), "here")
     generated.add_type(parse_definition("input UserWhere { name: Int }"), "here")
     assert len(findings.errors) == 1
+
+
+def test_the_order_of_a_hidden_field_is_reported() -> None:
+    mapping: dict[str, Any] = {"db": "d", "collection": "posts", "sort": {"state": 1}}
+    mappings: dict[str, Any] = {
+        "Query": {"posts": mapping, "post": mapping},
+        "Post": {"status": "state"},
+    }
+    definition = {"_id": "app", "schema": SDL, "mappings": mappings}
+    assert not _warnings(definition)
+
+    mapping["orderBy"] = {"fields": ["title"]}
+    mappings["Query"]["post"] = {"db": "d", "collection": "posts"}
+    assert _warnings(definition) == [
+        "mappings.Query.posts.sort: orders by Post.status, which some callers do not see"
+    ]
+
+
+def _warnings(definition: dict[str, Any]) -> list[str]:
+    report = check_definition(definition, settings=Graphql())
+    assert not report.errors
+    return [str(one) for one in report.warnings if "orders by" in str(one)]
+
+
+def test_many_filters_end_with_an_error() -> None:
+    """Each shape is another type: what they generate together is bounded, and so is the work."""
+    names = [f"f{number}" for number in range(200)]
+    posts = " ".join(f"p{number}: [Post]" for number in range(70))
+    fields = " ".join(f"{name}: Int" for name in names)
+    mappings = {
+        f"p{number}": {
+            "db": "d",
+            "collection": "c",
+            "filter": {"fields": {name: ["eq"] for name in names if name != f"f{number}"}},
+        }
+        for number in range(70)
+    }
+    schema = f"type Query {{ {posts} }} type Post {{ {fields} }}"
+    definition = {"_id": "app", "schema": schema, "mappings": {"Query": mappings}}
+    report = check_definition(definition, settings=Graphql())
+    assert [one.what for one in report.errors] == [
+        f"the mappings generate more than {MAX_GENERATED} fields"
+    ]
+
+
+def test_equal_filters_share_their_types() -> None:
+    posts = " ".join(f"p{number}: [Post]" for number in range(100))
+    names = {f"f{number}": ["eq"] for number in range(150)}
+    fields = " ".join(f"{name}: Int" for name in names)
+    mapping = {"db": "d", "collection": "c", "filter": {"fields": names}}
+    definition = {
+        "_id": "app",
+        "schema": f"type Query {{ {posts} }} type Post {{ {fields} }}",
+        "mappings": {"Query": {f"p{number}": mapping for number in range(100)}},
+    }
+    assert check_definition(definition, settings=Graphql()).errors == ()

@@ -65,6 +65,25 @@ def test_paths_kinds_and_constants_come_from_the_definition() -> None:
     assert "total" not in leaves  # which is made by the stages
 
 
+def test_counts_and_groups_read_what_they_name() -> None:
+    schema = """
+    type Query { open: Int per: [Per] }
+    type Per { shop: String count: Int sumPrice: Float }
+    """
+    group = {"unwind": "items", "by": "items.shop", "sum": "price"}
+    mappings = {
+        "Query": {
+            "open": find("orders", find={"open": True}, count=True),
+            "per": find("orders", find={"year": 2020}, group=group),
+        }
+    }
+    document = {"_id": "shop", "schema": schema, "mappings": mappings}
+    surface = survey_app(build_app(decode_definition(document), Graphql()), ())
+    leaves = {".".join(path): node for path, node in surface.shapes["d.orders"].leaves()}
+    assert leaves.keys() == {"open", "year", "items.shop", "price"}
+    assert (leaves["open"].values, leaves["year"].values) == ([True], [2020])
+
+
 def test_what_is_hidden_is_hidden_with_all_that_is_in_it() -> None:
     hidden = {
         ".".join(path): node.hidden_by

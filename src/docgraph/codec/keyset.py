@@ -1,35 +1,30 @@
-"""Keyset pagination: the next page begins after the sort key of the last document.
+"""Keyset conditions: the documents that come after or before a sort key, in BSON order.
 
-A token contains that sort key as the database computed it (`$meta: "sortKey"`: the least element of
-an array, the greatest when descending, null for a missing value). It becomes filters for the
-documents after it in BSON order, which also orders values of different types. `$gt` and `$lt`
-compare within one type, so the filters name the types that follow. They match any element of an
-array, so arrays with an element before the key are excluded again.
+A sort key is as the database computed it (`$meta: "sortKey"`: the least element of an array, the
+greatest when descending, null for a missing value). It becomes filters for the documents after it
+in BSON order, which also orders values of different types. `$gt` and `$lt` compare within one type,
+so the filters name the types that follow. They match any element of an array, so arrays with an
+element before the key are excluded again.
 
 The filters are two parts, run one after the other: `near` has values of the same type as the last
 one (an index on the sort with `_id` at its end serves it), `far` those of the types that follow.
 Nearly always the first part fills the page.
-
-A key that the driver cannot decode (another driver wrote it) cannot be sent back to the database.
-The token then contains the last key that can, and the number of documents to skip after it.
-
-The token is opaque to clients and checked when it returns: it must match the sort. It needs no
-signature, as it can express nothing that a `filter` could not.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
-from docgraph.codec import JsonMode, decode, encode
+import bson
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+
 from docgraph.codec.bson_types import (
     Binary,
     Code,
@@ -42,9 +37,7 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
-from docgraph.exchange.errors import BodyError, RequestError
-from docgraph.exchange.parsed import Order
-from docgraph.rest.parameters.sort_keys import (
+from docgraph.codec.sort_keys import (
     EMPTY_KEY,
     LEAST_KEY,
     build_is_behind,
@@ -52,16 +45,10 @@ from docgraph.rest.parameters.sort_keys import (
     needs_expression,
     with_key,
 )
+from docgraph.exchange.parsed import Order
 
 Filter = dict[str, Any]
 Key = Sequence[Any]
-
-
-class PageStart(NamedTuple):
-    """The start of a page: after this key or at the beginning, plus documents to skip."""
-
-    key: Key | None = None
-    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +58,10 @@ class Empty:
 
 EMPTY: Final = Empty()
 
+_OPTIONS: Final[CodecOptions[Filter]] = CodecOptions(
+    uuid_representation=UuidRepresentation.STANDARD,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
 _CLASSES: Final[tuple[tuple[str, ...], ...]] = (
     ("minKey",),
@@ -115,89 +106,44 @@ _INDEXED: Final = (bool, int, float, Decimal128, str, ObjectId, datetime, Dateti
 _MAX_PATHS: Final = 31
 _MAX_STEPS: Final = 16
 _MAX_ALL_STEPS: Final = 32
-_MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 _NAN: Final = float("nan")
 _LEAST: Final = float("-inf")  # of all other numbers
 # Types of one value: there is nothing to compare.
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
 
-def with_tiebreak(order: Order) -> Order:
-    """Return the order with `_id` at its end, in the direction of the last key."""
-    if any(isinstance(direction, dict) for _, direction in order):
-        raise RequestError("after cannot be used with a sort by $meta")
-    steps = [path.count(".") + 1 for path, _ in order]
-    if len(order) > _MAX_PATHS or sum(steps) > _MAX_ALL_STEPS or max(steps, default=0) > _MAX_STEPS:
-        raise RequestError(
-            f"after cannot be used with a sort of more than {_MAX_PATHS} paths, a path of more "
-            f"than {_MAX_STEPS} steps, or more than {_MAX_ALL_STEPS} steps in all paths together",
-            hint="use page instead of after",
-        )
-    if any(path == "_id" for path, _ in order):
-        return order
-    return (*order, ("_id", order[-1][1] if order else -1))
+# --- keys as bytes --------------------------------------------------------------------------------
 
 
-# --- tokens ---------------------------------------------------------------------------------------
+def encode_key(key: Key) -> bytes:
+    """Encode a sort key without any loss."""
+    places = [place for place, value in enumerate(key) if value is EMPTY]
+    content: Filter = {"k": [None if value is EMPTY else value for value in key]}
+    return bson.encode({**content, "e": places} if places else content, False, _OPTIONS)
 
 
-def render_token(order: Order, place: PageStart) -> str:
-    """Render the token of a position in that order."""
-    key = place.key
-    if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
-        # The default order, at every full page.
-        return _encode(f'["{_signature(order)}",[{{"$oid":"{key[0]}"}}],[]]'.encode())
-    empty = [number for number, value in enumerate(key or ()) if value is EMPTY]
-    values = None if key is None else [None if value is EMPTY else value for value in key]
-    skipped = [place.skip] if place.skip else []
-    return _encode(encode([_signature(order), values, empty, *skipped], JsonMode.EXTENDED))
-
-
-def _encode(content: bytes) -> str:
-    return urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def parse_token(order: Order, token: str) -> PageStart:
-    """Parse a token; raise if it was made for another order."""
-    try:
-        content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (BodyError, Base64Error, ValueError):
-        raise _illegal("it is not one of ours") from None
-    match content:
-        case [str(signature), None | list() as values, list(empty), *skipped] if (
-            values is None or len(values) == len(order)
-        ):
-            if signature != _signature(order):
-                raise _illegal("it belongs to another sort")
-            skip = _read_skip(skipped)
-            if values is None:
-                return PageStart(None, skip)
-            key = [EMPTY if number in empty else value for number, value in enumerate(values)]
-            return PageStart(key, skip)
-    raise _illegal("it is not one of ours, or belongs to another sort")
-
-
-def _read_skip(skipped: Sequence[Any]) -> int:
-    match skipped:
-        case []:
-            return 0
-        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MAX_SKIPPED:
-            return skip
-    raise _illegal("it is not one of ours")
-
-
-def _signature(order: Order) -> str:
-    return ",".join(f"{'-' if direction == -1 else ''}{path}" for path, direction in order)
-
-
-def _illegal(reason: str) -> RequestError:
-    return RequestError(
-        f"illegal after parameter, {reason}",
-        hint="take the next page from the header Link; an empty after is the first page",
-    )
+def decode_key(content: bytes) -> list[Any]:
+    """Decode a sort key; bytes after it are ignored."""
+    size = int.from_bytes(content[:4], "little")
+    found: Filter = bson.decode(content[:size], _OPTIONS)
+    places = found.get("e", ())
+    return [EMPTY if place in places else value for place, value in enumerate(found["k"])]
 
 
 # --- the filters ----------------------------------------------------------------------------------
+
+
+def check_order(order: Order) -> str:
+    """Return why keyset conditions cannot follow the order; empty if they can."""
+    if any(isinstance(direction, dict) for _, direction in order):
+        return "a sort by $meta"
+    steps = [path.count(".") + 1 for path, _ in order]
+    if len(order) > _MAX_PATHS or sum(steps) > _MAX_ALL_STEPS or max(steps, default=0) > _MAX_STEPS:
+        return (
+            f"a sort of more than {_MAX_PATHS} paths, a path of more "
+            f"than {_MAX_STEPS} steps, or more than {_MAX_ALL_STEPS} steps in all paths together"
+        )
+    return ""
 
 
 def behind(order: Order, key: Key) -> list[Filter]:
@@ -225,7 +171,7 @@ def _compute_behind(order: Order, key: Key) -> list[Filter]:
     (path, direction), value = order[0], key[0]
     others = {place: {"$literal": _encode_key(one)} for place, one in enumerate(key)}
     is_behind = build_is_behind(order, "$$key", others)
-    names = _CLASSES[_PLACE[_name_class(value)]]
+    names = _CLASSES[_PLACE[name_class(value)]]
     types = _NUMBERS if names == ("number",) else list(names)
     is_near = {"$in": [{"$type": {"$arrayElemAt": [f"$$key.{name_key(0)}", -1]}}, types]}
     indexed: Filter = {}
@@ -237,6 +183,23 @@ def _compute_behind(order: Order, key: Key) -> list[Filter]:
         {**indexed, "$expr": with_key(order, {"$and": [is_near, is_behind]})},
         {"$expr": with_key(order, {"$and": [{"$not": [is_near]}, is_behind]})},
     ]
+
+
+def ahead(order: Order, key: Key) -> list[Filter]:
+    """Return filters for the documents before a position, in parts, the nearest part first.
+
+    They are those with a value (of an array: an element) up to the key that are not after it. The
+    document with the `_id` of the key itself is never among them.
+    """
+    places = {path: place for place, (path, _) in enumerate(order)}
+    not_before = [*behind(order, key), _equal("_id", key[places["_id"]])]
+    if needs_expression(order, key):
+        return [{"$nor": not_before}]
+    (path, direction), value = order[0], key[0]
+    near = [*_within(path, value, -direction), _equal(path, value)]
+    far = _others(path, value, -direction)
+    parts = [_without(near, not_before), _without(far, [*near, *not_before])]
+    return [part for part in parts if part is not None]
 
 
 def find_empty(order: Order) -> Any:
@@ -290,7 +253,7 @@ def _side(path: str, value: Any, direction: int) -> list[Filter]:
 
 def _others(path: str, value: Any, direction: int) -> list[Filter]:
     """Return the conditions for other types, and for NaN, which the operators ignore."""
-    name = _name_class(value)
+    name = name_class(value)
     place = _PLACE[name]
     filters: list[Filter] = []
     if name == "number" and direction < 0 and not _is_nan(value):
@@ -312,7 +275,7 @@ def _others(path: str, value: Any, direction: int) -> list[Filter]:
 
 def _within(path: str, value: Any, direction: int) -> list[Filter]:
     """Return the condition for values of the same type."""
-    name = _name_class(value)
+    name = name_class(value)
     operator = "$gt" if direction > 0 else "$lt"
     if name in _ALONE:
         return []
@@ -344,7 +307,8 @@ def _empty(path: str) -> Filter:
     return {path: {"$eq": [], "$size": 0}}
 
 
-def _name_class(value: Any) -> str:
+def name_class(value: Any) -> str:
+    """Return the name of the types that are compared with this value; raise ValueError."""
     if value is None:
         return "null"
     if value is EMPTY:
@@ -354,7 +318,7 @@ def _name_class(value: Any) -> str:
     for types, name in _OF_TYPE:
         if isinstance(value, types):
             return name
-    raise _illegal("it is not one of ours")
+    raise ValueError("a value of an unknown type")
 
 
 def _is_nan(value: Any) -> bool:

@@ -1,0 +1,251 @@
+"""Declared fields of a list: names of the schema, their stored paths, and the allowed operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from graphql import (
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    get_named_type,
+    get_nullable_type,
+    is_abstract_type,
+    is_composite_type,
+    is_list_type,
+)
+
+from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
+from docgraph.graphql.lists.where import OPERATORS, RANGE
+from docgraph.variables.compilation import describe
+
+MAX_DEPTH: Final = 8
+
+_EQUALITY: Final = frozenset({"eq", "ne", "in", "nin", "exists"})
+_ORDERED: Final = frozenset(
+    {"Int", "Float", "Long", "Decimal128", "DateTime", "Timestamp", "ObjectId", "String"}
+)
+_UNORDERED: Final = frozenset({"BsonDocument", "Regex"})
+_KNOWN: Final = (*OPERATORS, "range")
+
+
+@dataclass(slots=True)
+class DeclaredField:
+    """A field with operators, or an object with declared fields below it, or both."""
+
+    path: str
+    type: Any  # of the field, without its `!`
+    operators: dict[str, None] = field(default_factory=dict)
+    below: FieldTree | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the field is a list."""
+        return is_list_type(self.type)
+
+    def operand_type(self, operator: str) -> str:
+        """Return the type of an operator's operand."""
+        name: str = get_named_type(self.type).name
+        match operator:
+            case "exists":
+                return "Boolean"
+            case "near":
+                return "GeoNear"
+            case "in" | "nin" | "any":
+                return f"[{name}!]"
+        return name
+
+
+@dataclass(slots=True)
+class FieldTree:
+    """The declared fields of a type."""
+
+    type_name: str
+    fields: dict[str, DeclaredField] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        items: ItemFields,
+        type_: GraphQLNamedType,
+        declared: Mapping[str, Any] | Sequence[Any],
+        where: str,
+        findings: Findings,
+        *,
+        is_order: bool,
+    ) -> FieldTree:
+        """Read the declared fields; what is wrong with them becomes an error."""
+        tree = cls(type_.name)
+        for number, name in enumerate(declared):
+            place = f"{where}[{number}]" if is_order else f"{where}.{name}"
+            if not isinstance(name, str):
+                findings.error(place, f"must be the name of a field, not {describe(name)}")
+                continue
+            reader = _DeclarationReader(items, place, findings)
+            own = reader.find(tree, type_, name.split("."))
+            if own is not None and is_order:
+                reader.check_order(own)
+            elif own is not None and isinstance(declared, Mapping):
+                reader.read_operators(own, declared[name])
+        return tree
+
+    def has_operator(self, name: str) -> bool:
+        """Return whether a field in the tree has this operator."""
+        return any(
+            name in own.operators or (own.below is not None and own.below.has_operator(name))
+            for own in self.fields.values()
+        )
+
+    def list_leaves(
+        self, name: str = "", path: str = ""
+    ) -> Iterator[tuple[str, str, frozenset[str]]]:
+        """Yield name, path and operators of each field that has some, or is no object."""
+        for key, own in self.fields.items():
+            place = f"{path}{own.path}"
+            if own.operators or own.below is None:
+                yield f"{name}{key}", place, frozenset(own.operators)
+            if own.below is not None:
+                yield from own.below.list_leaves(f"{name}{key}.", f"{place}.")
+
+
+class ItemFields:
+    """The stored fields of types, and the `enums` of the schema."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        mappings: Mapping[str, Mapping[str, AnyMapping]],
+        enums: Mapping[str, EnumMapping],
+    ) -> None:
+        self.enums = enums
+        self._schema = schema
+        self._mappings = mappings
+
+    def find(self, type_: GraphQLNamedType, name: str) -> tuple[GraphQLField, str] | str:
+        """Return a field and its path, or why it has none."""
+        fields: Mapping[str, GraphQLField] = getattr(type_, "fields", {})
+        own = fields.get(name)
+        if own is None:
+            return f"the type {type_.name} has no field {name}"
+        owners = [type_]
+        if is_abstract_type(type_):
+            owners = [*self._schema.get_possible_types(type_)]
+        paths: set[str] = set()
+        for owner in owners:
+            mapping = self._mappings.get(owner.name, {}).get(name)
+            if not isinstance(mapping, FieldMapping):
+                return (
+                    f"{owner.name}.{name} is fetched by a query of its own: it is not stored here"
+                )
+            paths.add(mapping.text)
+        if len(paths) != 1:
+            return f"the types of {type_.name} store {name} in different places"
+        return own, paths.pop()
+
+
+class _DeclarationReader:
+    """Reads one declared field."""
+
+    def __init__(self, items: ItemFields, where: str, findings: Findings) -> None:
+        self._items = items
+        self._where = where
+        self._findings = findings
+
+    def find(
+        self, tree: FieldTree, type_: GraphQLNamedType, steps: Sequence[str]
+    ) -> DeclaredField | None:
+        """Return the field at the end of a path, added to the tree; None with an error."""
+        found = self._items.find(type_, steps[0])
+        if isinstance(found, str) or len(steps) > MAX_DEPTH:
+            self._error(found if isinstance(found, str) else f"has more than {MAX_DEPTH} steps")
+            return None
+        definition, path = found
+        own = tree.fields.get(steps[0])
+        if own is None:
+            inner = get_nullable_type(definition.type)
+            own = tree.fields[steps[0]] = DeclaredField(path, inner)
+        if len(steps) == 1:
+            return own
+        named = get_named_type(own.type)
+        if not is_composite_type(named) or _depth(own.type) > 1:
+            self._error(f"{steps[0]} has no fields: it is of the type {own.type}")
+            return None
+        if own.below is None:
+            own.below = FieldTree(named.name)
+        return self.find(own.below, named, steps[1:])
+
+    def check_order(self, own: DeclaredField) -> None:
+        """Reject fields without an order."""
+        named = get_named_type(own.type)
+        if is_composite_type(named):
+            self._error(f"is an object: name one of its fields, such as {_name_field(named)}")
+        elif own.is_list:
+            self._error("is a list, which has no order")
+        elif named.name in _UNORDERED:
+            self._error(f"is a {named.name}, which has no order")
+
+    def read_operators(self, own: DeclaredField, value: Any) -> None:
+        """Add the operators of the field."""
+        if not isinstance(value, list) or not value:
+            self._error(f"must be a list of operators, not {describe(value)}", _hint(own))
+            return
+        allowed = _allow(own)
+        for name in value:
+            if name not in _KNOWN:
+                self._error(f"{name!r} is not an operator", f"operators are {', '.join(_KNOWN)}")
+            elif name not in allowed and not (name == "range" and "lt" in allowed):
+                self._error(f"{name} is not possible for the type {own.type}", _hint(own))
+            else:
+                own.operators |= dict.fromkeys(RANGE if name == "range" else (name,))
+        for name in own.below.fields if own.below is not None else ():
+            if name in (*own.operators, *(("any",) if own.is_list else ())):
+                self._error(f"the field {name} of {own.type} has the name of an operator")
+
+    def _error(self, what: str, hint: str | None = None) -> None:
+        self._findings.error(self._where, what, hint)
+
+
+def _allow(own: DeclaredField) -> frozenset[str]:
+    """Return the operators that are possible for a type."""
+    named = get_named_type(own.type)
+    if _depth(own.type) > 1:
+        return frozenset({"exists"})
+    if is_composite_type(named):
+        return frozenset({"exists"} if own.is_list else {"exists", "near"})
+    if own.is_list:
+        near = {"near"} if named.name == "Float" else set()
+        return frozenset({"has", "any", "exists"} | near)
+    if isinstance(named, GraphQLEnumType) or named.name not in (_ORDERED | {"BsonDocument"}):
+        return _EQUALITY
+    if named.name == "BsonDocument":
+        return _EQUALITY | {"near"}
+    texts = {"prefix", "contains"} if named.name == "String" else set()
+    return _EQUALITY | {*RANGE} | texts
+
+
+def _hint(own: DeclaredField) -> str:
+    allowed = _allow(own)
+    names: list[str] = [name for name in OPERATORS if name in allowed]
+    if "lt" in allowed:
+        names.append("range")
+    return f"possible are {', '.join(names)}"
+
+
+def _depth(type_: Any) -> int:
+    """Return how many lists are around the values."""
+    depth = 0
+    inner = get_nullable_type(type_)
+    while is_list_type(inner):
+        depth += 1
+        inner = get_nullable_type(inner.of_type)
+    return depth
+
+
+def _name_field(type_: Any) -> str:
+    fields = type_.fields if isinstance(type_, GraphQLObjectType) else {}
+    return next(iter(fields), "…")

@@ -1,0 +1,85 @@
+"""The key of cursors: configured, or made once and stored for all instances.
+
+The stored key is a document of `_cursorKeys`, next to the definitions collection, which no mount,
+app, aggregation or stream shows:
+
+    {_id: "cursors", keys: [<the key>, <the previous one>]}
+
+Of several instances that make one at the same time, the first to insert it wins.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange.data import Consistency
+from docgraph.exchange.errors import Conflict
+from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.execute.cursors import KEY_BYTES, CursorKeys
+from docgraph.graphql.sections import Graphql
+from docgraph.store import Store
+from docgraph.store.driver.errors import StoreDenied
+from docgraph.store.mounts import KEY_STORE
+
+_ID: Final = "cursors"
+_MAX_KEYS: Final = 2
+_FRESH_SECONDS: Final = 300.0
+_LIMIT_MS: Final = 5_000
+
+
+class KeyRing:
+    """Loads the keys of cursors, and makes the first one."""
+
+    def __init__(self, store: Store, settings: Graphql) -> None:
+        self._store = store
+        self._db = settings.db
+        texts = [one for one in (settings.cursor_key, settings.previous_cursor_key) if one]
+        self._configured = CursorKeys.derive(texts) if settings.cursor_key else None
+        self._stored: CursorKeys | None = None
+        self._loaded = 0.0
+
+    async def find(self, fresh_seconds: float = _FRESH_SECONDS) -> CursorKeys:
+        """Return the keys, loaded no longer ago than that; raise `FieldFailure` without any."""
+        if self._configured is not None:
+            return self._configured
+        now = time.monotonic()
+        if self._stored is None or now - self._loaded > fresh_seconds:
+            try:
+                self._stored = CursorKeys(await self._read() or await self._create())
+            except StoreDenied as error:
+                if self._stored is None:
+                    raise FieldFailure(
+                        "cursors have no key: set the option graphql.cursor-key, or let docgraph "
+                        f"read and write the collection {KEY_STORE}",
+                        "no-cursor-key",
+                        cause=error,
+                    ) from None
+            self._loaded = now
+        return self._stored
+
+    async def _read(self) -> list[bytes]:
+        found = await self._store.reads.find_one(
+            self._db,
+            KEY_STORE,
+            {"_id": _ID},
+            deadline=Deadline.after_ms(_LIMIT_MS),
+            consistency=Consistency("primary"),
+        )
+        keys: list[Any] = (found or {}).get("keys", [])
+        fitting = [bytes(key) for key in keys if isinstance(key, bytes) and len(key) == KEY_BYTES]
+        return fitting[:_MAX_KEYS]
+
+    async def _create(self) -> list[bytes]:
+        keys = [CursorKeys.generate()]
+        document: Document = {"_id": _ID, "keys": keys}
+        try:
+            await self._store.writes.write(
+                Resource(ResourceType.DOCUMENT, self._db, KEY_STORE, _ID),
+                Write(WriteKind.INSERT, documents=(document,)),
+                deadline=Deadline.after_ms(_LIMIT_MS),
+            )
+        except Conflict:
+            return await self._read()
+        return keys

@@ -1,0 +1,257 @@
+"""Connections: the pages of a field for all its parents, with cursors and totals.
+
+The items of all parents are fetched like those of a list, one more for each parent than its page
+has: that one tells whether there are more. `totalCount`, and whether there are items on the other
+side of a cursor, are queries of their own, sent only if they are selected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from itertools import repeat
+from typing import Any, Final
+
+from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.keyset import Key, ahead, behind
+from docgraph.exchange import Deadline, Document
+from docgraph.exchange.errors import TimeLimitExceeded
+from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.execute.batched_queries import AggregateQuery, Find, Query
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.pages import find_keys
+from docgraph.graphql.execute.per_parent import fetch_per_parent
+from docgraph.graphql.execute.window import Page
+from docgraph.graphql.lists.conditions import combine
+from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
+from docgraph.graphql.plan.relation import freeze
+from docgraph.runtime.concurrent import concurrently
+from docgraph.store.driver.lenient_decode import is_readable
+
+Roots = Sequence[Any] | None
+FetchDocuments = Callable[[Fetch, Sequence[Any], Roots, Run], Coroutine[Any, Any, list[Any]]]
+
+_COUNT: Final = "n"
+_PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime})
+_ARRAY: Final = object()  # in place of the value of a sort key that is, or is below, an array
+_UNREADABLE: Final = FieldFailure(
+    "the sort key of this item cannot be read: it has no cursor", "unreadable-sort-key"
+)
+
+
+async def fetch_connections(
+    fetch: Fetch,
+    parents: Sequence[Any],
+    roots: Sequence[Any] | None,
+    run: Run,
+    fetch_documents: FetchDocuments,
+) -> list[Any]:
+    """Return the connection of each parent, or why it has none."""
+    window, parts = run.prepared[id(fetch)].window, fetch.connection
+    assert window is not None and window.page is not None and parts is not None  # noqa: S101, PT018
+    others = _Others(fetch, parents, roots, run)
+    calls: dict[str, Coroutine[Any, Any, list[Any]]] = {}
+    if parts.has_rows:
+        calls["rows"] = fetch_documents(fetch, parents, roots, run)
+    if parts.total:
+        calls["total"] = others.count()
+    if _needs_probe(window.page, parts):
+        calls["beyond"] = others.probe(window.page)
+    found = await concurrently(list(calls.values())) if len(calls) > 1 else []
+    if len(calls) == 1:
+        found = [await next(iter(calls.values()))]
+    known = dict(zip(calls, found, strict=True))
+    answers = known.get("rows") or [[] for _ in parents]
+    pages = _Pages(fetch, window.page, parts)
+    await pages.load_keys(answers, run)
+    totals, beyond = (known.get(name) or repeat(False) for name in ("total", "beyond"))
+    rows = zip(answers, totals, beyond, strict=False)
+    return [pages.build(*row) for row in rows]
+
+
+def _needs_probe(page: Page, parts: ConnectionParts) -> bool:
+    """Return whether it must be found out if there are items on the other side of a cursor."""
+    if page.is_backward:
+        return parts.next_page and page.before is not None
+    return parts.previous_page and page.after is not None
+
+
+class _Others:
+    """Queries about the whole lists of the parents, and not only about their pages."""
+
+    def __init__(
+        self, fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+    ) -> None:
+        self._fetch = fetch
+        self._parents = parents
+        self._roots = roots
+        self._run = run
+
+    async def count(self) -> list[Any]:
+        """Return the number of all items of each parent, or why it is unknown."""
+        limit = self._run.bounds.count_time_limit
+        own, given = time.monotonic() + limit / 1000, self._run.exchange.deadline
+        is_own = given.at is None or own < given.at
+        deadline = Deadline(own, limit, patience=given.patience) if is_own else given
+
+        def count(find: Find) -> Query:
+            stages: list[Document] = [{"$match": find.filter}, {"$count": _COUNT}]
+            return AggregateQuery(stages, 1, 1, deadline=deadline)
+
+        try:
+            answers = await self._fetch_each(count)
+        except TimeLimitExceeded:
+            if not is_own:
+                raise
+            text = f"totalCount takes longer than {limit} ms: select it with a narrower filter"
+            return [FieldFailure(text, "count-too-slow")] * len(self._parents)
+        return [one[0][_COUNT] if type(one) is list and one else one or 0 for one in answers]
+
+    async def probe(self, page: Page) -> list[Any]:
+        """Return whether each parent has items on the other side of the cursor."""
+        key = page.before if page.is_backward else page.after
+        assert key is not None  # noqa: S101 - see _needs_probe
+        conditions = behind(page.order, key) if page.is_backward else ahead(page.order, key)
+        places = [path for path, _ in page.order]
+        own = {"_id": {"$eq": key[places.index("_id")]}}  # the item of the cursor itself
+
+        def probe(find: Find) -> Query:
+            condition = {"$or": [own, *conditions]}
+            return AggregateQuery([{"$match": combine([find.filter, condition])}], 1, 1)
+
+        answers = await self._fetch_each(probe)
+        return [one if isinstance(one, FieldFailure) else bool(one) for one in answers]
+
+    async def _fetch_each(self, adapt: Callable[[Find], Query]) -> list[Any]:
+        return await fetch_per_parent(self._fetch, self._parents, self._roots, self._run, adapt)
+
+
+class _Pages:
+    """Builds connections from the documents of pages."""
+
+    def __init__(self, fetch: Fetch, page: Page, parts: ConnectionParts) -> None:
+        self._fetch = fetch
+        self._page = page
+        self._parts = parts
+        self._paths = [path for path, _ in page.order]
+        self._getters = [_build_getter(path) for path in self._paths]
+        self._id_place = self._paths.index("_id")
+        self._keys: dict[int, Key] = {}  # of documents with arrays in the order
+        self._built: dict[int, Document] = {}
+
+    async def load_keys(self, answers: Sequence[Any], run: Run) -> None:
+        """Load the sort keys of documents with arrays: the database knows which element counts."""
+        if not self._parts.has_cursors:
+            return
+        wanted = {
+            id(one): one
+            for documents in answers
+            if isinstance(documents, list)
+            for one in self._choose(documents[: self._page.size])
+            if any(get(one) is _ARRAY for get in self._getters)
+        }
+        if not wanted:
+            return
+        ids = [one["_id"] for one in wanted.values()]
+        found = await find_keys(self._fetch, self._page.order, ids, run)
+        for number, one in wanted.items():
+            if (key := found.get(freeze(one["_id"]))) is not None:
+                self._keys[number] = key
+
+    def _choose(self, documents: list[Document]) -> list[Document]:
+        """Return the documents that need a cursor."""
+        parts = self._parts
+        if parts.edge_cursors:
+            return documents
+        wanted = {0: parts.start_cursor, len(documents) - 1: parts.end_cursor}
+        if self._page.is_backward:
+            wanted = {0: parts.end_cursor, len(documents) - 1: parts.start_cursor}
+        if len(documents) == 1:
+            wanted = {0: parts.has_cursors}
+        return [documents[place] for place, is_wanted in wanted.items() if documents and is_wanted]
+
+    def build(self, answer: Any, total: Any, beyond: Any) -> Any:
+        """Return the connection of one parent; a failure stays what it is."""
+        if isinstance(answer, FieldFailure):
+            return answer
+        documents = self._built.get(id(answer))
+        if documents is None:
+            try:
+                documents = self._built[id(answer)] = self._build_page(answer)
+            except FieldFailure as failure:
+                return failure
+        more = len(answer) > self._page.size
+        is_backward = self._page.is_backward
+        return {
+            **documents,
+            "pageInfo": {
+                **documents["pageInfo"],
+                "hasNextPage": beyond if is_backward else more,
+                "hasPreviousPage": more if is_backward else beyond,
+            },
+            "totalCount": total,
+        }
+
+    def _build_page(self, answer: list[Document]) -> Document:
+        """Return the items of a page, the same for all parents that share it."""
+        documents = answer[: self._page.size]
+        cursors = {id(one): self._render_cursor(one) for one in self._choose(documents)}
+        if self._page.is_backward:
+            self._check_arrays(answer)
+            documents.reverse()
+        page: Document = {"pageInfo": {}}
+        if self._parts.nodes:
+            page["nodes"] = documents
+        if self._parts.edges:
+            page["edges"] = [{"cursor": cursors.get(id(one)), "node": one} for one in documents]
+        if documents:
+            page["pageInfo"] = {
+                "startCursor": cursors.get(id(documents[0])),
+                "endCursor": cursors.get(id(documents[-1])),
+            }
+        return page
+
+    def _render_cursor(self, document: Document) -> Any:
+        key = self._keys.get(id(document))
+        if key is None:
+            key = [get(document) for get in self._getters]
+        if not _PLAIN.issuperset(map(type, key)) and not _is_usable(key):
+            return _UNREADABLE
+        assert self._page.cursors is not None  # noqa: S101 - they are selected
+        return self._page.cursors.render(key, key[self._id_place])
+
+    def _check_arrays(self, documents: list[Document]) -> None:
+        """Reject arrays in the order of a page that is read from the end.
+
+        The database sorts an array by its least element, and by its greatest in the reversed
+        order, so that the one is not the reverse of the other.
+        """
+        for path, get in zip(self._paths, self._getters, strict=True):
+            if any(get(document) is _ARRAY for document in documents):
+                raise FieldFailure(
+                    f"last cannot be used: {path}, which the items are sorted by, is an array in "
+                    "some of them; use first and after",
+                    "array-in-order",
+                )
+
+
+def _is_usable(key: Key) -> bool:
+    return not any(value is _ARRAY for value in key) and is_readable(list(key))
+
+
+def _build_getter(path: str) -> Callable[[Document], Any]:
+    """Return the function that reads a value of a sort key; a missing one is null."""
+    head, *steps = path.split(".")
+
+    def get(document: Document) -> Any:
+        value = document.get(head)
+        for step in steps:
+            if not isinstance(value, dict):
+                break
+            value = value.get(step)
+        else:
+            return _ARRAY if isinstance(value, list) else value
+        return _ARRAY if isinstance(value, list) else None
+
+    return get

@@ -1,0 +1,153 @@
+"""The caller's `where` and `orderBy`: compiled for a fetch, and checked against the indexes.
+
+Only the visible schema decides which fields a caller may use: a value with another field does not
+pass the coercion. Error messages name fields of that schema only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from graphql import GraphQLInputObjectType, get_named_type
+
+from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.errors import Classification, FieldFailure
+from docgraph.graphql.execute.execution import PreparedFetch, Run
+from docgraph.graphql.lists.conditions import is_served, list_served
+from docgraph.graphql.lists.order_by import compile_order
+from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere, WhereField, compile_where
+from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
+from docgraph.store.collection_stats import Index
+from docgraph.store.order import is_ordered_by, pinned_paths
+from docgraph.variables import matches_nothing
+
+_RELEVANCE: Final = {"score": {"$meta": "textScore"}}
+_WRONG: Final = Classification.VALIDATION
+_MAX_NAMED: Final = 20  # indexed fields in a message
+
+
+def compile_arguments(
+    mapping: QueryMapping, given: Mapping[str, Any]
+) -> tuple[CompiledWhere, Mapping[str, Any] | None]:
+    """Return the caller's conditions and order; an empty order is that of an index."""
+    where = (
+        NO_CONDITION if mapping.where is None else compile_where(mapping.where, given.get("where"))
+    )
+    order: Mapping[str, Any] | None = None
+    if mapping.order is not None:
+        order = compile_order(mapping.order, given.get("orderBy"))
+    if where.nearest and order is not None:
+        what = "orderBy cannot be combined with nearestFirst, which is an order itself"
+        raise FieldFailure(what, "bad-order", _WRONG)
+    if where.nearest:
+        return where, {}
+    if where.is_search and order is None and mapping.sort is None:
+        return where, _RELEVANCE
+    return where, order
+
+
+async def prepare_lists(tree: PlanTree, run: Run) -> None:
+    """Reject conditions and orders that need an index which does not exist."""
+    for fetch in tree.listed_fetches:
+        prepared = run.prepared[id(fetch)]
+        if prepared.failure is None and _needs_indexes(fetch, prepared):
+            mapping = fetch.mapping
+            indexes = await run.store.facts.indexes(mapping.db, mapping.collection) or ()
+            try:
+                _check(fetch, prepared, indexes)
+            except FieldFailure as failure:
+                run.prepared[id(fetch)] = prepared._replace(failure=failure)
+
+
+def _needs_indexes(fetch: Fetch, prepared: PreparedFetch) -> bool:
+    mapping, where = fetch.mapping, prepared.where
+    assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+    if where.nearest or where.is_search:
+        return True
+    is_filtered = mapping.where is not None and mapping.where.indexed_only and bool(where.filter)
+    is_ordered = mapping.order is not None and mapping.order.indexed_only and bool(prepared.order)
+    return is_filtered or is_ordered
+
+
+def _check(fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index]) -> None:
+    mapping, where, order = fetch.mapping, prepared.where, prepared.order
+    assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+    _check_search(where, indexes)
+    pinned = frozenset(pinned_paths(mapping.find.decide(prepared.scope).source))
+    if mapping.where is not None and mapping.where.indexed_only and where.filter:
+        joined = {join.target for join in fetch.relation.joins}
+        served = list_served(indexes, pinned)
+        if not (
+            matches_nothing(where.filter)
+            or joined & served
+            or is_served(where.filter, indexes, pinned)
+        ):
+            names = [name for name, path in _list_fields(fetch, "where") if path in served]
+            what = (
+                "where: every alternative needs a condition on an indexed field"
+                f" (ne, nin, not, exists and contains do not count); {_name(names)}"
+            )
+            raise FieldFailure(what, "not-indexed", _WRONG)
+    if mapping.order is not None and mapping.order.indexed_only and order and order != _RELEVANCE:
+        equal = pinned.union(pinned_paths(where.filter))
+        if not is_ordered_by(order, equal, indexes):
+            served = list_served(indexes, equal)
+            names = [name for name, path in _list_fields(fetch, "orderBy") if path in served]
+            what = f"orderBy: no index has this order; {_name(names)}"
+            raise FieldFailure(what, "not-indexed", _WRONG)
+
+
+def _check_search(where: CompiledWhere, indexes: Sequence[Index]) -> None:
+    """Reject what the database cannot do without a special index."""
+    kinds = {path: kind for index in indexes for path, kind in index.keys}
+    if where.is_search and "text" not in kinds.values():
+        what = "where.search: the collection has no text index"
+        raise FieldFailure(what, "not-indexed", _WRONG)
+    if where.nearest and kinds.get(where.nearest) != "2dsphere":
+        what = "where: nearestFirst needs a 2dsphere index of the field"
+        raise FieldFailure(what, "not-indexed", _WRONG)
+
+
+def _name(names: Sequence[str]) -> str:
+    if not names:
+        return "no field is indexed"
+    shown = ", ".join(names[:_MAX_NAMED])
+    return f"indexed: {shown}" + (", …" if len(names) > _MAX_NAMED else "")
+
+
+def _list_fields(fetch: Fetch, argument: str) -> Iterator[tuple[str, str]]:
+    """Yield name and path of each field that the caller sees in the argument."""
+    mapping, given = fetch.mapping, fetch.arguments.definition.args.get(argument)
+    if given is None or not isinstance(mapping, QueryMapping):
+        return
+    type_ = get_named_type(given.type)
+    if argument == "where" and mapping.where is not None:
+        yield from _list_where(mapping.where.fields, type_, "", "")
+    elif mapping.order is not None:
+        yield from _list_order(mapping.order.fields, type_, "")
+
+
+def _list_where(
+    fields: Mapping[str, WhereField], type_: Any, name: str, path: str
+) -> Iterator[tuple[str, str]]:
+    visible = type_.fields if isinstance(type_, GraphQLInputObjectType) else {}
+    for key, own in fields.items():
+        if key not in visible:
+            continue
+        shown, place = f"{name}{key}", f"{path}{own.path}"
+        inner: Any = get_named_type(visible[key].type)
+        if own.operators:
+            yield shown, place
+        if own.is_list and own.fields:
+            inner = get_named_type(inner.fields["any"].type)
+        yield from _list_where(own.fields, inner, f"{shown}.", f"{place}.")
+
+
+def _list_order(fields: Mapping[str, Any], type_: Any, name: str) -> Iterator[tuple[str, str]]:
+    visible = type_.fields if isinstance(type_, GraphQLInputObjectType) else {}
+    for key, own in fields.items():
+        if key in visible and isinstance(own, str):
+            yield f"{name}{key}", own
+        elif key in visible:
+            yield from _list_order(own, get_named_type(visible[key].type), f"{name}{key}.")

@@ -1,0 +1,1 @@
+"""Lists: the caller's `where` and `orderBy`, compiled to filters and sorts of MongoDB."""

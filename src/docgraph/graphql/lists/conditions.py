@@ -1,0 +1,108 @@
+"""Conditions of filters: joined, by one of several values, and whether an index serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from docgraph.codec.bson_types import Regex
+from docgraph.codec.equality import OWN_KEY
+from docgraph.store.collection_stats import Index
+
+Filter = Mapping[str, Any]
+
+_EQUAL: Final = frozenset({"$eq", "$in"})
+_ORDERED: Final = _EQUAL | {"$lt", "$lte", "$gt", "$gte"}
+_WITHIN: Final = frozenset({"$geoWithin", "$nearSphere"})
+_GEO: Final = frozenset({"2dsphere", "2d"})
+
+
+def combine(filters: Sequence[Any]) -> Any:
+    """Return one filter that holds when all of them do."""
+    filters = [item for item in filters if item]
+    merged: dict[str, Any] = {}
+    for item in filters:
+        if merged.keys() & item.keys() or any(key.startswith("$") for key in item):
+            return filters[0] if len(filters) == 1 else {"$and": filters}
+        merged.update(item)
+    return merged
+
+
+def match_any(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """Return the condition that the field equals one of these values, whatever they are."""
+    if OWN_KEY.issuperset(map(type, values)):
+        return {name: {"$in": values}}
+    plain = [value for value in values if is_comparable(value)]
+    if len(plain) == len(values):
+        return {name: {"$in": plain}}
+    odd = [value for value in values if not is_comparable(value)]
+    return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
+
+
+def is_comparable(value: Any) -> bool:
+    """Return whether a value can be in `$in` and is compared literally there.
+
+    A pattern would match strings, and a document of `$…` keys would be read as operators.
+    """
+    if isinstance(value, dict):
+        return not next(iter(value), "").startswith("$")
+    return type(value) is not Regex
+
+
+# --- indexes --------------------------------------------------------------------------------------
+
+
+def is_served(filter_: Filter, indexes: Iterable[Index], pinned: frozenset[str]) -> bool:
+    """Return whether each alternative of the filter has a condition that an index finds.
+
+    Negations, patterns and `exists` never count. `pinned` are paths that equal one value anyway.
+    """
+    leading = dict(_list_leading(indexes, pinned))
+    return _is_served(filter_, "", leading)
+
+
+def list_served(indexes: Iterable[Index], pinned: frozenset[str]) -> frozenset[str]:
+    """Return the paths that an index begins with, after the pinned ones."""
+    return frozenset(path for path, _ in _list_leading(indexes, pinned))
+
+
+def _list_leading(
+    indexes: Iterable[Index], pinned: frozenset[str]
+) -> Iterable[tuple[str, frozenset[str]]]:
+    found: dict[str, frozenset[str]] = {}
+    for index in indexes:
+        if not index.finds_all:
+            continue
+        for path, direction in index.keys:
+            found[path] = found.get(path, frozenset()) | _find_served(direction)
+            if path not in pinned:
+                break
+    return found.items()
+
+
+def _find_served(direction: Any) -> frozenset[str]:
+    if isinstance(direction, int | float):
+        return _ORDERED
+    return _WITHIN if direction in _GEO else _EQUAL if direction == "hashed" else frozenset()
+
+
+def _is_served(filter_: Filter, prefix: str, leading: Mapping[str, frozenset[str]]) -> bool:
+    return any(_is_entry_served(key, value, prefix, leading) for key, value in filter_.items())
+
+
+def _is_entry_served(
+    key: str, value: Any, prefix: str, leading: Mapping[str, frozenset[str]]
+) -> bool:
+    if key == "$text":
+        return True
+    if key == "$and":
+        return any(_is_served(one, prefix, leading) for one in value)
+    if key == "$or":
+        return all(_is_served(one, prefix, leading) for one in value)
+    if key[:1] == "$" or not isinstance(value, Mapping):
+        return False
+    path = f"{prefix}{key}"
+    if leading.get(path, frozenset()) & value.keys():
+        return True
+    inner = value.get("$elemMatch")
+    return isinstance(inner, Mapping) and _is_served(inner, f"{path}.", leading)

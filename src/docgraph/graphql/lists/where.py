@@ -1,0 +1,392 @@
+"""The argument `where`: a caller's conditions on declared fields, as a filter of MongoDB.
+
+Values stay values: an operand is the operand of one comparison, never a document of operators, and
+paths come from the mapping. All conditions except `contains` and `search` cannot fail (decision
+49): `prefix` is a range. Whatever a caller sends, its size is bounded here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from docgraph.codec.id_text import SeveralKinds
+from docgraph.graphql.errors import Classification, FieldFailure
+from docgraph.graphql.lists.conditions import Filter, combine, match_any
+from docgraph.variables import MATCH_NOTHING
+
+MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other
+MAX_CONDITIONS: Final = 200
+MAX_VALUES: Final = 1_000  # in all lists together
+MAX_TEXT: Final = 65_536  # characters of all values together
+FEWEST_CONTAINED: Final = 3
+MAX_CONTAINED: Final = 256
+EARTH_RADIUS: Final = 6_378_100.0  # meters, as in MongoDB
+MAX_DISTANCE: Final = 20_000_000.0  # meters: nearly half of the circumference
+
+LOGICAL: Final = ("and", "or", "not")
+SEARCH: Final = "search"
+RANGE: Final = ("lt", "lte", "gt", "gte")
+OPERATORS: Final = (
+    *("eq", "ne", "in", "nin", *RANGE, "exists", "prefix", "contains", "has", "any", "near"),
+)
+
+_LAST: Final = "\U0010ffff"
+_BEFORE_SURROGATES, _AFTER_SURROGATES = "\ud7ff", "\ue000"
+
+
+@dataclass(frozen=True, slots=True)
+class WhereField:
+    """A declared field: its path in the document, and its operators.
+
+    `fields` are those of an embedded object, or, with `is_list`, of each of several.
+    """
+
+    path: str
+    operators: frozenset[str] = frozenset()
+    is_list: bool = False
+    fields: Mapping[str, WhereField] = field(default_factory=dict)
+
+
+def list_paths(
+    fields: Mapping[str, WhereField], name: str = "", path: str = ""
+) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Yield name, path and operators of each field that has some."""
+    for key, own in fields.items():
+        if own.operators:
+            yield f"{name}{key}", f"{path}{own.path}", own.operators
+        yield from list_paths(own.fields, f"{name}{key}.", f"{path}{own.path}.")
+
+
+@dataclass(frozen=True, slots=True)
+class WhereSpec:
+    """What `where` of a field may contain; `is_root`: the field is one of Query."""
+
+    fields: Mapping[str, WhereField]
+    search: bool = False
+    indexed_only: bool = False
+    is_root: bool = False
+
+
+class CompiledWhere(NamedTuple):
+    """A filter, which is `MATCH_NOTHING` or empty where that is certain, and what it needs.
+
+    `nearest` is the path whose distance orders the documents; a search orders them by relevance.
+    """
+
+    filter: Filter
+    nearest: str = ""
+    is_search: bool = False
+
+
+NO_CONDITION: Final = CompiledWhere({})
+
+
+class BadWhere(FieldFailure):
+    """A wrong condition; `path` is where it is, from the inside out."""
+
+    def __init__(self, what: str, code: str = "") -> None:
+        super().__init__(what, code, Classification.VALIDATION)
+        self.path: list[str] = []
+
+    def under(self, step: str) -> BadWhere:
+        """Add the step around the condition."""
+        self.path.append(step)
+        return self
+
+    def located(self, argument: str, code: str) -> FieldFailure:
+        """Return the failure with its location in the message; `code` if it has none itself."""
+        where = "".join((argument, *reversed(self.path)))
+        return FieldFailure(f"{where}: {self.message}", self.code or code, self.classification)
+
+
+def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledWhere:
+    """Compile the coerced value of `where`; raise `FieldFailure` for one that is not allowed."""
+    if not value:
+        return NO_CONDITION
+    compiler = _Compiler(spec)
+    try:
+        found = compiler.compile(value, 0)
+    except BadWhere as bad:
+        raise bad.located("where", "bad-where") from None
+    return CompiledWhere(
+        MATCH_NOTHING if found is None else found, compiler.nearest, compiler.is_search
+    )
+
+
+class _Compiler:
+    """Compiles one value. A filter is None where nothing matches, and empty where everything does.
+
+    An operator that is not given is no condition; so is a variable without value.
+    """
+
+    def __init__(self, spec: WhereSpec) -> None:
+        self._spec = spec
+        self._left = MAX_CONDITIONS
+        self._values = MAX_VALUES
+        self._text = MAX_TEXT
+        self.nearest = ""
+        self.is_search = False
+
+    def compile(self, value: Mapping[str, Any], depth: int) -> Filter | None:
+        """Return the conjunction of everything in the value."""
+        if depth > MAX_DEPTH:
+            raise BadWhere(f"and, or and not are nested deeper than {MAX_DEPTH} levels")
+        found: list[Filter] = []
+        is_possible = True
+        for name, part in value.items():
+            condition = self._compile_entry(name, part, depth) if part is not None else {}
+            if condition is None:
+                is_possible = False
+            elif condition:
+                found.append(condition)
+        return combine(found) if is_possible else None
+
+    def _compile_entry(self, name: str, part: Any, depth: int) -> Filter | None:
+        try:
+            own = self._spec.fields.get(name)
+            if own is not None:
+                return self._compile_field(own, "", part, is_top=not depth)
+            if name == SEARCH:
+                return self._compile_search(part, depth)
+            if name == "not":
+                return _negate(self.compile(part, depth + 1))
+            branches = self._compile_branches(part, depth)
+        except BadWhere as bad:
+            raise bad.under(f".{name}") from None
+        if name == "and":
+            return None if None in branches else combine([one for one in branches if one])
+        possible = [one for one in branches if one is not None]
+        if not possible or {} in possible:
+            return {} if possible else None
+        return possible[0] if len(possible) == 1 else {"$or": possible}
+
+    def _compile_branches(self, parts: Sequence[Any], depth: int) -> list[Filter | None]:
+        found: list[Filter | None] = []
+        self._spend(len(parts))
+        for number, part in enumerate(parts):
+            try:
+                found.append(self.compile(part, depth + 1))
+            except BadWhere as bad:
+                raise bad.under(f"[{number}]") from None
+        return found
+
+    def _compile_search(self, text: str, depth: int) -> Filter:
+        if depth:
+            raise BadWhere(
+                "a search is only possible at the top of where, not in and, or and not:"
+                " the text index must find the documents"
+            )
+        self._order_by_index(SEARCH)
+        self._spend_text(text)
+        self.is_search = True
+        return {"$text": {"$search": text}}
+
+    def _order_by_index(self, name: str) -> None:
+        if self.is_search or self.nearest:
+            raise BadWhere(f"{name} cannot be combined with another search or nearestFirst")
+
+    def _compile_field(
+        self, own: WhereField, prefix: str, value: Mapping[str, Any], *, is_top: bool
+    ) -> Filter | None:
+        """Return the conditions on a field, or on the fields of an embedded object."""
+        path = f"{prefix}{own.path}"
+        found: list[Filter] = []
+        is_possible = True
+        for name, operand in value.items():
+            try:
+                condition = self._compile_condition(own, path, name, operand, is_top)
+            except BadWhere as bad:
+                raise bad.under(f".{name}") from None
+            if condition is None:
+                is_possible = False
+            elif condition:
+                found.append(condition)
+        return combine(found) if is_possible else None
+
+    def _compile_condition(
+        self, own: WhereField, path: str, name: str, operand: Any, is_top: bool
+    ) -> Filter | None:
+        if own.is_list and own.fields and name == "any":
+            return self._compile_elements(own, path, operand)
+        inner = own.fields.get(name)
+        if inner is not None:
+            if operand is None:
+                return {}
+            return self._compile_field(inner, path and f"{path}.", operand, is_top=is_top)
+        self._spend(1)
+        if name == "near":
+            return self._compile_near(path, operand, is_top)
+        if name == "exists":
+            return _compile_exists(path, operand, own.is_list)
+        self._spend_text(operand)
+        return _CONDITIONS[name](self, path, operand)
+
+    def _compile_elements(self, own: WhereField, path: str, value: Any) -> Filter | None:
+        """Return the condition that one element satisfies all conditions."""
+        element = WhereField("", fields=own.fields)
+        inner = self._compile_field(element, "", value or {}, is_top=False)
+        return {path: {"$elemMatch": inner}} if inner else inner
+
+    def _compile_near(self, path: str, value: Any, is_top: bool) -> Filter:
+        if value is None:
+            raise BadWhere("cannot be null")
+        point = [float(value["longitude"]), float(value["latitude"])]
+        distance = float(value["maxDistance"])
+        if not (isfinite(distance) and 0 < distance <= MAX_DISTANCE):
+            raise BadWhere(f"maxDistance must be above 0 and at most {MAX_DISTANCE:.0f} meters")
+        if not (abs(point[0]) <= 180 and abs(point[1]) <= 90):  # noqa: PLR2004 - degrees
+            raise BadWhere("longitude must be from -180 to 180, latitude from -90 to 90")
+        if not value.get("nearestFirst"):
+            return {path: {"$geoWithin": {"$centerSphere": [point, distance / EARTH_RADIUS]}}}
+        if not is_top or not self._spec.is_root:
+            raise BadWhere(
+                "nearestFirst is only possible at the top of where of a field of Query,"
+                " not in relations, and, or, not and any: the index must find the documents"
+            )
+        self._order_by_index("nearestFirst")
+        self.nearest = path
+        geometry = {"type": "Point", "coordinates": point}
+        return {path: {"$nearSphere": {"$geometry": geometry, "$maxDistance": distance}}}
+
+    # --- operators of values ----------------------------------------------------------------------
+
+    def _equal(self, path: str, value: Any) -> Filter:
+        return _match(path, _list_kinds([value]))
+
+    def _differ(self, path: str, value: Any) -> Filter:
+        return _exclude(path, _list_kinds([value]))
+
+    def _one_of(self, path: str, values: Any) -> Filter | None:
+        kinds = self._read_list(values)
+        return _match(path, kinds) if kinds else None
+
+    def _none_of(self, path: str, values: Any) -> Filter:
+        kinds = self._read_list(values)
+        return _exclude(path, kinds) if kinds else {}
+
+    def _has(self, path: str, value: Any) -> Filter:
+        if value is None:  # a missing list has no null in it
+            return {path: {"$elemMatch": {"$eq": None}}}
+        return self._equal(path, value)
+
+    def _prefix(self, path: str, value: Any) -> Filter:
+        if not value:
+            raise BadWhere("a prefix has at least one character")
+        end = find_end(value)
+        return {path: {"$gte": value} if end is None else {"$gte": value, "$lt": end}}
+
+    def _contains(self, path: str, value: Any) -> Filter:
+        if value is None or len(value) < FEWEST_CONTAINED:
+            raise BadWhere(f"needs at least {FEWEST_CONTAINED} characters")
+        if len(value) > MAX_CONTAINED:
+            raise BadWhere(f"takes at most {MAX_CONTAINED} characters")
+        if "\0" in value:
+            raise BadWhere("cannot contain the character U+0000")
+        return {path: {"$regex": re.escape(value)}}
+
+    def _read_list(self, values: Any) -> list[Any]:
+        if values is None:
+            raise BadWhere("cannot be null")
+        self._values -= len(values)
+        if self._values < 0:
+            raise BadWhere(
+                f"the lists of where have more than {MAX_VALUES} values", "where-too-large"
+            )
+        return _list_kinds(values)
+
+    def _spend(self, conditions: int) -> None:
+        self._left -= conditions
+        if self._left < 0:
+            raise BadWhere(f"where has more than {MAX_CONDITIONS} conditions", "where-too-large")
+
+    def _spend_text(self, value: Any) -> None:
+        self._text -= _measure(value)
+        if self._text < 0:
+            raise BadWhere(
+                f"the values of where have more than {MAX_TEXT} characters", "where-too-large"
+            )
+
+
+def _build_range(operator: str) -> Callable[[_Compiler, str, Any], Filter]:
+    def build(compiler: _Compiler, path: str, value: Any) -> Filter:
+        if value is None:
+            raise BadWhere("cannot be null")
+        return {path: {operator: value}}
+
+    return build
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[_Compiler, str, Any], Filter | None]]] = {
+    "eq": _Compiler._equal,
+    "ne": _Compiler._differ,
+    "in": _Compiler._one_of,
+    "nin": _Compiler._none_of,
+    "has": _Compiler._has,
+    "any": _Compiler._one_of,
+    "prefix": _Compiler._prefix,
+    "contains": _Compiler._contains,
+    **{name: _build_range(f"${name}") for name in RANGE},
+}
+
+
+def _measure(value: Any) -> int:
+    """Return how large a value is, in characters; numbers and dates hardly count."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(key) + _measure(item) for key, item in value.items())
+    return sum(map(_measure, value)) if isinstance(value, list) else 1
+
+
+def _list_kinds(values: Sequence[Any]) -> list[Any]:
+    """Return the stored values that may be meant: those of an `ID` or `UUID` have several kinds."""
+    return [
+        one
+        for value in values
+        for one in (value.candidates if isinstance(value, SeveralKinds) else (value,))
+    ]
+
+
+def _match(path: str, values: list[Any]) -> Filter:
+    return {path: {"$eq": values[0]}} if len(values) == 1 else match_any(path, values)
+
+
+def _exclude(path: str, values: list[Any]) -> Filter:
+    condition = _match(path, values)
+    match condition.get(path):
+        case {"$eq": value} if not hasattr(value, "pattern"):  # the database takes none in $ne
+            return {path: {"$ne": value}}
+        case {"$in": list(several)}:
+            return {path: {"$nin": several}}
+    return {"$nor": [condition]}
+
+
+def _negate(filter_: Filter | None) -> Filter | None:
+    if filter_ is None:
+        return {}
+    return {"$nor": [filter_]} if filter_ else None
+
+
+def _compile_exists(path: str, value: Any, is_list: bool) -> Filter:
+    """Return the condition that the API shows a value, or null; a stored null is as none."""
+    if value is None:
+        raise BadWhere("must be true or false")
+    if not is_list:
+        return {path: {"$ne" if value else "$eq": None}}
+    if value:  # a list with a null in it exists, but would not differ from null
+        return {"$or": [{path: {"$type": "array"}}, {path: {"$ne": None}}]}
+    return {path: {"$eq": None, "$not": {"$type": "array"}}}
+
+
+def find_end(prefix: str) -> str | None:
+    """Return the first text after all texts with this prefix; None: no text comes after them."""
+    kept = prefix.rstrip(_LAST)
+    if not kept:
+        return None
+    last = kept[-1]
+    after = _AFTER_SURROGATES if last == _BEFORE_SURROGATES else chr(ord(last) + 1)
+    return kept[:-1] + after

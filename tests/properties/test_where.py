@@ -1,0 +1,250 @@
+"""`where` means the same in the database as in a few lines of Python, over values of all kinds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from bson import Decimal128, Int64, ObjectId
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pymongo import MongoClient
+from pymongo.collection import Collection
+
+from docgraph.codec.equality import equality_key
+from docgraph.codec.id_text import IdText
+from docgraph.graphql.lists.where import WhereField, WhereSpec, compile_where, find_end
+from docgraph.store.guard.fence import find_unsafe
+from docgraph.variables import matches_nothing
+from tests.chance import examples
+
+Document = dict[str, Any]
+
+MISSING = object()
+TEXTS = ["", "a", "ab", "abc", "abd", "b", "é", "\ud7ff", "\ue000", "\U0010ffff", "\U0010ffffa"]
+TEXTS += ["a.c", "$gt", "{$gt: 1}", "12", "650000000000000000000001", "abcabc", "Abc"]
+NUMBERS = [0, 1, -1, 2, 1.5, Int64(2**40), Decimal128("1.5"), Decimal128("2"), float("inf")]
+DOCUMENTS: list[Any] = [{"$gt": 1}, {"a": 1}, {"a": 1, "b": 2}, {"$where": "1"}, {}]
+ODD: list[Any] = [MISSING, None, True, ObjectId("650000000000000000000001"), 12]
+VALUES = [*TEXTS, *NUMBERS, *DOCUMENTS, *ODD, [], ["abc"], [None], [1], [{"a": 1}]]
+LISTS: list[Any] = [MISSING, None, [], ["a"], ["a", "b"], [None], [None, "a"], "a", [["a"]], [1]]
+OBJECTS: list[Any] = [MISSING, None, 5, "a", {}, *({"at": value} for value in VALUES[:20])]
+ITEMS: list[Any] = [MISSING, None, [], [{}], {"n": 1, "s": "a"}, [None, 5]]
+ITEMS += [[{"n": 1, "s": "a"}], [{"n": 1}, {"s": "a"}], [{"n": 2, "s": "b"}, {"n": 0, "s": "a"}]]
+
+EVERYTHING = frozenset("eq ne in nin lt lte gt gte exists prefix contains has any".split())
+SPEC = WhereSpec(
+    {
+        "value": WhereField("v", EVERYTHING),
+        "tags": WhereField("t", EVERYTHING, is_list=True),
+        "object": WhereField("o", EVERYTHING, fields={"at": WhereField("at", EVERYTHING)}),
+        "items": WhereField(
+            "i",
+            EVERYTHING,
+            is_list=True,
+            fields={"n": WhereField("n", EVERYTHING), "s": WhereField("s", EVERYTHING)},
+        ),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def stored(mongo_client: MongoClient[Document]) -> Iterator[tuple[Collection[Document], Any]]:
+    """Documents with every value of each kind, mixed at random, the same in each run."""
+    chance = random.Random(7)
+    documents: list[Document] = []
+    for number in range(400):
+        parts = {
+            "v": VALUES[number % len(VALUES)],
+            "t": chance.choice(LISTS),
+            "o": chance.choice(OBJECTS),
+            "i": chance.choice(ITEMS),
+        }
+        own = {key: value for key, value in parts.items() if value is not MISSING}
+        own = {
+            key: {} if isinstance(value, dict) and value.get("at") is MISSING else value
+            for key, value in own.items()
+        }
+        documents.append({"_id": number, **own})
+    collection = mongo_client.where_oracle[uuid4().hex]
+    collection.insert_many(documents)
+    yield collection, list(collection.find())
+    collection.drop()
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+plain = st.sampled_from([*TEXTS, *NUMBERS, True, ObjectId("650000000000000000000001")])
+operands = plain | st.sampled_from(DOCUMENTS) | st.sampled_from(TEXTS).map(IdText)
+
+
+def conditions() -> st.SearchStrategy[Document]:
+    """Operators of one field; a range has values of one type, as GraphQL gives them."""
+    return st.one_of(
+        st.fixed_dictionaries(
+            {}, optional={"eq": operands | st.none(), "ne": operands | st.none()}
+        ),
+        st.fixed_dictionaries(
+            {}, optional={name: st.lists(operands, max_size=3) for name in ("in", "nin")}
+        ),
+        st.dictionaries(
+            st.sampled_from(["lt", "lte", "gt", "gte"]),
+            st.sampled_from([0, 1, 1.5, Decimal128("1.5")]),
+            max_size=2,
+        ),
+        st.dictionaries(
+            st.sampled_from(["lt", "gte"]), st.sampled_from(["a", "abc", "b"]), max_size=1
+        ),
+        st.builds(lambda text: {"prefix": text}, st.sampled_from([one for one in TEXTS if one])),
+        st.builds(lambda text: {"contains": text}, st.sampled_from(["abc", "bca", "a.c", "$gt"])),
+        st.builds(lambda flag: {"exists": flag}, st.booleans()),
+    )
+
+
+listed = st.one_of(
+    st.builds(lambda value: {"has": value}, st.sampled_from(["a", "b", 1, None])),
+    st.builds(lambda value: {"any": value}, st.lists(st.sampled_from(["a", "b", 1]), max_size=2)),
+    st.builds(lambda flag: {"exists": flag}, st.booleans()),
+)
+inner = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.builds(lambda value: {"gte": value}, st.sampled_from([0, 1, 2])),
+        "s": st.builds(lambda value: {"eq": value}, st.sampled_from(["a", "b"])),
+    },
+)
+entries = st.fixed_dictionaries(
+    {},
+    optional={
+        "value": conditions(),
+        "tags": listed,
+        "object": st.builds(lambda one: {"at": one}, conditions()),
+        "items": st.builds(lambda one: {"any": one}, inner),
+    },
+)
+wheres = st.recursive(
+    entries,
+    lambda below: st.one_of(
+        st.builds(
+            lambda own, several: {**own, "and": several}, entries, st.lists(below, max_size=2)
+        ),
+        st.builds(
+            lambda own, several: {**own, "or": several}, entries, st.lists(below, max_size=3)
+        ),
+        st.builds(lambda own, one: {**own, "not": one}, entries, below),
+    ),
+    max_leaves=4,
+)
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+def holds(where: Document, document: Document) -> bool:
+    tests: dict[str, Callable[[Any], bool]] = {
+        "and": lambda several: all(holds(one, document) for one in several),
+        "or": lambda several: any(holds(one, document) for one in several),
+        "not": lambda one: not holds(one, document),
+        "value": lambda one: holds_for(one, document.get("v", MISSING)),
+        "tags": lambda one: holds_for(one, document.get("t", MISSING), is_list=True),
+        "object": lambda one: holds_for(one["at"], get_at(document.get("o", MISSING))),
+        "items": lambda one: has_item(one["any"], document.get("i", MISSING)),
+    }
+    return all(tests[name](value) for name, value in where.items())
+
+
+def get_at(value: Any) -> Any:
+    return value.get("at", MISSING) if isinstance(value, dict) else MISSING
+
+
+def has_item(where: Document, value: Any) -> bool:
+    if not any(where.values()):
+        return True
+    return isinstance(value, list) and any(
+        isinstance(item, dict)
+        and all(holds_for(one, item.get(name, MISSING)) for name, one in where.items())
+        for item in value
+    )
+
+
+def holds_for(condition: Document, value: Any, *, is_list: bool = False) -> bool:
+    seen = [] if value is MISSING else [value, *(value if isinstance(value, list) else [])]
+    is_null = value is MISSING or any(one is None for one in seen)
+
+    def equals(wanted: Any) -> bool:
+        if wanted is None:
+            return is_null
+        kinds = wanted.candidates if isinstance(wanted, IdText) else (wanted,)
+        keys = {equality_key(one) for one in kinds}
+        return any(equality_key(one) in keys for one in seen)
+
+    tests: dict[str, Callable[[Any], bool]] = {
+        "eq": equals,
+        "ne": lambda wanted: not equals(wanted),
+        "in": lambda several: any(map(equals, several)),
+        "nin": lambda several: not any(map(equals, several)),
+        "lt": lambda end: any(is_before(one, end) for one in seen),
+        "gt": lambda end: any(is_before(end, one) for one in seen),
+        "lte": lambda end: any(is_before(one, end) for one in seen) or equals(end),
+        "gte": lambda end: any(is_before(end, one) for one in seen) or equals(end),
+        "prefix": lambda text: any(isinstance(one, str) and one.startswith(text) for one in seen),
+        "contains": lambda text: any(isinstance(one, str) and text in one for one in seen),
+        "exists": lambda flag: flag is not (is_null and not (is_list and isinstance(value, list))),
+        "has": lambda wanted: (
+            any(one is None for one in seen[1:]) if wanted is None else equals(wanted)
+        ),
+        "any": lambda several: any(map(equals, several)),
+    }
+    return all(tests[name](operand) for name, operand in condition.items())
+
+
+def is_before(one: Any, other: Any) -> bool:
+    """Compare numbers with numbers and texts with texts, as MongoDB does."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one.encode() < other.encode()
+    numbers = [as_number(one), as_number(other)]
+    return None not in numbers and numbers[0] < numbers[1]
+
+
+def as_number(value: Any) -> Any:
+    if isinstance(value, Decimal128):
+        return float(value.to_decimal())
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+@given(where=wheres)
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
+def test_conditions_agree_with_the_oracle(
+    stored: tuple[Collection[Document], list[Document]], where: Document
+) -> None:
+    collection, documents = stored
+    filter_ = compile_where(SPEC, where).filter
+    expected = {one["_id"] for one in documents if holds(where, one)}
+    if matches_nothing(filter_):
+        assert not expected
+        return
+    found = {one["_id"] for one in collection.find(filter_, {"_id": 1})}
+    assert found == expected, filter_
+
+
+@given(where=wheres)
+@settings(max_examples=examples(200), deadline=None)
+def test_only_contains_needs_a_fence(where: Document) -> None:
+    filter_ = compile_where(SPEC, where).filter
+    assert (find_unsafe(filter_) is None) or "contains" in repr(where)
+
+
+@given(prefix=st.text(min_size=1, max_size=3), rest=st.text(max_size=2), other=st.text(max_size=4))
+def test_a_prefix_is_a_range(prefix: str, rest: str, other: str) -> None:
+    end = find_end(prefix)
+
+    def is_within(text: str) -> bool:
+        raw = text.encode()
+        return raw >= prefix.encode() and (end is None or raw < end.encode())
+
+    assert is_within(prefix + rest)
+    assert is_within(other) == other.startswith(prefix)
