@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 from uuid import uuid4
 
-import orjson
-
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
@@ -37,6 +35,7 @@ from docgraph.mcp.rpc import (
     UNSUPPORTED_REVISION,
     RpcError,
     render_answer,
+    render_notification,
 )
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.transport import check_envelope
@@ -200,7 +199,7 @@ class _StdioSession:
         return self._revision
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
-        self._write(orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+        self._write(render_notification(method, params))
 
     def _write(self, answer: bytes) -> None:
         try:
