@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable
-from typing import Final, Protocol
+from typing import Protocol
 
 from docgraph.events.audiences import Audience
 from docgraph.events.change_record import ResumeToken
@@ -18,9 +17,6 @@ from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamFailed
 
 Portion = tuple[list[EncodedEvent], ResumeToken]
-
-# A token of a time (its type is 0), and of no event: it contains no `_id` of a document.
-_OF_NO_EVENT: Final = re.compile(r"82[0-9A-F]{16}2B[0-9A-F]{2}29[0-9A-F]*")
 
 
 class _Source(Protocol):
@@ -86,15 +82,6 @@ class Channel:
         """Count one client less."""
         self.users -= 1
         self._source.release(self)
-
-    def find_place(self) -> bytes:
-        """Return the id of the position where a new client begins, if the client may know it."""
-        if self.log.last_id:
-            return self.log.last_id
-        sees_all = not (self.audience.row or self.shape.stages or self.shape.condition)
-        if sees_all or _OF_NO_EVENT.fullmatch(self.start):
-            return b'{"_data":"%s"}' % self.start.encode()
-        return b""
 
     async def read_portion(self, token: ResumeToken) -> Portion:
         """Return a bounded portion of the events after the token, and the token where it ends."""

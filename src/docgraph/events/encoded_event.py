@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
+from docgraph.codec.bson_types import Timestamp
 from docgraph.exchange import Document, NotifyWhen, SharedMessages
 
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")
@@ -135,3 +136,12 @@ def _find_time(event: Document) -> datetime | None:
     if not isinstance(time, datetime):
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def build_token(time: Timestamp) -> dict[str, str]:
+    """Return the resume token of the moment after a cluster time.
+
+    It is the token that the database itself reports when there was no event: the time, the version
+    of the format (1, which all servers accept) and the mark that it belongs to no event.
+    """
+    return {"_data": f"82{time.time:08X}{time.inc + 1:08X}2B0229296E04"}

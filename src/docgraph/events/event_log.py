@@ -46,7 +46,6 @@ class EventLog:
         "_untold_size",
         "ending",
         "floor",
-        "last_id",
         "next",
         "readers",
     )
@@ -65,7 +64,6 @@ class EventLog:
         self._news: dict[int, _News] = {}  # by the number of their first event
         self._first = 0  # the number of the oldest event
         self.next = 0  # the number of the next event
-        self.last_id = b""  # of the latest event
         self._size = 0
         self._untold_size = 0
 
@@ -89,7 +87,6 @@ class EventLog:
     def _append(self, notices: Sequence[EncodedEvent]) -> None:
         self._notices.extend(notices)
         self.next += len(notices)
-        self.last_id = notices[-1].id
         self._size += sum(notice.size for notice in notices)
         self._budget.add(self, notices)
         self._news.clear()

@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.event_shapes import plan_shape
 from docgraph.events.filter_slots import FilterSlots
@@ -22,6 +23,7 @@ from docgraph.exchange import Snapshot, Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamCursors
+from docgraph.runtime.cache import LoadingCache
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
 
@@ -43,6 +45,8 @@ class Hub:
         self._snapshots = asyncio.Semaphore(_MAX_SNAPSHOTS)
         self._sources: dict[bytes, Source] = {}
         self._open_sources: set[Source] = set()  # also the ones that are being closed
+        self._times: LoadingCache[str, Timestamp | None] = LoadingCache(0)  # it shares commands
+        self._time_turn = asyncio.Lock()
 
     async def join(
         self,
@@ -63,24 +67,30 @@ class Hub:
         except BaseException:
             source.users -= 1
             raise
+        client = Client(channel, subscription.notify_when, token, self._past)
         try:
-            client = Client(channel, subscription.notify_when, token, self._past)
-            await client.begin()
-        except BaseException:
-            channel.release()
-            raise
-        if snapshot is not None and token is None:
-            reader = SnapshotReader(snapshot, channel.rendering, self._snapshots)
-            try:
+            if token is None and snapshot is None:
+                client.begin_after(await self._times.get("committed", self._read_time))
+            else:
+                await client.begin()
+            if token is None and snapshot is not None:
+                reader = SnapshotReader(snapshot, channel.rendering, self._snapshots)
                 await client.begin_snapshot(reader)
-            except BaseException:
-                client.leave()
-                raise
+        except BaseException:
+            client.leave()
+            raise
         return client
 
     async def close(self) -> None:
         """Close all sources."""
         await asyncio.gather(*(source.close() for source in self._open_sources))
+        await self._times.close()
+
+    async def _read_time(self, key: str) -> Timestamp | None:
+        """Return a time for all clients that were waiting for it when the command was sent."""
+        async with self._time_turn:
+            self._times.invalidate(key)  # who comes from now on needs a later time
+            return await self._store.streams.read_committed_time()
 
     def _find_source(self, subscription: Subscription) -> Source:
         view = find_view(self._store, subscription)

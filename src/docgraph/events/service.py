@@ -64,9 +64,8 @@ class Streams:
         client = await self._open(exchange, subscription, renew, snapshot, is_socket=is_socket)
         if is_socket:
             return Upgrade(partial(serve_socket, client))
-        # The position may be the token of an event that this caller cannot see.
-        is_secret = subscription.row is not None or hides_ids(subscription.shown)
-        chunks = EventChunks(client, self._heartbeat, b"" if is_secret else client.find_place())
+        place = b"" if hides_ids(subscription.shown) else client.place
+        chunks = EventChunks(client, self._heartbeat, place)
         return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS), stop=chunks.stop)
 
     async def _open(

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from docgraph.codec import JsonMode, encode
+from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
 from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
-from docgraph.events.encoded_event import EncodedEvent, read_token
+from docgraph.events.encoded_event import EncodedEvent, build_token, read_token
 from docgraph.events.event_log import LogReader
 from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
@@ -38,19 +40,32 @@ class Client:
         self._reader: LogReader | None = None
         self._offer: Callable[[SharedMessages], bool] | None = None
         self._snapshot: SnapshotReader | None = None
+        self._place = b""
         self._has_left = False
 
     async def begin(self) -> None:
         """Take a position in the log, so that no event is missed; reject an invalid token."""
         if self._token is None:
-            self._channel.flush()
-            self._reader = self._channel.log.add_reader(self._condition, on_lag=self.end)
+            self._begin_now()
             return
         known = read_token(self._token)
         is_known = self._channel.log.has(known) or known == self._channel.position
         if not is_known:  # it may be made up: the database decides
             await self._read_past(self._token)
         self._join_others()
+
+    def begin_after(self, time: Timestamp | None) -> None:
+        """Take the position after a time: the shared log may still receive earlier events."""
+        if time is None:
+            self._begin_now()
+            return
+        self._token = build_token(time)
+        self._place = encode(self._token, JsonMode.STANDARD)
+        self._join_others()
+
+    def _begin_now(self) -> None:
+        self._channel.flush()
+        self._reader = self._channel.log.add_reader(self._condition, on_lag=self.end)
 
     async def begin_snapshot(self, snapshot: SnapshotReader) -> None:
         """Send documents before the events; events that are in the documents are left out."""
@@ -62,14 +77,14 @@ class Client:
         reader.known = after
         self._snapshot = snapshot
 
-    def find_place(self) -> bytes:
-        """Return the id of the position where the client begins.
+    @property
+    def place(self) -> bytes:
+        """The id of the position where the client begins: a time, and nothing of a document.
 
         It is empty if the client sent a token, and with a snapshot: until its end, a client that
         comes back has to read it again.
         """
-        is_new = self._token is None and self._snapshot is None
-        return self._channel.find_place() if is_new else b""
+        return self._place
 
     @property
     def is_up_to_date(self) -> bool:

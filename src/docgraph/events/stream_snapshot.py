@@ -11,8 +11,7 @@ from time import monotonic
 from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
-from docgraph.events.change_record import ResumeToken
-from docgraph.events.encoded_event import EncodedEvent, Rendering, read_token
+from docgraph.events.encoded_event import EncodedEvent, Rendering, build_token, read_token
 from docgraph.exchange import Document, SharedMessages, Snapshot
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded
 
@@ -57,7 +56,7 @@ class SnapshotReader:
         finally:
             self._reading.release()
         self._end_by = monotonic() + _MAX_SECONDS
-        return read_token(_build_token(self._time))
+        return read_token(build_token(self._time))
 
     async def read(self) -> list[EncodedEvent]:
         """Return a portion of the documents, which may be empty; the last one has the end."""
@@ -89,18 +88,9 @@ class SnapshotReader:
     def _build_end(self) -> EncodedEvent:
         """Build the end of the snapshot; its id is a time, and contains nothing of a document."""
         told: Document = {"operationType": "snapshot-end"}
-        token, is_secret = _build_token(self._time), self._rendering.hides_ids
+        token, is_secret = build_token(self._time), self._rendering.hides_ids
         if self._rendering.with_ids:
             told = {**({} if is_secret else {"_id": token}), "clusterTime": self._time, **told}
         message = SharedMessages((encode(told, self._rendering.json_mode),))
         id = b"" if is_secret else encode(token, JsonMode.STANDARD)
         return EncodedEvent(read_token(token), told, message, id=id, name=_END)
-
-
-def _build_token(time: Any) -> ResumeToken:
-    """Return the resume token of the moment after a cluster time.
-
-    It is the token that the database itself reports when there was no event: the time, the version
-    of the format (1, which all servers accept) and the mark that it belongs to no event.
-    """
-    return {"_data": f"82{time.time:08X}{time.inc + 1:08X}2B0229296E04"}

@@ -181,16 +181,26 @@ class StoreStreams:
         check_database(db)
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
 
+    async def read_committed_time(self) -> Timestamp | None:
+        """Return a time up to which all writes are committed; None if a router does not know it.
+
+        A later time, such as the cluster time, would include writes that no read returns yet.
+        """
+        reply = await self._send_admin({"hello": 1})
+        found = reply.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
+        return found if isinstance(found, Timestamp) else None
+
     async def has_happened(self, token: Mapping[str, Any]) -> bool:
         """Return whether the time in a resume token has come, by the clock of the database."""
-        async with self.client.start_session() as session:
-            await self.commands.within(
-                _LOOK_MS / 1000,
-                lambda: self.client.admin.command({"ping": 1}, session=session),
-            )
-            now: Timestamp = (session.cluster_time or {})["clusterTime"]
+        reply = await self._send_admin({"ping": 1})
+        now: Timestamp = reply["$clusterTime"]["clusterTime"]
         # A snapshot ends one increment after the time at which it was read.
         return find_token_time(token) <= Timestamp(now.time, now.inc + 1)
+
+    async def _send_admin(self, command: Document) -> Mapping[str, Any]:
+        send = partial(self.client.admin.command, command)
+        reply: Mapping[str, Any] = await self.commands.within(_LOOK_MS / 1000, send)
+        return reply
 
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Check if the database stores pre-images of the collection's documents.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from docgraph.store.change_stream import ChangeEvents, RawEvent
 from tests.http.harness import Document, Mongo, until
 from tests.http.rest_harness import Api, serving
 from tests.http.stream_harness import SSE, WEBSOCKET, Refused
@@ -198,8 +201,6 @@ async def test_who_got_no_event_goes_on_from_where_he_began(server: Api) -> None
     async with listen(server, stream("all")) as client:
         server.things.insert_one({"n": 30})
         await client.next()
-        async with listen(server, stream("all")) as late:
-            await until(lambda: find_place(server, late), client.ids[0])
     async with listen(server, stream("inserts")) as first:
         await until(lambda: has_place(server, first), True)
     server.things.insert_one({"n": 31})
@@ -218,6 +219,29 @@ async def find_place(api: Api, client: Any) -> str:
 
 async def has_place(api: Api, client: Any) -> bool:
     return bool(await find_place(api, client))
+
+
+async def test_a_new_client_gets_no_event_of_writes_before_it_connected(
+    server: Api, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the cursor, which other clients opened, has not read these events yet."""
+    read = ChangeEvents.try_next_raw
+    may_read = threading.Event()
+
+    async def read_late(events: ChangeEvents) -> RawEvent | None:
+        await asyncio.to_thread(may_read.wait)
+        return await read(events)
+
+    async with listen(server, stream("all"), by=by) as early:
+        monkeypatch.setattr(ChangeEvents, "try_next_raw", read_late)
+        server.things.insert_one({"n": 49})
+        await early.next()  # the last event that is read at once
+        server.things.insert_one({"n": 50})
+        async with listen(server, stream("all"), by=by) as late:
+            server.things.insert_one({"n": 51})
+            may_read.set()
+            assert (await late.next())["fullDocument"]["n"] == 51
+            assert [one["fullDocument"]["n"] for one in await early.take(2)] == [50, 51]
 
 
 async def test_one_who_joins_goes_back_further_than_the_others(server: Api, by: str) -> None:

@@ -77,6 +77,9 @@ class History:
         """The part of the store that watches."""
         return self
 
+    async def read_committed_time(self) -> None:
+        await asyncio.sleep(0)
+
     async def has_happened(self, token: Mapping[str, Any]) -> bool:
         return int(token["_data"]) <= len(self.sizes)
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from bson import Timestamp
 
 from docgraph.events.close_reason import (
     FAILED,
@@ -91,6 +92,21 @@ async def test_one_who_begins_is_not_told_what_was_noted_before() -> None:
     client = await build(channel)
     channel.publish(12, position=12)
     assert await read(client) == [12]
+
+
+@pytest.mark.parametrize(("floor", "is_logged"), [(10, True), (83, False)])
+async def test_a_client_that_begins_at_a_time_reads_the_past_if_the_log_begins_later(
+    floor: int, is_logged: bool
+) -> None:
+    """Else many events while the time is read would end it, or be missing."""
+    channel = Channel(floor)
+    client = Client(cast("Any", channel), None, None, asyncio.Semaphore(1))
+    client.begin_after(Timestamp(1, 1))  # its token begins with 82
+    assert client.is_up_to_date is is_logged
+    assert client.place.startswith(b'{"_data":"82')
+    if is_logged:
+        channel.publish(50, 99, position=99)
+        assert await read(client) == [99]
 
 
 async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past() -> None:
