@@ -126,7 +126,7 @@ class _StdioSession:
         self._running: dict[str | int, asyncio.Task[None]] = {}
 
     async def receive(self, line: bytes) -> None:
-        """Handle one message; requests run at the same time, except those that change the session."""
+        """Handle one message; requests run concurrently, except those that change the session."""
         if not line.strip():
             return
         try:
