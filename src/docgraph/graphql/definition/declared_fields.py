@@ -154,7 +154,9 @@ class ItemFields:
         pending, known = [type_], {type_.name}
         while pending:
             owner = pending.pop()
-            below = [*self._schema.get_possible_types(owner)] if is_abstract_type(owner) else []
+            below: list[GraphQLNamedType] = []
+            if is_abstract_type(owner):
+                below += self._schema.get_possible_types(owner)
             for name, own in getattr(owner, "fields", {}).items():
                 named = get_named_type(own.type)
                 mapping = self._mappings.get(owner.name, {}).get(name)
