@@ -204,6 +204,19 @@ def ahead(order: Order, key: Key) -> list[Filter]:
     return [part for part in parts if part is not None]
 
 
+def build_key(order: Order) -> Any:
+    """Return an expression for the sort key of a document, which `read_key` decodes.
+
+    `$meta: "sortKey"` has other texts in a collection with a collation: those that it compares.
+    """
+    return with_key(order, [f"$$key.{name_key(place)}" for place in range(len(order))])
+
+
+def read_key(shown: Sequence[Any]) -> list[Any]:
+    """Return the sort key of a result of `build_key`."""
+    return [EMPTY if one == EMPTY_KEY else one[1] for one in shown]
+
+
 def find_empty(order: Order) -> Any:
     """Return an expression that finds empty arrays in a key: the driver decodes them as None."""
     keys = [f"$$key.{name_key(place)}" for place in range(len(order))]
