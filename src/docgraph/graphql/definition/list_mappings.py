@@ -187,7 +187,7 @@ class ListField:
                 f"{where}.search",
                 "only fields of Query can search: in a relation the join finds the documents",
             )
-        if search and has_key(mapping.find.source, _SEARCHES):
+        if search and has_key(mapping.find.source, _FILTER_SEARCHES):
             self._findings.error(f"{where}.search", "find has a search already, and may have one")
         for name in tree.fields:
             if name in (*LOGICAL, SEARCH):
