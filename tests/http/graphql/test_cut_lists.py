@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.graphql.execute import fetch_by_in
-from docgraph.graphql.execute.result import MAX_CUT_LISTS
+from docgraph.graphql.execute.result import MAX_CUT_LISTS, CutLists
 from tests.http.harness import (
     Document,
     Mongo,
@@ -176,6 +176,28 @@ async def test_an_object_in_several_positions_is_reported_at_each(service: Servi
     inner: dict[tuple[Any, ...], int]
     inner = {("authors", 0, "posts", n, "author", "posts"): 1 for n in range(2)}
     assert read_cuts(found) == {("authors", 0, "posts"): 2, **inner}
+
+
+async def test_an_object_in_several_positions_is_walked_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[Any] = []
+    find = CutLists._find_columns
+
+    def count(self: CutLists, blocks: Any) -> Any:
+        walked.append(blocks)
+        return find(self, blocks)
+
+    monkeypatch.setattr(CutLists, "_find_columns", count)
+    inner = "_id"
+    for _ in range(3):  # 14 posts each: 2744 positions
+        inner = f"posts(limit: 14) {{ author {{ {inner} }} }}"
+    found = await query(
+        service, f"{{ authors(skip: 7) {{ {inner} }} z: authors(limit: 1) {{ _id }} }}"
+    )
+
+    assert read_cuts(found) == {("z",): 1}
+    assert len(walked) < 200
 
 
 async def test_other_lists(service: Service) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -75,13 +75,15 @@ class CutLists:
     Such a list is fetched with one document beyond its limit, which is dropped. Its path is known
     only when the response is built, as the object that contains it may be in several positions;
     until then, the list itself identifies it. Lists are retained, so that no other gets their id.
+    What is in several positions is walked once, unless it has a list that was cut.
     """
 
-    __slots__ = ("_columns", "_limits")
+    __slots__ = ("_columns", "_complete", "_limits")
 
     def __init__(self) -> None:
         self._limits: dict[int, tuple[Any, int]] = {}
         self._columns: dict[tuple[int, ...], Mapping[str, tuple[Block, ...]]] = {}
+        self._complete: set[tuple[int, int]] = set()  # values and their blocks, by identity
 
     def add(self, documents: list[Any], limit: int) -> None:
         """Record a list that was cut."""
@@ -107,15 +109,29 @@ class CutLists:
     def _walk(
         self, value: Any, blocks: tuple[Block, ...], path: tuple[str | int, ...]
     ) -> Iterator[tuple[Any, int]]:
-        if type(value) is list:
-            if id(value) in self._limits:
-                yield path, self._limits[id(value)][1]
-            if self._find_columns(blocks):
-                for number, item in enumerate(value):
-                    yield from self._walk(item, blocks, (*path, number))
-        elif type(value) is dict:
-            for key, below in self._find_columns(blocks).items():
-                yield from self._walk(value.get(key), below, (*path, key))
+        known = (id(value), id(blocks))
+        if known in self._complete:
+            return
+        is_complete = id(value) not in self._limits
+        if not is_complete:
+            yield path, self._limits[id(value)][1]
+        for step, inner, below in self._find_steps(value, blocks):
+            for found in self._walk(inner, below, (*path, step)):
+                is_complete = False
+                yield found
+        if is_complete:
+            self._complete.add(known)
+
+    def _find_steps(
+        self, value: Any, blocks: tuple[Block, ...]
+    ) -> Iterable[tuple[str | int, Any, tuple[Block, ...]]]:
+        """Return the values inside that may have a cut list, with their keys and blocks."""
+        columns = self._find_columns(blocks)
+        if type(value) is list and columns:
+            return [(number, item, blocks) for number, item in enumerate(value)]
+        if type(value) is dict:
+            return [(key, value.get(key), below) for key, below in columns.items()]
+        return ()
 
     def _find_columns(self, blocks: tuple[Block, ...]) -> Mapping[str, tuple[Block, ...]]:
         """Return the keys that may lead to a cut list, each with the blocks below it."""
