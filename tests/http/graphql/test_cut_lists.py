@@ -251,6 +251,19 @@ async def test_the_number_of_reports_is_bounded(service: Service) -> None:
     assert len(read_cuts(found) or ()) == MAX_CUT_LISTS
 
 
+async def test_every_field_with_a_cut_list_is_reported(service: Service) -> None:
+    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_CUT_LISTS // 7 + 2))
+    last = "own { siblings(limit: 1) { _id } }"
+    text = f"{{ authors(limit: 8) {{ {text} {last} }} z: authors(limit: 1) {{ _id }} }}"
+    found = read_cuts(await query(service, text)) or {}
+
+    assert found["z",] == 1
+    assert len(found) == MAX_CUT_LISTS + 1
+    fields = {tuple(step for step in path if isinstance(step, str)) for path in found}
+    agent = (await use(service, "run_query", app="blog", query=text)).json
+    assert fields == {tuple(one["path"]) for one in agent["limits"]}
+
+
 async def test_a_report_costs_no_command(service: Service) -> None:
     text = "{ authors(limit: 3) { posts(limit: 2) { _id } } }"
     counts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -10,8 +11,10 @@ import orjson
 from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
-MAX_CUT_LISTS: Final = 100  # that a response names
+MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
+
+_Path = tuple[str | int, ...]
 
 
 class CommandRecord(NamedTuple):
@@ -98,17 +101,27 @@ class CutLists:
                 self.add(shown, known[1])
 
     def list_entries(self, data: Any, block: Block) -> tuple[dict[str, Any], ...]:
-        """Return path and limit of the first lists in the response that were cut."""
-        entries: list[dict[str, Any]] = []
-        for path, limit in self._walk(data, (block,), ()) if self._limits else ():
-            entries.append({"path": list(path), "limit": limit})
-            if len(entries) == MAX_CUT_LISTS:
-                break
-        return tuple(entries)
+        """Return path and limit of the lists in the response that were cut.
+
+        These are the first ones, and the first one of every other field: a field without an entry
+        is complete.
+        """
+        if not self._limits:
+            return ()
+        blocks = (block,)
+        found = list(islice(self._walk(data, blocks, ()), MAX_CUT_LISTS))
+        if len(found) == MAX_CUT_LISTS:
+            fields = set(map(_find_field, found))
+            for one in self._walk(data, blocks, (), is_once=True):
+                if _find_field(one) not in fields:
+                    fields.add(_find_field(one))
+                    found.append(one)
+        return tuple({"path": list(path), "limit": limit} for path, limit in found)
 
     def _walk(
-        self, value: Any, blocks: tuple[Block, ...], path: tuple[str | int, ...]
-    ) -> Iterator[tuple[Any, int]]:
+        self, value: Any, blocks: tuple[Block, ...], path: _Path, *, is_once: bool = False
+    ) -> Iterator[tuple[_Path, int]]:
+        """Find the lists that were cut; `is_once`: each in one of its positions."""
         known = (id(value), id(blocks))
         if known in self._complete:
             return
@@ -116,10 +129,10 @@ class CutLists:
         if not is_complete:
             yield path, self._limits[id(value)][1]
         for step, inner, below in self._find_steps(value, blocks):
-            for found in self._walk(inner, below, (*path, step)):
+            for found in self._walk(inner, below, (*path, step), is_once=is_once):
                 is_complete = False
                 yield found
-        if is_complete:
+        if is_complete or is_once:
             self._complete.add(known)
 
     def _find_steps(
@@ -145,6 +158,10 @@ class CutLists:
                     found[column.key] = (*found.get(column.key, ()), *below)
             self._columns[known] = found
         return self._columns[known]
+
+
+def _find_field(cut: tuple[_Path, int]) -> tuple[str, ...]:
+    return tuple(step for step in cut[0] if isinstance(step, str))
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:
