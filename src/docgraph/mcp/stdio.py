@@ -45,6 +45,7 @@ Message = Mapping[str, Any]
 
 _AT_ONCE: Final = 32  # requests in progress, and lines that wait
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})  # for all users
+_IN_ORDER: Final = frozenset({"initialize", "logging/setLevel"})
 _JSON: Final = "application/json"
 
 
@@ -125,7 +126,7 @@ class _StdioSession:
         self._running: dict[str | int, asyncio.Task[None]] = {}
 
     async def receive(self, line: bytes) -> None:
-        """Handle one message; requests run at the same time, `initialize` before all others."""
+        """Handle one message; requests run concurrently, except those that change the session."""
         if not line.strip():
             return
         try:
@@ -142,7 +143,7 @@ class _StdioSession:
         task = asyncio.create_task(self._answer(message))
         self._running[message["id"]] = task
         task.add_done_callback(lambda done: self._forget(message["id"], done))
-        if message["method"] == "initialize":
+        if message["method"] in _IN_ORDER:
             await asyncio.wait([task])
 
     def _forget(self, id: str | int, task: asyncio.Task[None]) -> None:
