@@ -185,7 +185,7 @@ async def test_questions_about_numbers_lead_to_counts_and_groups(service: Servic
     assert {one["made"] for one in told.json["data"]["sales"]} <= {
         "2024-02-01T00:00:00.000Z", "2024-03-01T00:00:00.000Z"
     }  # fmt: skip
-    assert told.json["limits"][0]["path"] == "sales"
+    assert told.json["limits"][0]["path"] == ["sales"]
 
 
 async def test_counts_groups_and_pages_are_as_their_tool_describes_them(service: Service) -> None:
