@@ -232,6 +232,13 @@ async def test_keys_are_the_columns(api: Api, keys: Any, expected: Any) -> None:
     assert lines(await api.get("/things", format="csv", keys=keys, pagesize="1")) == expected
 
 
+async def test_a_part_of_the_id_replaces_it(api: Api) -> None:
+    api.things.insert_one({"_id": {"x": 1, "y": 2}, "a": 3})
+    reply = await api.get("/things", format="csv", filter={"a": 3}, keys={"_id.x": 1, "a": 1})
+
+    assert lines(reply) == [["_id.x", "a"], ["1", "3"]]
+
+
 async def test_the_matching_element_of_an_array(api: Api) -> None:
     api.things.insert_one({"_id": 3, "list": [{"n": 1}, {"n": 2}]})
     filter, keys = {"list.n": 2}, {"list.$": 1}
