@@ -139,7 +139,8 @@ def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | 
     paths = _find_paths(keys or {})
     if not any(_is_included(value) for path, value in paths.items() if path != "_id"):
         return FoundColumns(cells)
-    paths = {"_id": 1, **paths}
+    if not any(path.startswith("_id.") for path in paths):
+        paths = {"_id": 1, **paths}
     named = [
         path.removesuffix(".$") for path, value in paths.items() if value or isinstance(value, dict)
     ]

@@ -219,14 +219,23 @@ class FastPath:
     async def _try(
         self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost
     ) -> tuple[Document, Server, int] | None:
-        """Return the result of a trial; None if the read is none, or the database ended it."""
+        """Return the result of a trial; None if the read is none, or has to be repeated.
+
+        The time limit of a trial also applies to the rest of its cursor, so that is not read on.
+        """
         server = await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
         trial = build_trial(command)
         try:
-            return await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
+            tried = await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
+            cursor = tried[0].get("cursor") or {}
+            if not cursor.get("id") or trial.get("maxTimeMS") == command.get("maxTimeMS"):
+                return tried
+            await self._kill(tried[1], cursor, preference)
+            wait.start(command)
+            return None
         except ExecutionTimeout:
             if trial.get("maxTimeMS") == command.get("maxTimeMS"):
                 raise  # it is the time limit of the request
@@ -235,6 +244,11 @@ class FastPath:
             return None
         finally:
             lanes.end_trial(cost)
+
+    async def _kill(self, server: Server, cursor: Document, preference: _ServerMode) -> None:
+        db, _, collection = cursor["ns"].partition(".")
+        command = {"killCursors": collection, "cursors": [cursor["id"]]}
+        await self.send(server, db, command, preference)
 
     async def _send_in_lane(
         self,
