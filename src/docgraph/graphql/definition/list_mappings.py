@@ -40,8 +40,8 @@ from docgraph.variables.compilation import describe
 Mappings = Mapping[str, Mapping[str, AnyMapping]]
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
-_FILTER_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
-_KEYS: Final = ("fields", "search", "indexed-only")
+_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
+_FILTER_KEYS: Final = ("fields", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
 _KEYS: Final = {"Where": "filter", "Order": "orderBy"}
 _SORT_ORDER: Final = '"The direction of an order." enum SortOrder { ASC DESC }'
