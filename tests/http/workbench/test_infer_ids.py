@@ -110,3 +110,20 @@ async def test_numbers_that_are_stored_as_texts_are_joined_by_the_mapping(servic
     )
 
     assert [one["account"]["name"] for one in reply.data["orders"]] == [f"A{n}" for n in range(9)]
+
+
+async def test_a_type_that_is_called_like_a_generated_one_does_no_harm(service: Service) -> None:
+    """`CustomerOrder` and `CustomerWhere` are documents here, and not what callers order by."""
+    db = f"{service.db}_names"
+    for name in ("customers", "customer_orders", "customer_where"):
+        service.mongo[db][name].insert_many([{"_id": n, "customer_id": n} for n in range(5)])
+    try:
+        reply = await service.request("POST", "/_tools/infer", json={"db": db}, headers=ADMIN)
+        query = "{ customers { id } customerOrders(orderBy: [{id: DESC}], limit: 1) { id } }"
+        draft = {"definition": reply.json["definition"], "query": query}
+        answer = await service.request("POST", "/_tools/draft", json=draft, headers=ADMIN)
+    finally:
+        service.mongo.drop_database(db)
+
+    assert answer.data["customerOrders"] == [{"id": 4}]
+    assert len(answer.data["customers"]) == 5

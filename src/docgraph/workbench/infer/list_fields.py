@@ -120,11 +120,16 @@ class ListBuilder:
                 operators[name] = possible
                 orders.append(name)
         found: dict[str, Any] = {}
-        if operators:
+        if operators and self._is_free("Where"):
             found["filter"] = {"fields": operators, "indexed-only": True}
-        if orders:
+        if orders and self._is_free("Order"):
             found["orderBy"] = {"fields": orders, "indexed-only": True}
         return found
+
+    def _is_free(self, suffix: str) -> bool:
+        """Return whether no type is called like one that `filter` or `orderBy` generates."""
+        name = f"{self.type_name}{suffix}"
+        return not any(one.startswith(name) for one in (*self.model.types, *self.model.enums))
 
     def _find_type(self, leaf: ScalarProperty) -> str | None:
         """Return the type of the field of a property; None: it has none, or one of lists."""
