@@ -209,10 +209,8 @@ def _describe_field(field: PlannedField, known: _KnownSelections) -> Schema:
             return {"type": "null"}
         case Introspection():
             return {"type": ["object", "null"]}
-        case LeafField():
-            return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
-    if field.selection is None:
-        return _wrap(field.type, _PLAIN["BsonDocument"] if known.is_plain else {})
+    if isinstance(field, LeafField) or field.selection is None:
+        return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
     return _wrap(field.type, _describe_selection(field.selection, known))
 
 
