@@ -118,8 +118,10 @@ _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 def encode_key(key: Key) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
-    content: Filter = {"k": [None if value is EMPTY else value for value in key]}
-    return bson.encode({**content, "e": places} if places else content, False, _OPTIONS)
+    if not places:
+        return bson.encode({"k": list(key)}, False, _OPTIONS)
+    values = [None if value is EMPTY else value for value in key]
+    return bson.encode({"k": values, "e": places}, False, _OPTIONS)
 
 
 def decode_key(content: bytes) -> list[Any]:

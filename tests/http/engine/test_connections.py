@@ -100,7 +100,7 @@ async def read(
     )
     shown = f"({given})" if given else ""
     data = await engine.data(app, f"{{ {field}{shown} {{ {PAGE} }} }}")
-    page = data[field]
+    page: Document = data[field]
     assert page["nodes"] == [edge["node"] for edge in page["edges"]]
     return page
 
@@ -271,12 +271,13 @@ async def test_totals_count_what_the_row_filter_admits(engine: Engine, app: Visi
     )
 
     assert result.errors == ()
+    assert result.data is not None
     assert result.data["posts"]["totalCount"] == 6
     assert len(result.data["posts"]["nodes"]) == 6
     assert [one["posts"]["totalCount"] for one in result.data["users"]] == [0, 3, 0, 3]
 
 
-MIXED = [
+MIXED: list[Document] = [
     {"_id": 0, "rank": None}, {"_id": 1}, {"_id": 2, "rank": []}, {"_id": 3, "rank": 5},
     {"_id": 4, "rank": "x"}, {"_id": 5, "rank": [3, 9]}, {"_id": 6, "rank": True},
     {"_id": 7, "rank": 2.5}, {"_id": 8, "rank": {"a": 1}}, {"_id": 9, "rank": []},
@@ -317,10 +318,11 @@ async def test_empty_arrays_below_a_dot_have_a_position(
     engine: Engine, app: VisibleApp, stored: Database[Document]
 ) -> None:
     stored.posts.drop()
-    stored.posts.insert_many([
+    documents: list[Document] = [
         {"_id": 0, "a": {"b": None}}, {"_id": 1, "a": {"b": []}}, {"_id": 2},
         {"_id": 3, "a": [{"b": []}, {"b": 4}]}, {"_id": 4, "a": {"b": 1}},
-    ])  # fmt: skip
+    ]  # fmt: skip
+    stored.posts.insert_many(documents)
     wanted = ids(await read(engine, app, "deep"))
 
     page = await read(engine, app, "deep", first=1)
@@ -461,6 +463,7 @@ async def test_pages_of_conditions_behind_the_fence(
             query = f"{{ {field}({where}{order}, first: 3{after}) {{ {PAGE} }} }}"
             result = await engine.run(app, query, permission=permission)
             assert result.errors == (), query
+            assert result.data is not None
             assert result.data[field]["totalCount"] == 16
             found += [node["id"] for node in result.data[field]["nodes"]]
             info = result.data[field]["pageInfo"]
@@ -473,6 +476,7 @@ async def test_pages_of_conditions_behind_the_fence(
     query = f"{{ users {{ posts({where}, orderBy: [{{title: ASC}}], last: 3) {{ {PAGE} }} }} }}"
     result = await engine.run(app, query, permission=permission)
     assert result.errors == ()
+    assert result.data is not None
     for number, user in enumerate(result.data["users"][:2]):
         own = sorted((n for n in range(20) if n % 5 and n % 2 == number), key=lambda n: (n % 3, n))
         assert [node["id"] for node in user["posts"]["nodes"]] == own[-3:]

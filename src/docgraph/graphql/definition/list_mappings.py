@@ -41,7 +41,7 @@ Mappings = Mapping[str, Mapping[str, AnyMapping]]
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
 _FILTER_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
-_KEYS: Final = ("fields", "search", "indexed-only")
+_FILTER_KEYS: Final = ("fields", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
 _KEYS: Final = {"Where": "filter", "Order": "orderBy"}
 _SORT_ORDER: Final = '"The direction of an order." enum SortOrder { ASC DESC }'
@@ -187,7 +187,7 @@ class ListField:
                 f"{where}.search",
                 "only fields of Query can search: in a relation the join finds the documents",
             )
-        if search and has_key(mapping.find.source, _SEARCHES):
+        if search and has_key(mapping.find.source, _FILTER_SEARCHES):
             self._findings.error(f"{where}.search", "find has a search already, and may have one")
         for name in tree.fields:
             if name in (*LOGICAL, SEARCH):

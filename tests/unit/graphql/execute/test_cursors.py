@@ -87,3 +87,11 @@ def test_cursors_have_a_few_lengths_only() -> None:
     lengths = {len(LIST.render(["x" * size, 1], 1)) for size in range(1100)}
 
     assert lengths == set(CURSOR_LENGTHS)
+
+
+def test_a_long_id_has_a_cursor_too() -> None:
+    by_id = Cursors.bind(KEYS, "app", "Query.posts", (("_id", 1),))
+    id = "x" * 5000
+
+    assert by_id.parse(by_id.render([id], id), 1).key == [id]
+    assert LIST.parse(LIST.render(["a", id], id), 2) == (None, id)
