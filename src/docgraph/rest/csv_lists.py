@@ -102,7 +102,9 @@ class CsvExport(CsvList):
             raise
         if self._work.done():
             self._work.result()
-            return Body(200, bytes(self._chunks) + self._table.drain(), CSV, headers)
+            # A body without a byte would have no type: a table without columns is an empty line.
+            text = bytes(self._chunks) + self._table.drain() or b"\r\n"
+            return Body(200, text, CSV, headers)
         return Stream(self, media_type=CSV, headers=headers, is_bounded=True)
 
     def _finish(self, work: asyncio.Task[Any]) -> None:
