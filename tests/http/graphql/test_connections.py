@@ -281,6 +281,17 @@ async def test_instances_share_the_key_that_the_first_one_made(
             assert (await again.query("blog", query, {"after": cursors[0]})).data
 
 
+async def test_a_stored_key_that_is_wrong_is_a_field_error(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with running(mongo_client, mongo_uri) as service:
+        await prepare(service)
+        mongo_client[service.db]["_cursorKeys"].insert_one({"_id": "cursors", "keys": [b"short"]})
+        reply = await service.query("blog", ask("posts(first: 1, after: $after)"))
+        assert reply.code == "no-cursor-key"
+        assert (await service.query("blog", ask("posts(after: $after)", "nodes { id }"))).data
+
+
 async def test_a_new_stored_key_is_noticed_and_the_previous_one_accepted(
     mongo_client: Mongo, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

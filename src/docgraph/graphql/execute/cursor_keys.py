@@ -29,6 +29,10 @@ _FRESH_SECONDS: Final = 300.0
 _LIMIT_MS: Final = 5_000
 
 
+class _NoKey(ValueError):
+    """The stored document has no usable key."""
+
+
 class KeyRing:
     """Loads the keys of cursors, and makes the first one."""
 
@@ -48,11 +52,12 @@ class KeyRing:
         if self._stored is None or now - self._loaded > fresh_seconds:
             try:
                 self._stored = CursorKeys(await self._read() or await self._create())
-            except StoreDenied as error:
+            except (StoreDenied, _NoKey) as error:
                 if self._stored is None:
                     raise FieldFailure(
                         "cursors have no key: set the option graphql.cursor-key, or let docgraph "
-                        f"read and write the collection {KEY_STORE}",
+                        f"read and write the collection {KEY_STORE}, whose keys have {KEY_BYTES} "
+                        "bytes",
                         "no-cursor-key",
                         cause=error,
                     ) from None
@@ -81,5 +86,7 @@ class KeyRing:
                 deadline=Deadline.after_ms(_LIMIT_MS),
             )
         except Conflict:
-            return await self._read()
+            keys = await self._read()
+        if not keys:
+            raise _NoKey("the stored document has no key of the right length")
         return keys
