@@ -215,15 +215,6 @@ def read_key(shown: Sequence[Any]) -> list[Any]:
     return [EMPTY if one == EMPTY_KEY else one[1] for one in shown]
 
 
-def find_empty(order: Order) -> Any:
-    """Return an expression that finds empty arrays in a key: the driver decodes them as None."""
-    keys = [f"$$key.{name_key(place)}" for place in range(len(order))]
-    places = {"$range": [0, len(order)]}
-    is_empty = {"$eq": [{"$arrayElemAt": ["$$keys", "$$this"]}, {"$literal": EMPTY_KEY}]}
-    found = {"$filter": {"input": places, "as": "this", "cond": is_empty}}
-    return with_key(order, {"$let": {"vars": {"keys": keys}, "in": found}})
-
-
 def _encode_key(value: Any) -> list[Any]:
     if value is EMPTY:
         return EMPTY_KEY

@@ -12,7 +12,15 @@ import pytest
 from docgraph.exchange.errors import DefinitionError
 from docgraph.server.builtin import BUILTIN
 from tests.http.access_harness import TestCaller, caller
-from tests.http.harness import Document, Mongo, Service, build_definition, failing, running
+from tests.http.harness import (
+    Document,
+    Mongo,
+    Service,
+    build_definition,
+    failing,
+    profiled,
+    running,
+)
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -279,6 +287,25 @@ async def test_instances_share_the_key_that_the_first_one_made(
             assert (await two.query("blog", query, {"after": cursors[0]})).data
         async with running(mongo_client, mongo_uri, db=one.db, drop=False) as again:
             assert (await again.query("blog", query, {"after": cursors[0]})).data
+
+
+async def test_many_requests_load_the_key_once(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with running(mongo_client, mongo_uri) as service:
+        await prepare(service)
+        with profiled(mongo_client, service.db, "_cursorKeys") as seen:
+            await asyncio.gather(*(read_cursor(service, "posts", None) for _ in range(8)))
+    assert [one["op"] for one in seen] == ["query", "insert"]
+
+
+async def test_a_stored_key_that_is_wrong_is_a_field_error(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with running(mongo_client, mongo_uri) as service:
+        await prepare(service)
+        mongo_client[service.db]["_cursorKeys"].insert_one({"_id": "cursors", "keys": [b"short"]})
+        reply = await service.query("blog", ask("posts(first: 1, after: $after)"))
+        assert reply.code == "no-cursor-key"
+        assert (await service.query("blog", ask("posts(after: $after)", "nodes { id }"))).data
 
 
 async def test_a_new_stored_key_is_noticed_and_the_previous_one_accepted(

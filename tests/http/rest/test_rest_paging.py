@@ -100,6 +100,21 @@ async def test_the_next_page_keeps_the_other_parameters(api: Api) -> None:
     assert ids == [6, 4, 2]
 
 
+@pytest.mark.parametrize("keys", ["", '&keys={"name":1,"_id":1}'])
+async def test_pages_follow_a_collation(api: Api, keys: str) -> None:
+    """The sort key that the database shows there has no stored texts, not even of `_id`."""
+    collation = {"locale": "en", "strength": 1}
+    api.things.database.create_collection("words", collation=collation)
+    words = ["b", "A", ["B", "z"], "c", "a", None, [], "B"]
+    rows = [{"_id": f"i{number}", "name": name} for number, name in enumerate(words)]
+    api.things.database["words"].insert_many(rows)
+
+    ids = await _ids(api, f"/words?sort=name&pagesize=1&after{keys}")
+
+    api.things.database.drop_collection("words")
+    assert ids == ["i6", "i5", "i1", "i4", "i0", "i2", "i7", "i3"]
+
+
 async def test_a_sort_that_is_not_total_is_followed_by_page_numbers(api: Api) -> None:
     api.things.insert_many({"_id": number, "name": "x"} for number in range(5))
 

@@ -181,10 +181,10 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     follow_groups(schema, mappings, generated, findings)
     paged = add_connections(schema, mappings, generated, findings)
     if generated and not findings.errors:
-        mappings = paged
         try:
-            document = generated.extend()
-            schema = build_schema(document, definition.json_mode_or(rules.json_mode))
+            extended = generated.extend()
+            schema = build_schema(extended, definition.json_mode_or(rules.json_mode))
+            document, mappings = extended, paged
         except SchemaError as error:
             findings.errors += error.findings
     visibility = read_visibility(schema, generated.follows)

@@ -140,9 +140,23 @@ def add_connections(
             if not isinstance(mapping, QueryMapping) or mapping.connection is None:
                 continue
             if isinstance(type_, GraphQLObjectType) and name in type_.fields:
+                _check_interfaces(type_, name, mapping.connection, findings)
                 adding = _Adding(schema, generated, findings, type_name, name)
                 changed = {**changed, **adding.add(type_.fields[name], mapping, changed)}
     return changed
+
+
+def _check_interfaces(
+    type_: GraphQLObjectType, name: str, spec: ConnectionSpec, findings: Findings
+) -> None:
+    """Reject a connection in place of a list that an interface has."""
+    for one in type_.interfaces if spec.field is None else ():
+        if name in one.fields:
+            findings.error(
+                f"mappings.{type_.name}.{name}.connection",
+                f"the interface {one.name} has {name} as a list",
+                f'add the pages next to it: "connection": {{"field": "{name}Pages"}}',
+            )
 
 
 class _Adding:

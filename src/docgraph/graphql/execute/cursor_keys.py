@@ -10,6 +10,7 @@ Of several instances that make one at the same time, the first to insert it wins
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ _FRESH_SECONDS: Final = 300.0
 _LIMIT_MS: Final = 5_000
 
 
+class _NoKey(ValueError):
+    """The stored document has no usable key."""
+
+
 class KeyRing:
     """Loads the keys of cursors, and makes the first one."""
 
@@ -39,25 +44,34 @@ class KeyRing:
         self._configured = CursorKeys.derive(texts) if settings.cursor_key else None
         self._stored: CursorKeys | None = None
         self._loaded = 0.0
+        self._lock = asyncio.Lock()
 
     async def find(self, fresh_seconds: float = _FRESH_SECONDS) -> CursorKeys:
         """Return the keys, loaded no longer ago than that; raise `FieldFailure` without any."""
         if self._configured is not None:
             return self._configured
-        now = time.monotonic()
-        if self._stored is None or now - self._loaded > fresh_seconds:
-            try:
-                self._stored = CursorKeys(await self._read() or await self._create())
-            except StoreDenied as error:
-                if self._stored is None:
-                    raise FieldFailure(
-                        "cursors have no key: set the option graphql.cursor-key, or let docgraph "
-                        f"read and write the collection {KEY_STORE}",
-                        "no-cursor-key",
-                        cause=error,
-                    ) from None
-            self._loaded = now
+        if self._is_stale(fresh_seconds):
+            async with self._lock:  # of many requests that need it, one loads it
+                if self._is_stale(fresh_seconds):
+                    await self._load()
+        assert self._stored is not None  # noqa: S101 - it is loaded, or an error was raised
         return self._stored
+
+    def _is_stale(self, fresh_seconds: float) -> bool:
+        return self._stored is None or time.monotonic() - self._loaded > fresh_seconds
+
+    async def _load(self) -> None:
+        try:
+            self._stored = CursorKeys(await self._read() or await self._create())
+        except (StoreDenied, _NoKey) as error:
+            if self._stored is None:
+                raise FieldFailure(
+                    "cursors have no key: set the option graphql.cursor-key, or let docgraph read "
+                    f"and write the collection {KEY_STORE}, whose keys have {KEY_BYTES} bytes",
+                    "no-cursor-key",
+                    cause=error,
+                ) from None
+        self._loaded = time.monotonic()
 
     async def _read(self) -> list[bytes]:
         found = await self._store.reads.find_one(
@@ -81,5 +95,7 @@ class KeyRing:
                 deadline=Deadline.after_ms(_LIMIT_MS),
             )
         except Conflict:
-            return await self._read()
+            keys = await self._read()
+        if not keys:
+            raise _NoKey("the stored document has no key of the right length")
         return keys

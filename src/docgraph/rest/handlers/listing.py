@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.codec.documents import read_documents
-from docgraph.codec.keyset import EMPTY, Key, behind, find_empty
+from docgraph.codec.keyset import Key, behind, build_key, read_key
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
@@ -119,9 +119,11 @@ async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
     size = call.parameters.pagesize + place.skip
     shown = call.open_list()
     keys: list[Key] = []  # of all documents, also of those that are not shown
+    ids: list[Any] = []
 
     async def add(portion: list[Document]) -> None:
         begin = max(0, place.skip - len(keys))
+        ids.extend(document.get("_id") for document in portion)
         keys.extend(document.pop(SORT_KEY, None) for document in portion)
         await shown.add(portion[begin:])
 
@@ -133,30 +135,43 @@ async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
             break
     if len(keys) < size or keys[-1] is None:
         return _Page(shown)
-    next_token = render_token(order, await _find_place(call, order, keys, place))
+    next_token = render_token(order, await _find_place(call, order, keys, ids, place))
     if next_token == token:  # pages that lead nowhere must end
         return _Page(shown)
     return _Page(shown, next_page(call.request, after=next_token))
 
 
-async def _find_place(call: RestCall, order: Order, keys: list[Key], begin: PageStart) -> PageStart:
+async def _find_place(
+    call: RestCall, order: Order, keys: list[Key], ids: list[Any], begin: PageStart
+) -> PageStart:
     """Behind the last key, or the last one that can be read."""
     for skip, key in enumerate(reversed(keys)):
         if is_readable(key):
-            return PageStart(await _mark_empty_arrays(call, order, key), skip)
+            return PageStart(await _find_stored(call, order, key, ids[-1 - skip]), skip)
     return PageStart(begin.key, len(keys))
 
 
-async def _mark_empty_arrays(call: RestCall, order: Order, key: Key) -> Key:
-    """The key with its empty arrays: the driver reads both them and nulls as None."""
+async def _find_stored(call: RestCall, order: Order, key: Key, id: Any) -> Key:
+    """The key with the stored values.
+
+    The driver reads empty arrays and nulls as None, and with a collation the texts of a sort key
+    are those that it compares, also that of `_id`.
+    """
     paths = [path for path, _ in order]
-    if not any(value is None and path != "_id" for path, value in zip(paths, key, strict=True)):
+    has_null = any(one is None and path != "_id" for path, one in zip(paths, key, strict=True))
+    has_text = any(isinstance(one, str) for one in key)
+    if not has_null and not (has_text and await _has_collation(call)):
         return key
-    last = {"_id": {"$eq": key[paths.index("_id")]}}
-    keyset = Keyset(last, {SORT_KEY: find_empty(order)})
+    last = {"_id": {"$eq": key[paths.index("_id")] if id is None else id}}
+    keyset = Keyset(last, {SORT_KEY: build_key(order)})
     found = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
-    empty = found[0].get(SORT_KEY, ()) if found else ()
-    return [EMPTY if place in empty else value for place, value in enumerate(key)]
+    return read_key(found[0][SORT_KEY]) if found and SORT_KEY in found[0] else key
+
+
+async def _has_collation(call: RestCall) -> bool:
+    """Whether the collection has one: then the index of `_id` has it, too."""
+    indexes = await call.context.store.facts.indexes(call.db, call.collection) or ()
+    return any(one.keys == (("_id", 1),) and not one.complete for one in indexes)
 
 
 async def _count(call: RestCall) -> list[tuple[str, str]]:

@@ -53,3 +53,19 @@ def test_a_name_that_two_fields_generate_is_an_error() -> None:
     definition = define(sdl, others=title, posts=title, drafts=size)
     (error,) = check_definition(definition, settings=Graphql()).errors
     assert "generates the type QueryDraftsWhere" in error.what
+
+
+@pytest.mark.parametrize(
+    ("connection", "is_wrong"), [({}, True), ({"field": "postPages"}, False)], ids=str
+)
+def test_a_list_of_an_interface_stays_a_list(connection: Any, is_wrong: bool) -> None:
+    sdl = """
+    interface Owner { posts: [Post] } type User implements Owner { posts: [Post] }
+    type Post { title: String } type Query { users: [User] }
+    """
+    paged = {**PLACE, "connection": connection}
+    mappings: dict[str, Any] = {"Owner": {"$typeResolver": {"User": "true"}}}
+    mappings |= {"Query": {"users": {"db": "d", "collection": "users"}}, "User": {"posts": paged}}
+    definition = {"_id": "app", "schema": sdl, "mappings": mappings}
+    errors = check_definition(definition, settings=Graphql()).errors
+    assert [one.what for one in errors] == ["the interface Owner has posts as a list"] * is_wrong
