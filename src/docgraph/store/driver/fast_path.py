@@ -221,34 +221,32 @@ class FastPath:
     ) -> tuple[Document, Server, int] | None:
         """Return the result of a trial; None if the read is none, or has to be repeated.
 
-        The time limit of a trial also applies to the rest of its cursor, so that is not read on.
+        The database ends a trial that takes long. Its time limit also holds for all batches of its
+        cursor: a result of several batches is read again, too.
         """
         server = await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
         trial = build_trial(command)
+        is_shorter = trial["maxTimeMS"] != command.get("maxTimeMS")
         try:
             tried = await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
-            cursor = tried[0].get("cursor") or {}
-            if not cursor.get("id") or trial.get("maxTimeMS") == command.get("maxTimeMS"):
-                return tried
-            await self._kill(tried[1], cursor, preference)
-            wait.start(command)
-            return None
         except ExecutionTimeout:
-            if trial.get("maxTimeMS") == command.get("maxTimeMS"):
+            if not is_shorter:
                 raise  # it is the time limit of the request
             cost.has_failed = True
             wait.start(command)  # it has the time that is left
             return None
         finally:
             lanes.end_trial(cost)
-
-    async def _kill(self, server: Server, cursor: Document, preference: _ServerMode) -> None:
-        db, _, collection = cursor["ns"].partition(".")
-        command = {"killCursors": collection, "cursors": [cursor["id"]]}
-        await self.send(server, db, command, preference)
+        cursor = tried[0].get("cursor") or {}
+        if not is_shorter or not cursor.get("id"):
+            return tried
+        closing = {"killCursors": cursor["ns"].partition(".")[2], "cursors": [cursor["id"]]}
+        await self.send(tried[1], db, closing, preference)
+        wait.start(command)
+        return None
 
     async def _send_in_lane(
         self,
