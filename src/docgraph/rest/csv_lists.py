@@ -33,6 +33,7 @@ VARY: Final = ("Vary", "Accept")
 # Of a portion: other requests run in between.
 _PARTS: Final = 16
 _MAX_TOGETHER: Final = 64  # documents
+_NO_COLUMNS: Final = b"\r\n"  # a body without a byte would have no type
 _CHUNK: Final = 128 * 1024  # bytes that are sent, and perhaps compressed, together
 
 
@@ -68,7 +69,7 @@ class CsvList:
 
     def render(self) -> bytes:
         """Return the CSV."""
-        return self._table.drain()
+        return self._table.drain() or _NO_COLUMNS
 
 
 class CsvExport(CsvList):
@@ -102,7 +103,8 @@ class CsvExport(CsvList):
             raise
         if self._work.done():
             self._work.result()
-            return Body(200, bytes(self._chunks) + self._table.drain(), CSV, headers)
+            text = bytes(self._chunks) + self._table.drain()
+            return Body(200, text or _NO_COLUMNS, CSV, headers)
         return Stream(self, media_type=CSV, headers=headers, is_bounded=True)
 
     def _finish(self, work: asyncio.Task[Any]) -> None:
