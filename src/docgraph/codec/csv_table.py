@@ -38,7 +38,6 @@ MAX_NAMES: Final = 1024 * 1024  # characters in the names of all columns: each h
 _MORE: Final = "_more"
 _FORMULA: Final = "=+-@\t\r"
 _MAX_NAME: Final = 100  # characters of a file name
-_MISSING: Final = object()
 
 _needs_quotes = re.compile('[",\r\n]').search
 _unsafe = re.compile(r"[^\w.-]+")
@@ -120,24 +119,46 @@ def encode_line(cells: Sequence[str]) -> bytes:
 # --- tables ---------------------------------------------------------------------------------------
 
 
+class _Step:
+    """A step of the paths of columns; `index` is the column whose path ends here."""
+
+    __slots__ = ("columns", "index", "inner")
+
+    def __init__(self) -> None:
+        self.index: int | None = None
+        self.inner: dict[str, _Step] = {}
+        self.columns: list[int] = []  # those whose paths lead on
+
+    def add(self, path: Sequence[str], index: int) -> None:
+        """Add the path of a column."""
+        step = self
+        for name in path:
+            step.columns.append(index)
+            step = step.inner.setdefault(name, _Step())
+        step.index = index
+
+
 class NamedColumns:
     """A table with given columns: paths, each through objects and the elements of arrays."""
 
     def __init__(self, cells: CsvCells, paths: Sequence[str]) -> None:
         self._show = cells.show
-        self._paths = [tuple(path.split(".")) for path in paths]
+        self._width = len(paths)
+        self._first = _Step()
+        for index, path in enumerate(paths):
+            self._first.add(path.split("."), index)
         self._lines = [encode_line([cells.text(path) for path in paths])] if paths else []
         self.size = sum(map(len, self._lines))
         self.count = 0
 
     def add(self, documents: Iterable[Document]) -> None:
         """Append a line for each document."""
-        show, paths = self._show, self._paths
+        show, columns = self._show, range(self._width)
         for document in documents:
             self.count += 1
-            if paths:
-                found = [_find_value(document, path) for path in paths]
-                line = encode_line([show(None if one is _MISSING else one) for one in found])
+            if columns:
+                found = _find_values(document, self._first)
+                line = encode_line([show(found.get(index)) for index in columns])
                 self.size += len(line)
                 self._lines.append(line)
 
@@ -147,16 +168,27 @@ class NamedColumns:
         return b"".join(lines)
 
 
-def _find_value(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at the path; of an array, those of its elements that have one."""
-    for place, step in enumerate(path):
-        if isinstance(value, list):
-            found = [_find_value(one, path[place:]) for one in value]
-            return [one for one in found if one is not _MISSING]
-        if not isinstance(value, dict):
-            return _MISSING
-        value = value.get(step, _MISSING)
-    return value
+def _find_values(value: Any, step: _Step, *, is_inside: bool = False) -> dict[int, Any]:
+    """Return the values of columns; of an array, those of its elements that have one.
+
+    The value is walked once for all columns: there may be hundreds, and a million elements.
+    `is_inside`: of an array, which lists nothing that is empty.
+    """
+    found: dict[int, Any] = {}
+    if isinstance(value, dict):
+        names = step.inner if len(step.inner) < len(value) else value
+        for name in [one for one in names if one in value and one in step.inner]:
+            inner, below = value[name], step.inner[name]
+            if below.index is not None:
+                found[below.index] = inner
+            if below.inner:
+                found |= _find_values(inner, below, is_inside=is_inside)
+    elif isinstance(value, list):
+        found = {} if is_inside else {index: [] for index in step.columns}
+        for one in value:
+            for index, item in _find_values(one, step, is_inside=True).items():
+                found.setdefault(index, []).append(item)
+    return found
 
 
 class _Column:

@@ -316,3 +316,39 @@ async def test_agents_get_it_always(service: Service) -> None:
     assert [one["limit"] for one in told.json["limits"]] == [2]
     told = await use(service, "run_query", app="blog", query="{ authors(limit: 8) { _id } }")
     assert "limits" not in told.json
+
+
+@pytest.mark.parametrize("limits", [False, True])
+async def test_documents_that_are_larger_than_a_portion(service: Service, limits: bool) -> None:
+    text = "x" * 2 * 1024 * 1024
+    service.insert("large", *({"_id": n, "text": text, "parent": 0} for n in range(2)))
+    schema = """
+    type Query { list: [Large] one: Large staged: [Large] pages: [Large!]! }
+    type Large { _id: Int text: String inner: [Large] up: Large }
+    """
+    order = {"sort": {"_id": 1}}
+    inner = service.find("large", {"parent": {"$fk": "_id"}}, **order)
+    mappings = {
+        "Query": {
+            "list": service.find("large", **order),
+            "one": service.find("large", {"_id": 0}),
+            "staged": service.stages("large", {"$sort": {"_id": 1}}),
+            "pages": service.find("large", **order, connection={}),
+        },
+        "Large": {"inner": inner, "up": service.find("large", {"_id": {"$fk": "parent"}})},
+    }
+    await service.define("large", schema, mappings)
+    try:
+        for field in ("list", "one", "staged"):
+            body = {
+                "query": f"{{ {field} {{ text up {{ text }} }} }}",
+                "extensions": {"limits": limits},
+            }
+            found = (await service.request("POST", "/graphql/large", json=body)).data[field]
+            first = found if field == "one" else found[0]
+            assert first == {"text": text, "up": {"text": text}}
+        nested = await service.query("large", "{ one { inner { text } } pages { nodes { text } } }")
+        assert [len(one["text"]) for one in nested.data["one"]["inner"]] == [len(text)] * 2
+        assert len(nested.data["pages"]["nodes"]) == 2
+    finally:
+        service.mongo[service.db].drop_collection("large")

@@ -188,6 +188,23 @@ def test_named_columns(path: str, cell: str) -> None:
     assert table.drain() == b""
 
 
+def test_arrays_are_walked_once_for_all_columns() -> None:
+    class Elements(list[Any]):
+        walks = 0
+
+        def __iter__(self) -> Any:
+            Elements.walks += 1
+            return super().__iter__()
+
+    table = NamedColumns(CsvCells(), [f"a.c{n}" for n in range(100)])
+    table.add([{"a": Elements([{"c1": 1}, {}, {"c1": 2, "c99": [3]}, [{"c1": 4}], [[], []]])}])
+    row = parse(table.drain().decode())[1]
+
+    assert Elements.walks == 1
+    assert (row[0], row[1], row[99]) == ("[]", "[1,2,[4]]", "[[3]]")
+    assert set(row[2:99]) == {"[]"}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

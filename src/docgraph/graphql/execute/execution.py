@@ -104,7 +104,7 @@ class Run:
                 )
             finally:
                 self._record(fetch, "find", started, documents)
-        return documents
+        return list(documents)  # large documents come in a list of another type
 
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset
@@ -155,7 +155,7 @@ class Run:
                 )
             finally:
                 self._record(fetch, "aggregate", started, documents)
-        return documents
+        return list(documents)
 
     @property
     def gate(self) -> asyncio.Semaphore:

@@ -7,7 +7,7 @@ is known from the plan: an operation that is no table is rejected before it is e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from docgraph.codec.csv_table import (
     CSV,
     MAX_COLUMNS,
     CsvCells,
+    Show,
     encode_line,
     parse_formulas,
     quote_cell,
@@ -138,12 +139,26 @@ async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) 
     for place, row in enumerate(rows or ()):
         if place % _TOGETHER == 0:
             await asyncio.sleep(0)
-        line = encode_line([show(_find_value(row, path)) for path, show in shows])
+        line = _encode_row(row, shows, limit - size)
         size += len(line)
         if size > limit:
             return None
         lines.append(line)
     return b"".join(lines)
+
+
+def _encode_row(row: Any, shows: Sequence[tuple[tuple[str, ...], Show]], room: int) -> bytes:
+    """Return a line; its beginning, if that is already longer than `room`.
+
+    Many columns may have the same long list, which is one value in memory.
+    """
+    cells: list[str] = []
+    for path, show in shows:
+        cells.append(show(_find_value(row, path)))
+        room -= len(cells[-1])
+        if room < 0:
+            break
+    return encode_line(cells)
 
 
 def _find_value(value: Any, path: tuple[str, ...]) -> Any:
