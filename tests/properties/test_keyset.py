@@ -13,7 +13,7 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
 from docgraph.codec.bson_types import MaxKey, MinKey, Regex
-from docgraph.codec.keyset import EMPTY, ahead, behind, find_empty
+from docgraph.codec.keyset import EMPTY, ahead, behind, build_key, find_empty, read_key
 from tests.chance import examples
 from tests.properties.test_engine_join import scalars
 
@@ -70,11 +70,13 @@ def read_keys(
     collection: Collection[Document], sort: Sequence[tuple[str, int]]
 ) -> dict[int, list[Any]]:
     """The sort key of each document, in the order of the sort."""
-    shown = {"key": {"$meta": "sortKey"}, "empty": find_empty(tuple(sort)), "_id": 1}
-    return {
-        one["_id"]: [EMPTY if n in one["empty"] else v for n, v in enumerate(one["key"])]
-        for one in collection.find({}, shown, sort=list(sort))
-    }
+    order = tuple(sort)
+    shown = {"key": build_key(order), "empty": find_empty(order), "_id": 1}
+    keys: dict[int, list[Any]] = {}
+    for one in collection.find({}, shown, sort=list(sort)):
+        key = keys[one["_id"]] = read_key(one["key"])
+        assert [place for place, value in enumerate(key) if value is EMPTY] == one["empty"]
+    return keys
 
 
 def find_parts(

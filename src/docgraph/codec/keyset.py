@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
 from typing import Any, Final
-from uuid import UUID
 
 import bson
-from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docgraph.codec.bson_types import (
@@ -58,9 +56,9 @@ class Empty:
 
 EMPTY: Final = Empty()
 
+# UUIDs stay binary data, as the driver reads and writes them.
 _OPTIONS: Final[CodecOptions[Filter]] = CodecOptions(
-    uuid_representation=UuidRepresentation.STANDARD,
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
 _CLASSES: Final[tuple[tuple[str, ...], ...]] = (
@@ -89,7 +87,7 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((str,), "string"),
     ((dict, DBRef), "object"),
     ((list,), "array"),
-    ((bytes, Binary, UUID), "binData"),
+    ((bytes, Binary), "binData"),
     ((ObjectId,), "objectId"),
     ((datetime, DatetimeMS), "date"),
     ((Timestamp,), "timestamp"),
@@ -202,6 +200,19 @@ def ahead(order: Order, key: Key) -> list[Filter]:
     far = _others(path, value, -direction)
     parts = [_without(near, not_before), _without(far, [*near, *not_before])]
     return [part for part in parts if part is not None]
+
+
+def build_key(order: Order) -> Any:
+    """Return an expression for the sort key of a document, which `read_key` decodes.
+
+    `$meta: "sortKey"` has other texts in a collection with a collation: those that it compares.
+    """
+    return with_key(order, [f"$$key.{name_key(place)}" for place in range(len(order))])
+
+
+def read_key(shown: Sequence[Any]) -> list[Any]:
+    """Return the sort key of a result of `build_key`."""
+    return [EMPTY if one == EMPTY_KEY else one[1] for one in shown]
 
 
 def find_empty(order: Order) -> Any:

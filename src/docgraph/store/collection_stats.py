@@ -95,14 +95,16 @@ class Index:
     unique: bool = False
     complete: bool = True  # every document is in it, compared as usual
     finds_all: bool = True  # every document with a value is in it, compared as usual
+    finds_null: bool = True  # those without a value, too
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Index:
-        """Build an index from its description in the database."""
+    def read(cls, document: Mapping[str, Any], collation: Any = None) -> Index:
+        """Build an index from its description in the database; the collation is the usual one."""
         keys = tuple(document["key"].items())
-        special = [option for option in SPECIAL_OPTIONS if document.get(option)]
+        special = {option for option in SPECIAL_OPTIONS if document.get(option)}
         is_unique = bool(document.get("unique")) or keys == (("_id", 1),)
-        return cls(keys, is_unique, not special, special in ([], ["sparse"]))
+        finds_all = special <= {"sparse", "collation"} and document.get("collation") == collation
+        return cls(keys, is_unique, not special, finds_all, "sparse" not in special)
 
 
 class CollectionStats:
@@ -298,7 +300,11 @@ class CollectionStats:
     async def _load_indexes(self, place: Place) -> tuple[Index, ...] | None:
         command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
         found = await self._fetch(place, command)
-        return None if found is None else tuple(map(Index.read, found))
+        if found is None:
+            return None
+        # The index of `_id` has the collation of the collection.
+        own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
+        return tuple(Index.read(one, own) for one in found)
 
     async def _fetch(self, place: Place, command: Document) -> list[Document] | None:
         check_namespace(*place)

@@ -30,6 +30,7 @@ _KEPT: Final = 1_000  # sorts whose obstacle is cached
 # include operators of templates: a value will replace them.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
 _EQUAL: Final = frozenset({"$eq"})
+_SPECIAL: Final = frozenset({"text", "2dsphere"})  # for their own conditions, in no order
 
 
 class Order(NamedTuple):
@@ -190,7 +191,7 @@ def _extend(sort: Sort) -> dict[str, Any]:
 
 def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
     """Check if the index has this order, read forwards or backwards."""
-    if not index.complete:
+    if not index.complete or any(kind in _SPECIAL for _, kind in index.keys):
         return False
     wanted = [(path, direction) for path, direction in sort.items() if path not in pinned]
     directions: set[bool] = set()
@@ -198,7 +199,7 @@ def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
         if not wanted:
             break
         if not isinstance(direction, int | float):
-            return False  # hashed, text, 2dsphere: no order
+            return False  # hashed, 2d: no order
         if path == wanted[0][0]:
             directions.add((direction < 0) == (wanted.pop(0)[1] < 0))
         elif path not in pinned:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from bson import Binary
 from pymongo import MongoClient
 from pymongo.database import Database
 
@@ -134,6 +135,24 @@ async def test_pages_backward_have_every_item_once(engine: Engine, app: VisibleA
 
     assert found == BY_TITLE
     assert following == [False, True, True]
+
+
+@pytest.mark.parametrize("subtype", [3, 4])
+async def test_pages_in_the_order_of_uuids_have_every_item_once(
+    engine: Engine, app: VisibleApp, stored: Database[Document], subtype: int
+) -> None:
+    for n in range(12):
+        rank = Binary(bytes([n]) * 16, subtype)
+        stored.posts.update_one({"_id": n}, {"$set": {"rank": rank}})
+    page = await read(engine, app, "byRank", first=5)
+    found = ids(page)
+    while page["pageInfo"]["hasNextPage"]:
+        page = await read(engine, app, "byRank", first=5, after=page["pageInfo"]["endCursor"])
+        found += ids(page)
+    back = await read(engine, app, "byRank", last=3, before=page["pageInfo"]["startCursor"])
+
+    assert found == list(range(12))
+    assert ids(back) == [7, 8, 9]
 
 
 async def test_a_page_between_two_cursors(engine: Engine, app: VisibleApp) -> None:

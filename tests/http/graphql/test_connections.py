@@ -137,6 +137,26 @@ async def test_variables_inside_of_literals_belong_to_the_list(service: Service)
         assert (reply.code if "errors" in reply.json else None) == code
 
 
+async def test_pages_of_arrays_follow_a_collation(service: Service) -> None:
+    """The sort key that the database shows there has no stored texts, not even of `_id`."""
+    collation = {"locale": "en", "strength": 1}
+    service.mongo[service.db].create_collection("words", collation=collation)
+    words = [["b", "D"], ["B"], "c", "A", ["a", "z"], "b"]
+    service.insert("words", *({"_id": f"i{n}", "words": one} for n, one in enumerate(words)))
+    schema = "type Word { id: ID } type Query { words: [Word!]! }"
+    pages = service.find("words", {}, sort={"words": 1}, connection={})
+    await service.define("words", schema, {"Word": {"id": "_id"}, "Query": {"words": pages}})
+    query = ask("words(first: 1, after: $after)")
+    found, after = [], None
+    for _ in words:
+        page = (await service.query("words", query, {"after": after}, headers=BOSS)).data["words"]
+        found += [node["id"] for node in page["nodes"]]
+        after = page["pageInfo"]["endCursor"]
+
+    assert found == ["i3", "i4", "i0", "i1", "i5", "i2"]
+    assert not page["pageInfo"]["hasNextPage"]
+
+
 # --- cursors of others ----------------------------------------------------------------------------
 
 BOUND = {

@@ -185,4 +185,35 @@ async def test_questions_about_numbers_lead_to_counts_and_groups(service: Servic
     assert {one["made"] for one in told.json["data"]["sales"]} <= {
         "2024-02-01T00:00:00.000Z", "2024-03-01T00:00:00.000Z"
     }  # fmt: skip
-    assert told.json["limits"][0]["path"] == "sales"
+    assert told.json["limits"][0]["path"] == ["sales"]
+
+
+async def test_counts_groups_and_pages_are_as_their_tool_describes_them(service: Service) -> None:
+    schema = """
+    type Query { things: [Thing!]! number: Int! many: Long kinds: [Kinds] whole: [BsonDocument] }
+    type Thing { size: Long parts: Int }
+    type Kinds { kind: Int count: Int sumSize: Long }
+    """
+    find = service.find("things", {})
+    query = (
+        "query ($where: ThingWhere) { number many kinds { kind count sumSize } whole"
+        " things(where: $where) { totalCount edges { cursor node { size parts } } } }"
+    )
+    mappings: Document = {
+        "Query": {
+            "things": {**find, "filter": {"fields": {"size": ["eq"]}}, "connection": {}},
+            "number": {**find, "count": True},
+            "many": {**find, "count": True},
+            "kinds": {**find, "group": {"by": "kind", "sum": "size"}},
+            "whole": find,
+        },
+        "Thing": {"parts": {**service.find("things", {"_id": {"$fk": "_id"}}), "count": True}},
+    }
+    await service.define("lists", schema, mappings, operations=[{"name": "all", "query": query}])
+    tool = (await list_tools(service))["lists__all"]
+    arguments = {"where": {"size": {"eq": 5}}}
+    found = (await use(service, "lists__all", **arguments)).result["structuredContent"]
+
+    assert (found["data"]["number"], found["data"]["things"]["totalCount"]) == (1, 1)
+    jsonschema_rs.Draft202012Validator(tool["outputSchema"], validate_formats=True).validate(found)
+    jsonschema_rs.Draft202012Validator(tool["inputSchema"]).validate(arguments)

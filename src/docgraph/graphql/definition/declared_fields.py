@@ -30,6 +30,8 @@ _EQUALITY: Final = frozenset({"eq", "ne", "in", "nin", "exists"})
 _ORDERED: Final = frozenset(
     {"Int", "Float", "Long", "Decimal128", "DateTime", "Timestamp", "ObjectId", "String"}
 )
+# Types of values that a text index does not contain.
+_WORDLESS: Final = (_ORDERED - {"String"}) | {"Boolean", "UUID", "Regex"}
 _UNORDERED: Final = frozenset({"BsonDocument", "Regex"})
 _KNOWN: Final = (*OPERATORS, "range")
 
@@ -146,6 +148,23 @@ class ItemFields:
         if len(paths) != 1:
             return f"the types of {type_.name} store {name} in different places"
         return own, paths.pop()
+
+    def list_texts(self, type_: GraphQLNamedType) -> Iterator[tuple[str, str]]:
+        """Yield the stored fields of a type, and of objects in it, that may show texts."""
+        pending, known = [type_], {type_.name}
+        while pending:
+            owner = pending.pop()
+            below: list[GraphQLNamedType] = []
+            if is_abstract_type(owner):
+                below += self._schema.get_possible_types(owner)
+            for name, own in getattr(owner, "fields", {}).items():
+                named = get_named_type(own.type)
+                mapping = self._mappings.get(owner.name, {}).get(name)
+                if isinstance(mapping, FieldMapping) and named.name not in _WORDLESS:
+                    yield owner.name, name
+                    below += [named] if is_composite_type(named) else []
+            pending += [one for one in below if one.name not in known]
+            known.update(one.name for one in below)
 
 
 class _DeclarationReader:

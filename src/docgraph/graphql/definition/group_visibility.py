@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graphql import (
     GraphQLNamedType,
@@ -39,6 +39,11 @@ Path = tuple[str, ...]
 Needs = frozenset[Coordinates]
 
 _KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
+# Documents with most of their properties: what they hide is hidden, what they show may be another.
+_CHANGING: Final = _KEEPING | {
+    *("$set", "$addFields", "$project", "$unset", "$unwind", "$redact", "$setWindowFields"),
+    *("$lookup", "$graphLookup", "$geoNear", "$fill", "$densify"),
+}
 _MAX_BELOW: Final = 2  # levels of an object below a property that is grouped as a whole
 _MAX_NEEDS: Final = 16  # different ways to a property, from which on all of them are needed
 _MAX_STATES: Final = 50_000
@@ -123,6 +128,13 @@ def _report_fixed(
             )
 
 
+class _GroupSource(NamedTuple):
+    """The collection of documents; `is_changed`: stages may have changed their properties."""
+
+    namespace: str
+    is_changed: bool = False
+
+
 class ShownPaths:
     """The stored properties that fields show, and the `@visible` fields on the way to each."""
 
@@ -163,18 +175,18 @@ class ShownPaths:
         return _union(needs for one in ways.values() for needs in _find_shortest(one))
 
     def _walk(self) -> None:
-        pending: list[tuple[GraphQLNamedType, str, Path, Needs]] = [
-            (self._schema.type_map["Query"], "", (), frozenset())
+        pending: list[tuple[GraphQLNamedType, _GroupSource, Path, Needs]] = [
+            (self._schema.type_map["Query"], _GroupSource(""), (), frozenset())
         ]
         while pending and self.is_complete:
-            type_, namespace, prefix, needs = pending.pop()
-            known = self._visited[type_.name, namespace, prefix]
+            type_, source, prefix, needs = pending.pop()
+            known = self._visited[type_.name, source, prefix]
             if needs in known or frozenset() in known or len(known) >= _MAX_NEEDS:
                 continue
             known.add(needs)
             self._states += 1
             for one in self._possible(type_):
-                pending += self._enter(one, namespace, prefix, needs)
+                pending += self._enter(one, source, prefix, needs)
 
     def _possible(self, type_: GraphQLNamedType) -> Iterable[GraphQLObjectType]:
         if is_abstract_type(type_):
@@ -182,22 +194,22 @@ class ShownPaths:
         return (type_,) if isinstance(type_, GraphQLObjectType) else ()
 
     def _enter(
-        self, type_: GraphQLObjectType, namespace: str, prefix: Path, above: Needs
-    ) -> Iterator[tuple[GraphQLNamedType, str, Path, Needs]]:
+        self, type_: GraphQLObjectType, source: _GroupSource, prefix: Path, above: Needs
+    ) -> Iterator[tuple[GraphQLNamedType, _GroupSource, Path, Needs]]:
         for name, mapping in self._mappings.get(type_.name, {}).items():
             named = get_named_type(type_.fields[name].type)
             place = (type_.name, name)
             needs = above | {place} if place in self._restricted else above
             if not isinstance(mapping, FieldMapping):
-                yield named, _find_namespace(mapping), (), needs
+                yield named, _find_source(mapping), (), needs
                 continue
             path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
-            if not self._is_wanted(namespace, path):
+            if not self._is_wanted(source.namespace, path):
                 continue
             if is_composite_type(named):
-                yield named, namespace, path, needs
-            else:
-                self._shown[namespace][path].add(needs)
+                yield named, source, path, needs
+            elif needs or not source.is_changed:
+                self._shown[source.namespace][path].add(needs)
 
     def _is_wanted(self, namespace: str, path: Path) -> bool:
         return any(
@@ -207,13 +219,15 @@ class ShownPaths:
         )
 
 
-def _find_namespace(mapping: Any) -> str:
+def _find_source(mapping: Any) -> _GroupSource:
     """Return the collection whose documents are the results; empty: they are something else."""
+    stages: list[Any] = []
     if not isinstance(mapping, QueryMapping):
         stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
-        if any(not _KEEPING.issuperset(stage) for stage in stages):
-            return ""
-    return namespace_of(mapping.db, mapping.collection)
+    if any(not _CHANGING.issuperset(stage) for stage in stages):
+        return _GroupSource("")
+    is_changed = any(not _KEEPING.issuperset(stage) for stage in stages)
+    return _GroupSource(namespace_of(mapping.db, mapping.collection), is_changed)
 
 
 def _find_shortest(ways: set[Needs]) -> Iterator[Needs]:

@@ -40,7 +40,7 @@ from docgraph.variables.compilation import describe
 Mappings = Mapping[str, Mapping[str, AnyMapping]]
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
-_FILTER_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
+_SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
 _FILTER_KEYS: Final = ("fields", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
 _KEYS: Final = {"Where": "filter", "Order": "orderBy"}
@@ -187,7 +187,7 @@ class ListField:
                 f"{where}.search",
                 "only fields of Query can search: in a relation the join finds the documents",
             )
-        if search and has_key(mapping.find.source, _FILTER_SEARCHES):
+        if search and has_key(mapping.find.source, _SEARCHES):
             self._findings.error(f"{where}.search", "find has a search already, and may have one")
         for name in tree.fields:
             if name in (*LOGICAL, SEARCH):
@@ -217,16 +217,19 @@ class ListField:
     def _generate(self, suffix: str, tree: FieldTree, build: _Build, *options: object) -> str:
         """Add the types; return the name of the first, by the item type or else by the field."""
         leaves = sorted((name, sorted(operators)) for name, _, operators in tree.list_leaves())
-        shape = repr((leaves, options))
+        shape = repr((tree.type_name, leaves, options))
         type_, field = self._place
         own = f"{type_}{_capitalize(field)}{suffix}"
         item = f"{tree.type_name}{suffix}"
         name = item if self._shapes.get(item, shape) == shape else own
-        if name not in self._shapes:
+        if self._shapes.get(name) != shape:  # a name may be that of another field, by chance
             self._shapes[name] = shape
             for node in build(name):
                 self._generated.add_type(node, f"{self._where}.{_KEYS[suffix]}")
             _follow(self._generated, name, tree)
+            if True in options:  # the text index may contain any of them
+                texts = self._items.list_texts(get_named_type(self._field.type))
+                self._generated.follow((name, SEARCH), *texts)
         return name
 
     def _check_indexes(self, mapping: QueryMapping, key: str, tree: FieldTree) -> None:

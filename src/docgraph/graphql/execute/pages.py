@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.codec.keyset import EMPTY, Key, ahead, behind, check_order, find_empty
+from docgraph.codec.keyset import Key, ahead, behind, build_key, check_order, read_key
 from docgraph.exchange import Document
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import DocgraphError
@@ -26,7 +26,6 @@ from docgraph.graphql.plan.relation import freeze
 
 _VERSION: Final = 1  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound
-_EMPTY_PLACES: Final = "_docgraph_empty"
 _RELOAD_SECONDS: Final = 10.0
 _ONE_PROCESS: Final = CursorKeys([CursorKeys.generate()])  # for executions without a key ring
 
@@ -189,16 +188,7 @@ class _Positions:
 
 
 async def find_keys(fetch: Fetch, order: Order, ids: Sequence[Any], run: Run) -> dict[Any, Key]:
-    """Return the sort keys of documents by their (frozen) ids, as the database computes them.
-
-    It distinguishes empty arrays from nulls, which the driver decodes alike.
-    """
-    shown = {SORT_KEY: {"$meta": "sortKey"}, _EMPTY_PLACES: find_empty(order)}
-    documents = await run.find_positions(fetch, ids, dict(order), Keyset(None, shown))
-    return {
-        freeze(one["_id"]): [
-            EMPTY if place in one[_EMPTY_PLACES] else value
-            for place, value in enumerate(one[SORT_KEY])
-        ]
-        for one in documents
-    }
+    """Return the sort keys of documents by their (frozen) ids, as the database computes them."""
+    keyset = Keyset(None, {SORT_KEY: build_key(order)})
+    documents = await run.find_positions(fetch, ids, dict(order), keyset)
+    return {freeze(one["_id"]): read_key(one[SORT_KEY]) for one in documents}

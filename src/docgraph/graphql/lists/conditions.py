@@ -15,6 +15,9 @@ _EQUAL: Final = frozenset({"$eq", "$in"})
 _ORDERED: Final = _EQUAL | {"$lt", "$lte", "$gt", "$gte"}
 _WITHIN: Final = frozenset({"$geoWithin", "$nearSphere"})
 _GEO: Final = frozenset({"2dsphere", "2d"})
+_NULL: Final = frozenset({"null"})  # next to the operators: documents without a value
+# The database uses an index with one of these for its own conditions only.
+_SPECIAL: Final = frozenset({"2dsphere", "text"})
 
 
 def combine(filters: Sequence[Any]) -> Any:
@@ -74,16 +77,21 @@ def _list_leading(
         if not index.finds_all:
             continue
         for path, direction in index.keys:
-            found[path] = found.get(path, frozenset()) | _find_served(direction)
+            found[path] = found.get(path, frozenset()) | _find_served(index, direction)
             if path not in pinned:
                 break
-    return found.items()
+    return [(path, served) for path, served in found.items() if served]
 
 
-def _find_served(direction: Any) -> frozenset[str]:
+def _find_served(index: Index, direction: Any) -> frozenset[str]:
+    if direction in _GEO:
+        return _WITHIN
+    if any(kind in _SPECIAL for _, kind in index.keys):
+        return frozenset()
+    null = _NULL if index.finds_null else frozenset()
     if isinstance(direction, int | float):
-        return _ORDERED
-    return _WITHIN if direction in _GEO else _EQUAL if direction == "hashed" else frozenset()
+        return _ORDERED | null
+    return _EQUAL | null if direction == "hashed" else frozenset()
 
 
 def _is_served(filter_: Filter, prefix: str, leading: Mapping[str, frozenset[str]]) -> bool:
@@ -102,7 +110,8 @@ def _is_entry_served(
     if key[:1] == "$" or not isinstance(value, Mapping):
         return False
     path = f"{prefix}{key}"
-    if leading.get(path, frozenset()) & value.keys():
+    served = leading.get(path, frozenset())
+    if served & value.keys() and (value.get("$eq", path) is not None or served >= _NULL):
         return True
     inner = value.get("$elemMatch")
     return isinstance(inner, Mapping) and _is_served(inner, f"{path}.", leading)

@@ -130,9 +130,9 @@ class ListBuilder:
         return found
 
     def _is_free(self, suffix: str) -> bool:
-        """Return whether no type has a name like those that docgraph would generate."""
-        names = (*self.model.types, *self.model.enums)
-        return not any(name.startswith(f"{self.type_name}{suffix}") for name in names)
+        """Return whether no type is called like one that `filter` or `orderBy` generates."""
+        name = f"{self.type_name}{suffix}"
+        return not any(one.startswith(name) for one in (*self.model.types, *self.model.enums))
 
     def _find_type(self, leaf: ScalarProperty) -> str | None:
         """Return the type of the field of a property; None: it has none, or one of lists."""

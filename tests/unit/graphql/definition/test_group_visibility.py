@@ -103,6 +103,20 @@ def test_a_property_that_only_a_hidden_list_shows_is_hidden() -> None:
     assert "per" in fields(app, "Query", "hr")
 
 
+@pytest.mark.parametrize("stage", [{"$set": {"a": 1}}, {"$project": {"salary": 1, "status": 1}}])
+def test_stages_that_change_documents_show_nothing_to_everybody(stage: Any) -> None:
+    """What their fields hide is hidden; what they show may be another value."""
+    sdl = (SDL % ("", "", "")).replace(HR, "", 1) + "type Open { pay: Float } "
+    sdl += "extend type Query { open: [Open] }"
+    definition = define({"by": {"key": "status"}, "sum": "salary"}, sdl)
+    changed = {"db": "d", "collection": "orders", "stages": [stage]}
+    definition["mappings"]["Query"] |= {"orders": changed, "staff": changed, "open": changed}
+    definition["mappings"]["Open"] = {"pay": "salary"}
+    app = build(definition)
+    assert fields(app, "Group") == {"key", "count"}
+    assert fields(app, "Group", "hr") == {"key", "count", "sumSalary"}
+
+
 def test_renamed_results_follow_too() -> None:
     sdl = SDL % ("", "", "") + "extend type Group { pay: Float }"
     definition = define({"by": {"key": "status"}, "sum": "salary"}, sdl)

@@ -33,7 +33,8 @@ LIST = Cursors.bind(KEYS, "app", "Query.posts", (("title", 1), ("_id", 1)))
     [
         None, EMPTY, 1, 1.5, Int64(1), "ü", {"a": [1]}, ObjectId("1" * 24), datetime(2020, 1, 1),
         Decimal128("1.10"), Regex("a", "i"), MinKey(), MaxKey(), b"x", True, Binary(b"x", 5),
-        UUID(int=7), Timestamp(1, 2), Code("x"), {"$gt": 1},
+        Binary(UUID(int=7).bytes, 4), Binary(UUID(int=7).bytes, 3), Timestamp(1, 2), Code("x"),
+        {"$gt": 1},
     ],
 )  # fmt: skip
 def test_a_cursor_keeps_values_and_their_types(value: Any) -> None:

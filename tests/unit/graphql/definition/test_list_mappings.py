@@ -1,0 +1,55 @@
+"""Generated filters: their names, and searches for words in hidden fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.graphql.apps.compiled_app import build_app
+from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
+
+PLACE = {"db": "d", "collection": "posts"}
+HIDDEN = '@visible(roles: ["editor"])'
+
+
+def define(sdl: str, **fields: Any) -> dict[str, Any]:
+    mappings = {name: {**PLACE, "filter": own} for name, own in fields.items()}
+    return {"_id": "app", "schema": sdl, "mappings": {"Query": mappings}}
+
+
+@pytest.mark.parametrize(
+    ("types", "is_hidden"),
+    [
+        (f"type Post {{ title: String note: String {HIDDEN} }}", True),
+        (
+            f"type Post {{ title: String notes: [Note] }} type Note {{ a: Int b: ID {HIDDEN} }}",
+            True,
+        ),
+        (f"type Post {{ title: String any: BsonDocument {HIDDEN} }}", True),
+        (f"type Post {{ title: String price: Int {HIDDEN} }}", False),
+        ("type Post { title: String note: String }", False),
+    ],
+)
+def test_a_search_follows_all_texts_of_the_item(types: str, is_hidden: bool) -> None:
+    """A text index may contain them, so that a search would tell what they are."""
+    filter_ = {"fields": {"title": ["eq"]}, "search": True}
+    definition = define(types + "type Query { posts: [Post] }", posts=filter_)
+    app = build_app(decode_definition(definition), Graphql())
+    for roles, expected in (((), not is_hidden), (("editor",), True)):
+        found: Any = app.visible_to(roles).schema.type_map["PostWhere"]
+        assert ("search" in found.fields) is expected
+        assert "title" in found.fields
+
+
+def test_a_name_that_two_fields_generate_is_an_error() -> None:
+    sdl = """
+    type QueryDrafts { title: String } type Post { title: String size: Int }
+    type Query { others: [QueryDrafts] posts: [Post] drafts: [Post] }
+    """
+    title, size = {"fields": {"title": ["eq"]}}, {"fields": {"size": ["eq"]}}
+    definition = define(sdl, others=title, posts=title, drafts=size)
+    (error,) = check_definition(definition, settings=Graphql()).errors
+    assert "generates the type QueryDraftsWhere" in error.what
