@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from pymongo import MongoClient
 
+from tests.http.harness import failing
 from tests.process.commands import ROOT, run, start
 from tests.process.harness import Server, run_server
 
@@ -183,6 +184,22 @@ def test_a_local_agent_without_a_handshake_is_rejected_and_broken_lines_are_answ
     assert answers[2]["result"] == {}
     assert answers[3]["result"]["protocolVersion"] == "2025-11-25"
     assert [one["name"] for one in answers[4]["result"]["prompts"]] == ["blog"]
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_two_requests_with_one_id_are_both_answered(
+    mongo_uri: str, mongo_client: Mongo, db: str
+) -> None:
+    """The second waits for the first, which is not forgotten at the end of the input."""
+    hello = request(1, "initialize", **_HELLO)
+    slow = {"mode": {"times": 1}, "blockConnection": True, "blockTimeMS": 500}
+
+    with failing(mongo_client, "find", namespace=f"{db}.posts", **slow):
+        told = converse(
+            mongo_uri, db, hello, request(2, "tools/call", name="blog__titles"), request(2, "ping")
+        )
+
+    assert [one["id"] for one in told] == [1, 2, 2]
 
 
 # --- a server -------------------------------------------------------------------------------------

@@ -138,7 +138,8 @@ class _StdioSession:
         if "id" not in message:
             self._handle_notification(message)
             return
-        while len(self._running) >= _AT_ONCE:
+        # An id in use has to wait: two requests with one id would count and be cancelled as one.
+        while len(self._running) >= _AT_ONCE or message["id"] in self._running:
             await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._answer(message))
         self._running[message["id"]] = task

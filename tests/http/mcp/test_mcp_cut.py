@@ -96,3 +96,42 @@ async def test_errors_that_are_too_long_are_counted(service: Service, alias: str
     *_, last = told.json["errors"]
     shown = len(told.json["errors"]) - 1
     assert last["message"] == f"{40 - shown} more errors are not shown"
+
+
+async def test_hits_of_a_search_are_as_many_as_fit(service: Service) -> None:
+    fields = " ".join(f'"{"An order. " * 20}" order{n}: [Order]' for n in range(30))
+    schema = f"type Query {{ {fields} }} type Order {{ _id: Int }}"
+    await service.define("orders", schema, {"Query": {"order0": service.find("orders")}})
+
+    told = await use(service, "search_schema", app="orders", words="order")
+
+    assert len(told.text.encode()) <= LIMIT
+    assert 1 < len(told.json["hits"]) < told.json["total"]
+
+
+async def test_operations_are_found_with_the_types_of_their_arguments(service: Service) -> None:
+    schema = "type Query { a(by: By!): [A] } type A { _id: Int } input By { least: Int! }"
+    query = "query($by: By!) { a(by: $by) { _id } }"
+    operations = [{"name": f"sales{n}", "description": "Sales", "query": query} for n in range(41)]
+    await service.define("many", schema, operations=operations)
+
+    told = await use(service, "search_operations", words="sales")
+
+    assert len(told.text.encode()) <= LIMIT
+    first = told.json["operations"][0]
+    assert first["arguments"]["by"] == {"$ref": "#/$defs/By"}
+    assert first["required"] == ["by"]
+    assert first["$defs"]["By"]["required"] == ["least"]
+
+
+async def test_an_operation_whose_types_do_not_fit_is_found_without_them(service: Service) -> None:
+    fields = " ".join(f"field{n}: String" for n in range(200))
+    schema = f"type Query {{ a(by: By): [A] }} type A {{ _id: Int }} input By {{ {fields} }}"
+    query = "query($by: By) { a(by: $by) { _id } }"
+    await service.define("wide", schema, operations=[{"name": "widest", "query": query}])
+
+    told = await use(service, "search_operations", words="widest")
+
+    (found,) = told.json["operations"]
+    assert found["name"] == "wide__widest"
+    assert "$defs" not in found

@@ -28,6 +28,7 @@ from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.graphql.http.plan_cache import may_introspect
 from docgraph.graphql.plan.plan import Plan
 from docgraph.mcp.call import McpCall
+from docgraph.mcp.shorten import keep_first, measure
 from docgraph.mcp.tools.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
@@ -37,6 +38,7 @@ _LONGEST_SCHEMA: Final = 8_192  # bytes of the schema of a result
 _MAX_FOUND: Final = 10
 _MAX_LISTED: Final = 1_000
 _LONGEST_TEXT: Final = 500
+_RESERVED: Final = 256  # bytes of a result for everything except operations
 _PLAIN: Final = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -183,15 +185,9 @@ class OperationTools:
         tools = list((await self.list_tools(call)).values())
         scored = [(score(words, tool.name, tool.description), tool) for tool in tools]
         hits = sorted((one for one in scored if one[0]), key=lambda one: (-one[0], one[1].name))
-        found = [
-            {
-                "name": tool.name,
-                "description": tool.description[:_LONGEST_TEXT],
-                "arguments": tool.input_schema["properties"],
-            }
-            for _, tool in hits[:_MAX_FOUND]
-        ]
-        return as_json({"operations": found, "total": len(hits)})
+        room = self._queries.settings.max_result_bytes - _RESERVED
+        found = [_describe_found(tool, room) for _, tool in hits[:_MAX_FOUND]]
+        return as_json({"operations": keep_first(found, room), "total": len(hits)})
 
     async def _run_named(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
         tool = await self.find(call, arguments["name"])
@@ -199,6 +195,19 @@ class OperationTools:
             raise BodyError("unknown operation", hint="search_operations finds them")
         outcome = await tool.run(call, arguments.get("arguments") or {})
         return Outcome(outcome.text, is_error=outcome.is_error)
+
+
+def _describe_found(tool: Tool, room: int) -> dict[str, Any]:
+    """Return an operation with its arguments, and with the types that they refer to if they fit."""
+    schema = tool.input_schema
+    content: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description[:_LONGEST_TEXT],
+        "arguments": schema["properties"],
+        "required": schema["required"],
+    }
+    described = {**content, "$defs": schema["$defs"]} if "$defs" in schema else content
+    return described if measure(described) < room else content
 
 
 def _declares(entry: StoredDefinition) -> bool:

@@ -65,11 +65,11 @@ class QueryTools:
 
     def __init__(self, access: AppAccess, settings: Mcp) -> None:
         self._access = access
-        self._settings = settings
+        self.settings = settings
 
     def list_tools(self) -> list[Tool]:
         """Return these tools."""
-        settings = self._settings
+        settings = self.settings
         return [
             Tool(
                 "validate_query",
@@ -124,7 +124,7 @@ class QueryTools:
         described = outlook.as_dict(privileged=privileged)
         budget = {
             "maxDocuments": most,
-            "maxResultBytes": self._settings.max_result_bytes,
+            "maxResultBytes": self.settings.max_result_bytes,
         }
         estimated = described.pop("estimatedDocuments")
         content = {"estimatedDocuments": estimated, "budget": budget, **described}
@@ -160,7 +160,7 @@ class QueryTools:
         if data is None:
             raise _too_large(limits.response_bytes)
         plain = b'{"data":' + data + b"}"
-        is_large = len(plain) > self._settings.max_result_bytes
+        is_large = len(plain) > self.settings.max_result_bytes
         if position is not None or is_large or result.errors or result.limits:
             arguments = (ran, uri, wanted.request, position)
             aside = self._access.graphql.work_aside
@@ -173,14 +173,14 @@ class QueryTools:
 
     def _find_budget(self, app: App) -> int:
         """Return how many documents a query of an agent may fetch."""
-        return min(app.limits.fetched_documents, self._settings.max_documents)
+        return min(app.limits.fetched_documents, self.settings.max_documents)
 
     def _compose(
         self, ran: Ran, uri: str, request: GraphqlRequest, position: CutPosition | None
     ) -> bytes:
         """Return the data with everything that accompanies it, within the limit in bytes."""
         result = ran.result
-        limit = self._settings.max_result_bytes
+        limit = self.settings.max_result_bytes
         errors = _describe_errors(result, limit // _SHARES)
         limits = keep_first(describe_limits(ran.plan, result.limits), limit // _SHARES)
         reserved = measure((errors, limits)) + _RESERVED

@@ -16,6 +16,7 @@ from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.mcp.call import McpCall
 from docgraph.mcp.sections import Mcp
+from docgraph.mcp.shorten import keep_first
 from docgraph.mcp.tools.tool import Outcome, Tool, as_json, object_schema, text_of
 
 _APP: Final = text_of("the app, as list_apps names it")
@@ -119,6 +120,7 @@ class SchemaTools:
             sessions = await self._admit_some(call)
         views = [await self._access.view(one) for one in sessions]
         content = await self._access.graphql.work_aside(_collect_hits, views, words)
+        content["hits"] = keep_first(content["hits"], self._settings.max_result_bytes - _RESERVED)
         if len(sessions) == _MAX_APPS_SEARCHED:
             content["note"] = f"only the first {_MAX_APPS_SEARCHED} apps were searched: name one"
         return as_json(content)
