@@ -7,6 +7,7 @@ may contain names of hosts, indexes or other people's data. The original is chai
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -339,6 +340,7 @@ _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the lo
 
 
 _OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation, ProtocolError)
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # a connection could not be opened
 
 
 def translate(error: BaseException) -> DocgraphError:
@@ -350,7 +352,9 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, OperationFailure):
         rule = next((rule for text, rule in _BY_TEXT.items() if text in str(error)), None)
         return _render(rule) if rule else explain(_code_of(error))
-    if isinstance(error, WaitQueueTimeoutError):
+    cause = error.__cause__
+    is_short_of_files = isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTORS
+    if isinstance(error, WaitQueueTimeoutError) or is_short_of_files:
         return no_connection()
     if isinstance(error, InvalidName):
         return _render(_NAME)

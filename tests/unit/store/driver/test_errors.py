@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from bson.errors import InvalidBSON, InvalidDocument
 from pymongo.errors import (
@@ -22,7 +24,7 @@ from pymongo.errors import (
     _OperationCancelled,
 )
 
-from docgraph.exchange.errors import NotFound, StoreError, StoreUnavailable
+from docgraph.exchange.errors import NotFound, PoolExhausted, StoreError, StoreUnavailable
 from docgraph.store.driver.errors import explain, translate, translated
 
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
@@ -114,6 +116,15 @@ def test_everything_about_connections_is_unavailable(error: Exception) -> None:
 
     assert isinstance(translation, StoreUnavailable)
     assert translation.status == (503 if isinstance(error, WaitQueueTimeoutError) else 500)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_connection_for_which_there_is_no_descriptor_is_overload(number: int) -> None:
+    """Decision 51: the database can be reached, and is not blamed."""
+    error = AutoReconnect("db-7.internal")
+    error.__cause__ = OSError(number, "too many open files")
+
+    assert isinstance(translate(error), PoolExhausted)
 
 
 @pytest.mark.parametrize(
