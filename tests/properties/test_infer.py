@@ -37,7 +37,8 @@ from tests.chance import examples
 KEYS = st.one_of(
     st.sampled_from(
         "_id id Id name names title type types status a a_b a-b aB a.b a::b _$a $a __a 2nd "
-        "2024 limit skip search sortByName user users userId user_id password token items "
+        "2024 limit skip search where orderBy order and not sortByName user users userId user_id "
+        "password token items "
         "children parent coordinates Query String nameMatches aMin aMax query mutation on".split()
     ),
     st.sampled_from(

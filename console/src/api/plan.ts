@@ -37,6 +37,7 @@ export interface Limits {
 export interface Plan {
   readonly estimatedDocuments: { readonly byLimits: number; readonly byCounts?: number };
   readonly wouldBeRefused: boolean;
+  readonly because?: string;
   readonly fetches: readonly Fetch[];
   readonly warnings?: readonly string[];
   readonly limits?: Limits;

@@ -34,6 +34,7 @@ from docgraph.exchange.errors import RequestError
 CSV: Final = "text/csv"
 MAX_SAMPLE: Final = 1000  # documents whose fields are the columns
 MAX_COLUMNS: Final = 4096  # further fields are in the last column
+MAX_NAMES: Final = 1024 * 1024  # characters in the names of all columns: each has its whole path
 _MORE: Final = "_more"
 _FORMULA: Final = "=+-@\t\r"
 _MAX_NAME: Final = 100  # characters of a file name
@@ -185,6 +186,7 @@ class FoundColumns:
         self._cells = cells
         self._fields: dict[str, _Column] = {}
         self._names: list[str] = []
+        self._named = 0
         self._lines: list[_TableLine] = []
         self._width: int | None = None  # None: the names are not rendered yet
         self._has_rest = False
@@ -217,7 +219,7 @@ class FoundColumns:
         for key, value in document.items():
             column = fields.get(key)
             if column is None:
-                if self._is_full:
+                if self._is_full or not self._reserve(len(prefix) + len(key)):
                     rest[key] = value
                     continue
                 column = fields[key] = _Column(f"{prefix}{key}")
@@ -235,6 +237,13 @@ class FoundColumns:
                 cells.append("")
             cells[column.index] = show(value)
         return rest
+
+    def _reserve(self, length: int) -> bool:
+        """Check if a name of this length fits: a long name repeats in those of all fields in it."""
+        if self._named + length > MAX_NAMES:
+            return False
+        self._named += length
+        return True
 
     @property
     def _is_full(self) -> bool:

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
 from typing import Any, Final
-from uuid import UUID
 
 import bson
-from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docgraph.codec.bson_types import (
@@ -58,9 +56,9 @@ class Empty:
 
 EMPTY: Final = Empty()
 
+# UUIDs stay binary data, as the driver reads and writes them.
 _OPTIONS: Final[CodecOptions[Filter]] = CodecOptions(
-    uuid_representation=UuidRepresentation.STANDARD,
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
 _CLASSES: Final[tuple[tuple[str, ...], ...]] = (
@@ -89,7 +87,7 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((str,), "string"),
     ((dict, DBRef), "object"),
     ((list,), "array"),
-    ((bytes, Binary, UUID), "binData"),
+    ((bytes, Binary), "binData"),
     ((ObjectId,), "objectId"),
     ((datetime, DatetimeMS), "date"),
     ((Timestamp,), "timestamp"),
@@ -118,8 +116,10 @@ _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 def encode_key(key: Key) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
-    content: Filter = {"k": [None if value is EMPTY else value for value in key]}
-    return bson.encode({**content, "e": places} if places else content, False, _OPTIONS)
+    if not places:
+        return bson.encode({"k": list(key)}, False, _OPTIONS)
+    values = [None if value is EMPTY else value for value in key]
+    return bson.encode({"k": values, "e": places}, False, _OPTIONS)
 
 
 def decode_key(content: bytes) -> list[Any]:

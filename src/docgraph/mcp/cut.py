@@ -51,8 +51,10 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
     `reserved` bytes are for what accompanies the data.
     """
     room = max(limit - reserved, _LEAST_ROOM)
-    if position is None and measure(data) <= room:
+    text = orjson.dumps(data)
+    if position is None and len(text) <= room:
         return Fitted(data)
+    data = orjson.loads(text)  # values that were encoded earlier can be cut, too
     lists = dict(_find_lists(data, (), 0))
     first = _find_first(lists, position)
     cuts: list[Cut] = []

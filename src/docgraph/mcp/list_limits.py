@@ -13,7 +13,7 @@ from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch
 AT_LIMIT: Final = (
     "these lists have more: do not count them, use fields that count or group, or raise the limit"
 )
-_MAX_ENTRIES: Final = 10
+_MAX_ENTRIES: Final = 50  # an agent takes a list that is not named for complete
 # Building the tree of a plan takes longer than most queries.
 _known: WeakKeyDictionary[Plan, dict[tuple[str, ...], str | None]] = WeakKeyDictionary()
 

@@ -55,6 +55,11 @@ def render_answer(id: str | int | None, result: Mapping[str, Any] | RpcError) ->
     return orjson.dumps({"jsonrpc": "2.0", "id": id, "result": result})
 
 
+def render_notification(method: str, params: Mapping[str, Any]) -> bytes:
+    """Return a message that has no answer."""
+    return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+
+
 # --- parameters -----------------------------------------------------------------------------------
 
 

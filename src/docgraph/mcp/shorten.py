@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
+
+Entry = TypeVar("Entry")
 
 _DEEPEST: Final = 64
 _MARK: Final = "…"
@@ -44,7 +47,8 @@ def measure(value: Any) -> int:
 def shorten(value: Any, room: int, path: str, cuts: list[Cut], depth: int = 0) -> Any:
     """Return the value, or as much of it as `room` bytes can hold; add what was cut to `cuts`.
 
-    A number or a value that is nested too deep becomes null if it does not fit.
+    A number or a value that is nested too deep becomes null if it does not fit; the latter is a
+    cut, too.
     """
     if measure(value) <= room:
         return value
@@ -55,7 +59,21 @@ def shorten(value: Any, room: int, path: str, cuts: list[Cut], depth: int = 0) -
             return _shorten_list(value, room, path, cuts, depth)
         case dict() if depth < _DEEPEST:
             return _shorten_object(value, room, path, cuts, depth)
+        case list() | dict():
+            unit = "elements" if isinstance(value, list) else "keys"
+            cuts.append(Cut(path, 0, 0, len(value), unit))
     return None
+
+
+def keep_first(entries: Iterable[Entry], room: int) -> list[Entry]:
+    """Return as many of the entries as `room` bytes can hold, from the first on."""
+    kept: list[Entry] = []
+    for entry in entries:
+        room -= measure(entry) + 1
+        if room < 0:
+            break
+        kept.append(entry)
+    return kept
 
 
 def _shorten_text(text: str, room: int, path: str, cuts: list[Cut]) -> str:

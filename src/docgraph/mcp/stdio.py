@@ -12,11 +12,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 from uuid import uuid4
-
-import orjson
 
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
@@ -35,6 +35,7 @@ from docgraph.mcp.rpc import (
     UNSUPPORTED_REVISION,
     RpcError,
     render_answer,
+    render_notification,
 )
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.transport import check_envelope
@@ -44,6 +45,7 @@ Message = Mapping[str, Any]
 
 _AT_ONCE: Final = 32  # requests in progress, and lines that wait
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})  # for all users
+_IN_ORDER: Final = frozenset({"initialize", "logging/setLevel"})
 _JSON: Final = "application/json"
 
 
@@ -98,7 +100,7 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop, lo
             line = b"x" + sys.stdin.buffer.readline(longest)  # too long: the rest is skipped
         try:
             asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
-        except RuntimeError:  # the loop is closed
+        except (RuntimeError, CancelledError):  # the loop is closed
             return
         if not line:
             return
@@ -124,7 +126,7 @@ class _StdioSession:
         self._running: dict[str | int, asyncio.Task[None]] = {}
 
     async def receive(self, line: bytes) -> None:
-        """Handle one message; requests run at the same time, `initialize` before all others."""
+        """Handle one message; requests run concurrently, except those that change the session."""
         if not line.strip():
             return
         try:
@@ -141,7 +143,7 @@ class _StdioSession:
         task = asyncio.create_task(self._answer(message))
         self._running[message["id"]] = task
         task.add_done_callback(lambda done: self._forget(message["id"], done))
-        if message["method"] == "initialize":
+        if message["method"] in _IN_ORDER:
             await asyncio.wait([task])
 
     def _forget(self, id: str | int, task: asyncio.Task[None]) -> None:
@@ -149,9 +151,11 @@ class _StdioSession:
             del self._running[id]
 
     async def close(self) -> None:
-        """Wait for the answers in progress."""
+        """Wait for the answers in progress, and close the output."""
         if self._running:
             await asyncio.wait(self._running.values())
+        with suppress(BrokenPipeError):  # the client did not wait for the answers
+            self._output.close()
 
     def _handle_notification(self, message: Message) -> None:
         id = (message.get("params") or {}).get("requestId")
@@ -196,7 +200,7 @@ class _StdioSession:
         return self._revision
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
-        self._write(orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+        self._write(render_notification(method, params))
 
     def _write(self, answer: bytes) -> None:
         try:

@@ -1,4 +1,8 @@
-"""MCP transport: Streamable HTTP, one JSON answer for each message and no state between them."""
+"""MCP transport: Streamable HTTP, one answer for each message and no state between them.
+
+An answer is JSON. If there were notifications for a caller who wants them, it is an event stream of
+these and the answer, sent as a whole: the request is over by then, within its place in the queue.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,11 @@ from docgraph.mcp.rpc import (
     UNSUPPORTED_REVISION,
     RpcError,
     render_answer,
+    render_notification,
 )
 
 _JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
 _ACCEPTED: Final = frozenset((_JSON, "application/*", "*/*"))
 _REVISION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
@@ -51,10 +57,12 @@ _STATUS: Final = {
 async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any]) -> Body:
     """Return the response to a checked message."""
     headers = call.exchange.request.headers
-    _check_accepted(headers.get("accept") or "")
+    notes: list[bytes] = []
+    if _check_accepted(headers.get("accept") or ""):
+        call.notify = lambda method, params: notes.append(render_notification(method, params))
     revision = headers.get(_REVISION)
     if revision is not None and revision not in HANDSHAKE_REVISIONS:
-        return await _answer_stateless(methods, call, message, headers)
+        return _add_notes(await _answer_stateless(methods, call, message, headers), notes)
     if "id" not in message:
         return Body(202)
     call.revision = revision or DEFAULT_REVISION
@@ -63,7 +71,14 @@ async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any])
         result = await methods.answer(call, message["method"], message.get("params") or {})
     except RpcError as error:
         result = error
-    return Body(200, render_answer(message["id"], result), _JSON)
+    return _add_notes(Body(200, render_answer(message["id"], result), _JSON), notes)
+
+
+def _add_notes(answer: Body, notes: list[bytes]) -> Body:
+    if not notes or answer.status != 200:  # noqa: PLR2004
+        return answer
+    events = [b"event: message\ndata: " + one + b"\n\n" for one in (*notes, answer.content)]
+    return Body(200, b"".join(events), _EVENTS)
 
 
 async def _answer_stateless(
@@ -140,7 +155,9 @@ def _decode_header(value: str | None) -> str | None:
         return None
 
 
-def _check_accepted(accept: str) -> None:
+def _check_accepted(accept: str) -> bool:
+    """Return whether the caller accepts an event stream; JSON must be accepted by all."""
     kinds = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
     if kinds.isdisjoint(_ACCEPTED):
         raise NotAcceptable(f"Accept must name {_JSON}")
+    return _EVENTS in kinds

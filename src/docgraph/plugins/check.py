@@ -20,8 +20,8 @@ from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin, Point
 # The commands of `docgraph.cli`, which would run instead of a plugin's.
 BUILT_IN_COMMANDS: Final = frozenset(
     (
-        "serve demo apps explain top mcp streams users acl access export import config doctor "
-        "plugins mongod completion examples version"
+        "serve demo apps explain top mcp streams users acl access export import migrate config "
+        "doctor plugins mongod completion examples version"
     ).split()
 )
 

@@ -102,7 +102,9 @@ class CsvExport(CsvList):
             raise
         if self._work.done():
             self._work.result()
-            return Body(200, bytes(self._chunks) + self._table.drain(), CSV, headers)
+            # A body without a byte would have no type: a table without columns is an empty line.
+            text = bytes(self._chunks) + self._table.drain() or b"\r\n"
+            return Body(200, text, CSV, headers)
         return Stream(self, media_type=CSV, headers=headers, is_bounded=True)
 
     def _finish(self, work: asyncio.Task[Any]) -> None:
@@ -139,7 +141,8 @@ def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | 
     paths = _find_paths(keys or {})
     if not any(_is_included(value) for path, value in paths.items() if path != "_id"):
         return FoundColumns(cells)
-    paths = {"_id": 1, **paths}
+    if not any(path.startswith("_id.") for path in paths):
+        paths = {"_id": 1, **paths}
     named = [
         path.removesuffix(".$") for path, value in paths.items() if value or isinstance(value, dict)
     ]

@@ -94,13 +94,20 @@ class AnswerBudget:
 
     def wake(self) -> None:
         """Admit those that wait and have room, in order."""
-        for waiter in tuple(self._waiting):
-            if self._fits(waiter.share, waiter.size):
-                self._waiting.remove(waiter)
-                self._grant(waiter.share, waiter.size)
-                waiter.turn.set_result(None)
-            elif waiter.share not in self._holders:
-                break  # no request overtakes it, except those that hold memory
+        while (waiter := self._find_next()) is not None:
+            self._waiting.remove(waiter)
+            self._grant(waiter.share, waiter.size)
+            waiter.turn.set_result(None)
+
+    def _find_next(self) -> _Waiter | None:
+        """Return the first waiter that has room; only requests that hold memory overtake others."""
+        is_blocked = False
+        for waiter in self._waiting:
+            is_holder = waiter.share in self._holders
+            if (is_holder or not is_blocked) and self._fits(waiter.share, waiter.size):
+                return waiter
+            is_blocked = is_blocked or not is_holder
+        return None
 
     def _grant(self, share: AnswerShare, size: int) -> None:
         self._holders.setdefault(share)

@@ -300,6 +300,18 @@ async def test_explanations_agree_with_what_happens(
     assert reply.status == status or (status == 200 and reply.status == 404)
 
 
+async def test_a_rule_with_an_operator_that_the_database_rejects_is_not_stored(
+    service: Service,
+) -> None:
+    """One that docgraph does not know may be newer than docgraph: the database decides."""
+    rule = {"_id": "odd", "predicate": "true", "roles": ["user"]}
+    filters = {"$nonsense": 400, "$bitsAnySet": 201}
+    for operator, status in filters.items():
+        body = {**rule, "mongo": {"readFilter": {"a": {operator: 1}}}}
+        reply = await service.request("POST", "/acl", headers=ADMIN, json=body)
+        assert reply.status == status, reply.text
+
+
 async def test_a_flag_that_is_missing_is_named(service: Service) -> None:
     told = await explain(service, path="/books/*", method="DELETE", role="user")
     assert told["rules"][0]["outcome"] == "does not match: the request needs mongo.allowBulkDelete"

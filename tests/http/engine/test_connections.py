@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from bson import Binary
 from pymongo import MongoClient
 from pymongo.database import Database
 
@@ -100,7 +101,7 @@ async def read(
     )
     shown = f"({given})" if given else ""
     data = await engine.data(app, f"{{ {field}{shown} {{ {PAGE} }} }}")
-    page = data[field]
+    page: Document = data[field]
     assert page["nodes"] == [edge["node"] for edge in page["edges"]]
     return page
 
@@ -134,6 +135,24 @@ async def test_pages_backward_have_every_item_once(engine: Engine, app: VisibleA
 
     assert found == BY_TITLE
     assert following == [False, True, True]
+
+
+@pytest.mark.parametrize("subtype", [3, 4])
+async def test_pages_in_the_order_of_uuids_have_every_item_once(
+    engine: Engine, app: VisibleApp, stored: Database[Document], subtype: int
+) -> None:
+    for n in range(12):
+        rank = Binary(bytes([n]) * 16, subtype)
+        stored.posts.update_one({"_id": n}, {"$set": {"rank": rank}})
+    page = await read(engine, app, "byRank", first=5)
+    found = ids(page)
+    while page["pageInfo"]["hasNextPage"]:
+        page = await read(engine, app, "byRank", first=5, after=page["pageInfo"]["endCursor"])
+        found += ids(page)
+    back = await read(engine, app, "byRank", last=3, before=page["pageInfo"]["startCursor"])
+
+    assert found == list(range(12))
+    assert ids(back) == [7, 8, 9]
 
 
 async def test_a_page_between_two_cursors(engine: Engine, app: VisibleApp) -> None:
@@ -271,12 +290,13 @@ async def test_totals_count_what_the_row_filter_admits(engine: Engine, app: Visi
     )
 
     assert result.errors == ()
+    assert result.data is not None
     assert result.data["posts"]["totalCount"] == 6
     assert len(result.data["posts"]["nodes"]) == 6
     assert [one["posts"]["totalCount"] for one in result.data["users"]] == [0, 3, 0, 3]
 
 
-MIXED = [
+MIXED: list[Document] = [
     {"_id": 0, "rank": None}, {"_id": 1}, {"_id": 2, "rank": []}, {"_id": 3, "rank": 5},
     {"_id": 4, "rank": "x"}, {"_id": 5, "rank": [3, 9]}, {"_id": 6, "rank": True},
     {"_id": 7, "rank": 2.5}, {"_id": 8, "rank": {"a": 1}}, {"_id": 9, "rank": []},
@@ -317,10 +337,11 @@ async def test_empty_arrays_below_a_dot_have_a_position(
     engine: Engine, app: VisibleApp, stored: Database[Document]
 ) -> None:
     stored.posts.drop()
-    stored.posts.insert_many([
+    documents: list[Document] = [
         {"_id": 0, "a": {"b": None}}, {"_id": 1, "a": {"b": []}}, {"_id": 2},
         {"_id": 3, "a": [{"b": []}, {"b": 4}]}, {"_id": 4, "a": {"b": 1}},
-    ])  # fmt: skip
+    ]  # fmt: skip
+    stored.posts.insert_many(documents)
     wanted = ids(await read(engine, app, "deep"))
 
     page = await read(engine, app, "deep", first=1)
@@ -461,6 +482,7 @@ async def test_pages_of_conditions_behind_the_fence(
             query = f"{{ {field}({where}{order}, first: 3{after}) {{ {PAGE} }} }}"
             result = await engine.run(app, query, permission=permission)
             assert result.errors == (), query
+            assert result.data is not None
             assert result.data[field]["totalCount"] == 16
             found += [node["id"] for node in result.data[field]["nodes"]]
             info = result.data[field]["pageInfo"]
@@ -473,6 +495,7 @@ async def test_pages_of_conditions_behind_the_fence(
     query = f"{{ users {{ posts({where}, orderBy: [{{title: ASC}}], last: 3) {{ {PAGE} }} }} }}"
     result = await engine.run(app, query, permission=permission)
     assert result.errors == ()
+    assert result.data is not None
     for number, user in enumerate(result.data["users"][:2]):
         own = sorted((n for n in range(20) if n % 5 and n % 2 == number), key=lambda n: (n % 3, n))
         assert [node["id"] for node in user["posts"]["nodes"]] == own[-3:]

@@ -47,7 +47,7 @@ BOSS, CLERK = caller("ada", "boss"), caller("bob", "clerk")
 
 def build_mappings(service: Service) -> Document:
     """Lists of posts with pages."""
-    page = {"connection": {}, "orderBy": {"fields": ["title", "salary"]}}
+    page: Document = {"connection": {}, "orderBy": {"fields": ["title", "salary"]}}
     page["filter"] = {"fields": {"title": ["eq"], "salary": ["range"]}}
     status = {"$ifarg": ["status", {"status": {"$arg": "status"}}]}
     return {
@@ -74,8 +74,8 @@ async def prepare(service: Service) -> None:
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    plugins = (*BUILTIN, TestCaller)
-    async with running(mongo_client, mongo_uri, LIMITS, plugins=plugins) as service:
+    options: Document = {"plugins": (*BUILTIN, TestCaller)}
+    async with running(mongo_client, mongo_uri, LIMITS, **options) as service:
         await prepare(service)
         yield service
 
@@ -400,8 +400,8 @@ async def test_types_of_the_same_shape_may_be_written_by_the_author(service: Ser
     }
     type Query { posts(first: Int = 3): [Post!]! }
     """
-    mappings = {"Post": {"id": "_id"}, "Query": {"posts": service.find("posts", {})}}
-    mappings["Query"]["posts"]["connection"] = {}
+    posts = service.find("posts", {}, connection={})
+    mappings: Document = {"Post": {"id": "_id"}, "Query": {"posts": posts}}
     await service.define("own", schema, mappings)
 
     data = (await service.query("own", "{ posts { nodes { id } totalCount } }")).data["posts"]
@@ -409,3 +409,15 @@ async def test_types_of_the_same_shape_may_be_written_by_the_author(service: Ser
     assert [node["id"] for node in data["nodes"]] == [0, 1, 2]
     assert data["totalCount"] == 9
     assert service.definitions.find_one({"_id": "own"})["schema"] == schema
+
+
+async def test_an_index_without_the_tie_break_is_reported(service: Service) -> None:
+    service.mongo[service.db].ranked.create_index({"rank": -1})
+    schema = "type Post { id: Int } type Query { posts: [Post!]! }"
+    ranked = service.find("ranked", {}, sort={"rank": -1}, connection={})
+
+    result = await service.define("ranked", schema, {"Query": {"posts": ranked}})
+
+    (warning,) = result.warnings
+    assert "every page of the connection sorts all that matches" in str(warning)
+    assert "make an index {rank: -1, _id: -1}" in str(warning)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.graphql.execute import fetch_by_in
-from docgraph.graphql.execute.result import MAX_CUT_LISTS
+from docgraph.graphql.execute.result import MAX_CUT_LISTS, CutLists
 from tests.http.harness import (
     Document,
     Mongo,
@@ -178,6 +178,28 @@ async def test_an_object_in_several_positions_is_reported_at_each(service: Servi
     assert read_cuts(found) == {("authors", 0, "posts"): 2, **inner}
 
 
+async def test_an_object_in_several_positions_is_walked_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[Any] = []
+    find = CutLists._find_columns
+
+    def count(self: CutLists, blocks: Any) -> Any:
+        walked.append(blocks)
+        return find(self, blocks)
+
+    monkeypatch.setattr(CutLists, "_find_columns", count)
+    inner = "_id"
+    for _ in range(3):  # 14 posts each: 2744 positions
+        inner = f"posts(limit: 14) {{ author {{ {inner} }} }}"
+    found = await query(
+        service, f"{{ authors(skip: 7) {{ {inner} }} z: authors(limit: 1) {{ _id }} }}"
+    )
+
+    assert read_cuts(found) == {("z",): 1}
+    assert len(walked) < 200
+
+
 async def test_other_lists(service: Service) -> None:
     text = "{ raw(limit: 3) perAuthor(limit: 2) { author } authors(limit: 8) { tags { name } } }"
     found = await query(service, text)
@@ -227,6 +249,19 @@ async def test_the_number_of_reports_is_bounded(service: Service) -> None:
     text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_CUT_LISTS // 7 + 2))
     found = await query(service, f"{{ authors(limit: 8) {{ {text} }} }}")
     assert len(read_cuts(found) or ()) == MAX_CUT_LISTS
+
+
+async def test_every_field_with_a_cut_list_is_reported(service: Service) -> None:
+    text = " ".join(f"p{n}: posts(limit: 1) {{ _id }}" for n in range(MAX_CUT_LISTS // 7 + 2))
+    last = "own { siblings(limit: 1) { _id } }"
+    text = f"{{ authors(limit: 8) {{ {text} {last} }} z: authors(limit: 1) {{ _id }} }}"
+    found = read_cuts(await query(service, text)) or {}
+
+    assert found["z",] == 1
+    assert len(found) == MAX_CUT_LISTS + 1
+    fields = {tuple(step for step in path if isinstance(step, str)) for path in found}
+    agent = (await use(service, "run_query", app="blog", query=text)).json
+    assert fields == {tuple(one["path"]) for one in agent["limits"]}
 
 
 async def test_a_report_costs_no_command(service: Service) -> None:

@@ -146,3 +146,74 @@ async def test_the_schema_says_how_values_look(service: Service) -> None:
     told = await use(service, "get_schema", app="things", types=["DateTime"])
 
     assert "2024-05-31T12:00:00.000Z" in told.text
+
+
+async def test_questions_about_numbers_lead_to_counts_and_groups(service: Service) -> None:
+    """With conditions, counts and groups, which are of the same app in the same plain form."""
+    service.insert("sales", *({"_id": n, "made": datetime(2024, 1 + n % 3, 1, tzinfo=UTC),
+                               "price": Decimal128("1.50")} for n in range(30)))  # fmt: skip
+    schema = """
+    type Query { sales: [Sale] salesCount: Int! salesBy: [SaleGroup] }
+    type Sale { made: DateTime price: Decimal128 }
+    type SaleGroup { made: DateTime count: Int! sumPrice: Decimal128 }
+    """
+    mappings: dict[str, Any] = {
+        "Query": {
+            "sales": service.find(
+                "sales",
+                {},
+                filter={"fields": {"made": ["range"]}, "indexed-only": False},
+                limit=5,
+            ),
+            "salesCount": service.find("sales", {}, count=True),
+            "salesBy": service.find("sales", group={"by": "made", "sum": ["price"]}),
+        },
+    }
+    await service.define("sales", schema, mappings)
+    try:
+        many = await use(service, "search_schema", app="sales", words="How many sales are there?")
+        month = await use(service, "search_schema", app="sales", words="sum of sales per month")
+        where = '{ sales(where: {made: {gte: "2024-02-01T00:00:00Z"}}) { made } salesCount }'
+        told = await use(service, "run_query", app="sales", query=where)
+    finally:
+        await service.remove("sales")
+
+    assert many.json["hits"][0]["is"] == "Query.salesCount: Int!"
+    assert many.json["hits"][0]["does"] == "count"
+    assert "group" in [one.get("does") for one in month.json["hits"][:3]]
+    assert told.json["data"]["salesCount"] == 30
+    assert {one["made"] for one in told.json["data"]["sales"]} <= {
+        "2024-02-01T00:00:00.000Z", "2024-03-01T00:00:00.000Z"
+    }  # fmt: skip
+    assert told.json["limits"][0]["path"] == ["sales"]
+
+
+async def test_counts_groups_and_pages_are_as_their_tool_describes_them(service: Service) -> None:
+    schema = """
+    type Query { things: [Thing!]! number: Int! many: Long kinds: [Kinds] whole: [BsonDocument] }
+    type Thing { size: Long parts: Int }
+    type Kinds { kind: Int count: Int sumSize: Long }
+    """
+    find = service.find("things", {})
+    query = (
+        "query ($where: ThingWhere) { number many kinds { kind count sumSize } whole"
+        " things(where: $where) { totalCount edges { cursor node { size parts } } } }"
+    )
+    mappings: Document = {
+        "Query": {
+            "things": {**find, "filter": {"fields": {"size": ["eq"]}}, "connection": {}},
+            "number": {**find, "count": True},
+            "many": {**find, "count": True},
+            "kinds": {**find, "group": {"by": "kind", "sum": "size"}},
+            "whole": find,
+        },
+        "Thing": {"parts": {**service.find("things", {"_id": {"$fk": "_id"}}), "count": True}},
+    }
+    await service.define("lists", schema, mappings, operations=[{"name": "all", "query": query}])
+    tool = (await list_tools(service))["lists__all"]
+    arguments = {"where": {"size": {"eq": 5}}}
+    found = (await use(service, "lists__all", **arguments)).result["structuredContent"]
+
+    assert (found["data"]["number"], found["data"]["things"]["totalCount"]) == (1, 1)
+    jsonschema_rs.Draft202012Validator(tool["outputSchema"], validate_formats=True).validate(found)
+    jsonschema_rs.Draft202012Validator(tool["inputSchema"]).validate(arguments)

@@ -97,6 +97,41 @@ async def test_wrong_parameters_of_a_handshake_are_rejected_in_our_words(
     assert reply.json == {"jsonrpc": "2.0", "id": 1, "error": error}
 
 
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+async def test_progress_reaches_a_client_that_wants_it(service: Service, mode: str) -> None:
+    seen: list[tuple[float, str | None]] = []
+
+    async def record(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    async def work(client: Client) -> Any:
+        return await client.call_tool("films__byId", {"id": 1}, progress_callback=record)
+
+    used = await with_client(service, work, mode=mode)
+
+    assert used.structured_content == {"data": {"film": {"_id": 1, "title": "Film 1"}}}
+    assert seen == [(0, "running films__byId"), (1, "done")]
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/json", "application/json"),
+        ("application/json, text/event-stream", "text/event-stream"),
+    ],
+)
+async def test_only_those_who_accept_a_stream_get_notifications(
+    service: Service, accept: str, kind: str
+) -> None:
+    params = {"name": "list_apps", "_meta": {"progressToken": "p"}}
+
+    reply = await ask(service, "tools/call", params, Accept=accept)
+    plain = await ask(service, "tools/call", {"name": "list_apps"}, Accept=accept)
+
+    assert reply.headers["content-type"].startswith(kind)
+    assert plain.headers["content-type"].startswith("application/json")
+
+
 async def test_the_stateless_revision_needs_no_handshake(service: Service) -> None:
     reply = await ask(service, "tools/list", version=MODERN)
 

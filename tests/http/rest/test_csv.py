@@ -232,6 +232,13 @@ async def test_keys_are_the_columns(api: Api, keys: Any, expected: Any) -> None:
     assert lines(await api.get("/things", format="csv", keys=keys, pagesize="1")) == expected
 
 
+async def test_a_part_of_the_id_replaces_it(api: Api) -> None:
+    api.things.insert_one({"_id": {"x": 1, "y": 2}, "a": 3})
+    reply = await api.get("/things", format="csv", filter={"a": 3}, keys={"_id.x": 1, "a": 1})
+
+    assert lines(reply) == [["_id.x", "a"], ["1", "3"]]
+
+
 async def test_the_matching_element_of_an_array(api: Api) -> None:
     api.things.insert_one({"_id": 3, "list": [{"n": 1}, {"n": 2}]})
     filter, keys = {"list.n": 2}, {"list.$": 1}
@@ -380,6 +387,28 @@ async def test_a_client_that_leaves_ends_the_read(api: Api, mongo_client: Mongo)
         assert await api.service.there(leave()) == []
     assert finished[0].aborted
     await eventually(lambda: not idle_cursors(mongo_client, f"{api.db}.things"))
+
+
+@pytest.mark.parametrize("accept", ["text/csv", "application/json"])
+async def test_a_cursor_never_has_the_time_limit_of_a_trial(api: Api, accept: str) -> None:
+    """The database applies the limit of `find` to all that its cursor returns."""
+    fill(api, 2 * MAX_SAMPLE, large="x" * 10_000)
+    database = api.mongo[api.db]
+    database.command("profile", 2)
+    try:
+        shape = {f"none-{accept}": None}  # unknown: the first read of it is a trial
+        reply = await api.send(
+            "GET", "/things", headers={"accept": accept}, pagesize=str(LONG), filter=shape
+        )
+    finally:
+        database.command("profile", 0)
+    entries = list(database["system.profile"].find({"op": "getmore"}))
+    database.drop_collection("system.profile")
+
+    assert reply.status == 200
+    assert entries
+    limits = [one["originatingCommand"].get("maxTimeMS", 300_000) for one in entries]
+    assert min(limits) > 10_000
 
 
 async def test_a_list_that_is_too_large_is_an_error(

@@ -132,7 +132,8 @@ async def test_a_large_answer_without_memory_is_503(mongo_client: Mongo, mongo_u
     async with serving(mongo_client, mongo_uri, NO_MEMORY, IMPATIENT) as api:
         api.things.insert_many({"_id": n, "text": "x" * 400_000} for n in "abc")
         mongo_client[api.db]["small"].insert_one({"_id": "x"})
-        assert (await api.get("/small/x")).status == 200
+        for path in ("/small/x", "/things"):  # the first read of a shape is a trial
+            assert (await api.get(path)).status == 200
         with listening(LoadShed) as shed, waiting(mongo_client, f"{api.db}.things"):
             first = asyncio.create_task(api.get("/things"))
             await eventually(lambda: bool(running(mongo_client, f"{api.db}.things")))

@@ -144,3 +144,25 @@ async def test_the_waits_of_the_writes_of_a_request_add_up(mongo_uri: str) -> No
             ):
                 await commands.await_connection(deadline)
         assert patience.left <= 0
+
+
+async def test_a_cursor_has_the_time_of_its_read_and_not_that_of_a_trial(
+    mongo_uri: str, mongo_client: Mongo, database: str
+) -> None:
+    mongo_client[database]["items"].insert_many({"_id": n} for n in range(5))
+    command = {"find": "items", "filter": {"n": None}, "batchSize": 2, "maxTimeMS": 60_000}
+    wait = Wait(Deadline(patience=Patience(60.0)))
+    async with build_client(MClient(), mongo_uri) as client:
+        path = FastPath.find(client)
+        assert path is not None
+        reply, server = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
+        idle = {"type": "idleCursor", "ns": f"{database}.items"}
+        operations = mongo_client["admin"].aggregate(
+            [{"$currentOp": {"idleCursors": True, "localOps": True}}, {"$match": idle}]
+        )
+        limits = [one["cursor"]["originatingCommand"]["maxTimeMS"] for one in operations]
+        further = {"getMore": reply["cursor"]["id"], "collection": "items"}
+        rest = await path.send(server, database, further, ReadPreference.PRIMARY)
+
+    assert limits == [60_000]  # and the cursor of the trial is closed
+    assert [one["_id"] for one in rest["cursor"]["nextBatch"]] == [2, 3, 4]

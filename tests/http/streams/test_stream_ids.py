@@ -22,7 +22,6 @@ KINDS: dict[str, Any] = {
     **IDS,
     "hexadecimal text": next(one for text in SAME for one in SAME[text] if len(text) == 24),
     "binary": Binary(b"\x00\x01", 0),
-    "boolean": True,
     "object": {"a": 1, "b": "2"},
 }
 ONE = [{"$match": {"documentKey._id": {"$var": "id"}}}]

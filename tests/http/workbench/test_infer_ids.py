@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 import yaml
-from bson import Binary, Decimal128, ObjectId
+from bson import Binary, DBRef, Decimal128, ObjectId
 
 from tests.http.access_harness import ADMIN, guarded
 from tests.http.harness import Mongo, Service
@@ -49,6 +49,8 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
                     "made": str(UUID(bytes=UUIDS[n % 10].bytes[::-1])),
                     "accountRef": str(1000 + n % 10),
                     "zip": str(1000 + n % 10),
+                    "seller": DBRef("customers", OIDS[n % 10], one.db),
+                    "maker": DBRef("customers", OIDS[n % 10], "elsewhere"),
                 }
                 for n in range(60)
             ),
@@ -110,3 +112,27 @@ async def test_numbers_that_are_stored_as_texts_are_joined_by_the_mapping(servic
     )
 
     assert [one["account"]["name"] for one in reply.data["orders"]] == [f"A{n}" for n in range(9)]
+
+
+async def test_a_reference_may_name_its_own_database(service: Service) -> None:
+    notes = (await learn(service))["notes"]
+
+    assert [one for one in notes if one.startswith("orders.seller.$id refers to customers._id")]
+    assert not [one for one in notes if one.startswith("orders.maker")]
+
+
+async def test_a_type_that_is_called_like_a_generated_one_does_no_harm(service: Service) -> None:
+    """`CustomerOrder` and `CustomerWhere` are documents here, and not what callers order by."""
+    db = f"{service.db}_names"
+    for name in ("customers", "customer_orders", "customer_where"):
+        service.mongo[db][name].insert_many([{"_id": n, "customer_id": n} for n in range(5)])
+    try:
+        reply = await service.request("POST", "/_tools/infer", json={"db": db}, headers=ADMIN)
+        query = "{ customers { id } customerOrders(orderBy: [{id: DESC}], limit: 1) { id } }"
+        draft = {"definition": reply.json["definition"], "query": query}
+        answer = await service.request("POST", "/_tools/draft", json=draft, headers=ADMIN)
+    finally:
+        service.mongo.drop_database(db)
+
+    assert answer.data["customerOrders"] == [{"id": 4}]
+    assert len(answer.data["customers"]) == 5

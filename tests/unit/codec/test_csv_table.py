@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -146,6 +147,16 @@ def test_columns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert render({"a": 1, "b": 2, "c": 3, "d": {"e": 4}}, {"a": 5}) == (
         'a,b,_more\r\n1,2,"{""c"":3,""d"":{""e"":4}}"\r\n5,,\r\n'
     )
+
+
+def test_long_names_do_not_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_table, "MAX_NAMES", 100)
+    long, other = "k" * 30, "x" * 200
+    rows = parse(render({"_id": 1, long: {f"f{n}": n for n in range(9)}, other: 2, "a": 3}))
+
+    assert rows[0] == ["_id", f"{long}.f0", f"{long}.f1", "a", "_more"]
+    assert rows[1][:4] == ["1", "0", "1", "3"]
+    assert json.loads(rows[1][4]) == {long: {f"f{n}": n for n in range(2, 9)}, other: 2}
 
 
 def test_the_size_is_at_least_that_of_the_text() -> None:

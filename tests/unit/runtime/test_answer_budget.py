@@ -165,3 +165,21 @@ async def test_requests_that_waited_do_not_all_continue_in_one_turn() -> None:
         await asyncio.sleep(0)
         done.append(sum(one.done() for one in waiting))
     assert max(after - before for before, after in pairwise(done)) == 1
+
+
+async def test_a_request_that_holds_memory_now_overtakes_with_all_its_waits() -> None:
+    """Two reads of a request wait, and another request between them."""
+    budget = AnswerBudget(10)
+    first, second, other = budget.open(), budget.open(), budget.open()
+    await first.acquire(8, None)
+    shares = (second, other, second)
+    waiting = [asyncio.create_task(one.acquire(8, None)) for one in shares]
+    await _settle()
+
+    first.shrink(0)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(waiting[0], waiting[2])
+    assert not waiting[1].done()
+    second.shrink(0)
+    await waiting[1]

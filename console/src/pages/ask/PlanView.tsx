@@ -18,7 +18,8 @@ export function PlanView({ plan, onPlace }: PlanViewProps) {
       <Summary plan={plan} />
       {plan.wouldBeRefused && (
         <Notice kind="warning" title="This query is refused">
-          It could need more documents than the app allows. Ask for fewer: smaller limits, fewer lists inside one another.
+          {plan.because !== undefined && <p>{plan.because}</p>}
+          Ask for less: smaller limits, fewer lists inside one another.
         </Notice>
       )}
       <Errors errors={plan.errors} onPlace={onPlace} />

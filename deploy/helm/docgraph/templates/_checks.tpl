@@ -73,6 +73,8 @@
   (list "jwtTokenManager" "key" "tokenKey.secretName")
   (list "dbRealmAuthenticator" "create-user-document" "firstUser.secretName")
   (list "digestAuthMechanism" "key" "secretOptions")
+  (list "graphql" "cursor-key" "secretOptions")
+  (list "graphql" "previous-cursor-key" "secretOptions")
   (list "otel" "headers" "secretOptions, with /otel/headers/authorization or the name of another header")
   (list "fileRealmAuthenticator" "users" "fileRealmAuthenticator.conf-file, with the file from a Secret in extraVolumes") -}}
 {{- range $secrets -}}

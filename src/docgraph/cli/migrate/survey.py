@@ -55,7 +55,9 @@ class StoredSurvey:
 
     async def _read(self, db: str, collection: str) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)
-        return await self.app.store.reads.find(db, collection, {}, limit=_MAX_READ, deadline=deadline)
+        return await self.app.store.reads.find(
+            db, collection, {}, limit=_MAX_READ, deadline=deadline
+        )
 
 
 def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remark]:

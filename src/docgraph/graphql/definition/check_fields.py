@@ -200,7 +200,8 @@ class _FieldChecker:
             order = tuple(sort.source.items())
             pinned = frozenset(pinned_paths(value.get("find")))
             where = f"{self.where}.sort"
-            question = Ordering(where, str(db), str(collection), order, pinned)
+            is_paged = isinstance(value.get("connection"), dict)
+            question = Ordering(where, str(db), str(collection), order, pinned, is_paged)
             self.findings.questions.append(question)
 
     def _aggregation(self, value: Mapping[str, Any]) -> AggregationMapping:

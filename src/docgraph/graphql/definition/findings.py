@@ -54,13 +54,17 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """A sort whose ties may have no order; `advice` is the index that gives them one."""
+    """A sort whose ties may have no order; `advice` is the index that gives them one.
+
+    `is_paged`: the ties of a connection have one always, and the index makes it cheap.
+    """
 
     where: str
     db: str
     collection: str
     sort: tuple[tuple[str, Any], ...] = field(hash=False)  # {"$meta": …} is not hashable
     pinned: frozenset[str] = field(default_factory=frozenset)
+    is_paged: bool = False
     advice: str = field(default="", compare=False)
 
 
@@ -164,12 +168,12 @@ class Findings:
                     f"make an index {{{question.path}: 1}}, or remove the field",
                 )
             case Ordering(where=where) if is_refused:
-                self.warn(
-                    where,
-                    "documents with equal keys come in the order of an index, and pages may"
-                    " lose or repeat them",
-                    f"make an index {question.advice}",
-                )
+                what = "documents with equal keys come in the order of an index, and pages may"
+                what += " lose or repeat them"
+                if question.is_paged:
+                    what = "every page of the connection sorts all that matches: no index of this"
+                    what += " order ends with _id"
+                self.warn(where, what, f"make an index {question.advice}")
 
     def report(self) -> Report:
         """Return what was found."""

@@ -128,7 +128,7 @@ def _report_fixed(
             )
 
 
-class _ShownSource(NamedTuple):
+class _GroupSource(NamedTuple):
     """The collection of documents; `is_changed`: stages may have changed their properties."""
 
     namespace: str
@@ -175,8 +175,8 @@ class ShownPaths:
         return _union(needs for one in ways.values() for needs in _find_shortest(one))
 
     def _walk(self) -> None:
-        pending: list[tuple[GraphQLNamedType, _ShownSource, Path, Needs]] = [
-            (self._schema.type_map["Query"], _ShownSource(""), (), frozenset())
+        pending: list[tuple[GraphQLNamedType, _GroupSource, Path, Needs]] = [
+            (self._schema.type_map["Query"], _GroupSource(""), (), frozenset())
         ]
         while pending and self.is_complete:
             type_, source, prefix, needs = pending.pop()
@@ -194,8 +194,8 @@ class ShownPaths:
         return (type_,) if isinstance(type_, GraphQLObjectType) else ()
 
     def _enter(
-        self, type_: GraphQLObjectType, source: _ShownSource, prefix: Path, above: Needs
-    ) -> Iterator[tuple[GraphQLNamedType, _ShownSource, Path, Needs]]:
+        self, type_: GraphQLObjectType, source: _GroupSource, prefix: Path, above: Needs
+    ) -> Iterator[tuple[GraphQLNamedType, _GroupSource, Path, Needs]]:
         for name, mapping in self._mappings.get(type_.name, {}).items():
             named = get_named_type(type_.fields[name].type)
             place = (type_.name, name)
@@ -219,15 +219,15 @@ class ShownPaths:
         )
 
 
-def _find_source(mapping: Any) -> _ShownSource:
+def _find_source(mapping: Any) -> _GroupSource:
     """Return the collection whose documents are the results; empty: they are something else."""
     stages: list[Any] = []
     if not isinstance(mapping, QueryMapping):
         stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
     if any(not _CHANGING.issuperset(stage) for stage in stages):
-        return _ShownSource("")
+        return _GroupSource("")
     is_changed = any(not _KEEPING.issuperset(stage) for stage in stages)
-    return _ShownSource(namespace_of(mapping.db, mapping.collection), is_changed)
+    return _GroupSource(namespace_of(mapping.db, mapping.collection), is_changed)
 
 
 def _find_shortest(ways: set[Needs]) -> Iterator[Needs]:

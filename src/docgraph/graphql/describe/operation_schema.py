@@ -13,13 +13,12 @@ from graphql import (
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLNamedType,
-    GraphQLNonNull,
     SelectionSetNode,
-    Undefined,
     VariableNode,
     get_named_type,
     is_list_type,
     is_non_null_type,
+    is_required_input_field,
     is_type,
     type_from_ast,
     value_from_ast_untyped,
@@ -154,11 +153,7 @@ def _describe_named_input(type_: GraphQLInputType, found: dict[str, Schema]) -> 
 
 def _describe_object(type_: GraphQLInputObjectType, found: dict[str, Schema]) -> Schema:
     fields = type_.fields.items()
-    required = [
-        name
-        for name, field in fields
-        if isinstance(field.type, GraphQLNonNull) and field.default_value is Undefined
-    ]
+    required = [name for name, field in fields if is_required_input_field(field)]
     schema: Schema = {
         "type": "object",
         "properties": {name: _describe_input(field.type, found) for name, field in fields},
@@ -209,10 +204,8 @@ def _describe_field(field: PlannedField, known: _KnownSelections) -> Schema:
             return {"type": "null"}
         case Introspection():
             return {"type": ["object", "null"]}
-        case LeafField():
-            return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
-    if field.selection is None:
-        return _wrap(field.type, _PLAIN["BsonDocument"] if known.is_plain else {})
+    if isinstance(field, LeafField) or field.selection is None:
+        return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
     return _wrap(field.type, _describe_selection(field.selection, known))
 
 

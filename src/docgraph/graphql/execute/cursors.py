@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -26,7 +27,7 @@ _SIZES: Final = (64, 128, 256, 512, 1024)  # bytes of positions, which are padde
 _TAG_BYTES: Final = 16
 # Characters of the texts of all cursors, in base64 without padding.
 CURSOR_LENGTHS: Final = tuple((4 * (size + _TAG_BYTES) + 2) // 3 for size in _SIZES)
-_MAX_TEXT: Final = 4096
+_MAX_TEXT: Final = 32_768  # an `_id` may be long
 _PAD: Final = b"\0"
 
 
@@ -92,7 +93,7 @@ class Cursors:
         content = encode_key(key)
         if len(content) > _SIZES[-1]:
             content = encode_key([id])
-        size = next((one for one in _SIZES if one >= len(content)), len(content))
+        size = _SIZES[min(bisect_left(_SIZES, len(content)), len(_SIZES) - 1)]
         sealed = self.keys.encrypt(content.ljust(size, _PAD), self.binding)
         return _encode(sealed)
 

@@ -53,7 +53,7 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
         prepared = run.prepared[id(fetch)]
         if prepared.failure is None and _needs_indexes(fetch, prepared):
             mapping = fetch.mapping
-            indexes = await run.store.facts.indexes(mapping.db, mapping.collection) or ()
+            indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             try:
                 _check(fetch, prepared, indexes)
             except FieldFailure as failure:
@@ -70,10 +70,13 @@ def _needs_indexes(fetch: Fetch, prepared: PreparedFetch) -> bool:
     return is_filtered or is_ordered
 
 
-def _check(fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index]) -> None:
+def _check(fetch: Fetch, prepared: PreparedFetch, known: Sequence[Index] | None) -> None:
+    """Check the indexes; where they are not known, as of a view, none counts."""
     mapping, where, order = fetch.mapping, prepared.where, prepared.order
     assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
-    _check_search(where, indexes)
+    indexes = known or ()
+    if known is not None:  # else the database decides about a search
+        _check_search(where, indexes)
     pinned = frozenset(pinned_paths(mapping.find.decide(prepared.scope).source))
     if mapping.where is not None and mapping.where.indexed_only and where.filter:
         joined = {join.target for join in fetch.relation.joins}

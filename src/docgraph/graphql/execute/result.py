@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -10,8 +11,10 @@ import orjson
 from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
-MAX_CUT_LISTS: Final = 100  # that a response names
+MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
+
+_Path = tuple[str | int, ...]
 
 
 class CommandRecord(NamedTuple):
@@ -75,13 +78,15 @@ class CutLists:
     Such a list is fetched with one document beyond its limit, which is dropped. Its path is known
     only when the response is built, as the object that contains it may be in several positions;
     until then, the list itself identifies it. Lists are retained, so that no other gets their id.
+    What is in several positions is walked once, unless it has a list that was cut.
     """
 
-    __slots__ = ("_columns", "_limits")
+    __slots__ = ("_columns", "_complete", "_limits")
 
     def __init__(self) -> None:
         self._limits: dict[int, tuple[Any, int]] = {}
         self._columns: dict[tuple[int, ...], Mapping[str, tuple[Block, ...]]] = {}
+        self._complete: set[tuple[int, int]] = set()  # values and their blocks, by identity
 
     def add(self, documents: list[Any], limit: int) -> None:
         """Record a list that was cut."""
@@ -96,26 +101,50 @@ class CutLists:
                 self.add(shown, known[1])
 
     def list_entries(self, data: Any, block: Block) -> tuple[dict[str, Any], ...]:
-        """Return path and limit of the first lists in the response that were cut."""
-        entries: list[dict[str, Any]] = []
-        for path, limit in self._walk(data, (block,), ()) if self._limits else ():
-            entries.append({"path": list(path), "limit": limit})
-            if len(entries) == MAX_CUT_LISTS:
-                break
-        return tuple(entries)
+        """Return path and limit of the lists in the response that were cut.
+
+        These are the first ones, and the first one of every other field: a field without an entry
+        is complete.
+        """
+        if not self._limits:
+            return ()
+        blocks = (block,)
+        found = list(islice(self._walk(data, blocks, ()), MAX_CUT_LISTS))
+        if len(found) == MAX_CUT_LISTS:
+            fields = set(map(_find_field, found))
+            for one in self._walk(data, blocks, (), is_once=True):
+                if _find_field(one) not in fields:
+                    fields.add(_find_field(one))
+                    found.append(one)
+        return tuple({"path": list(path), "limit": limit} for path, limit in found)
 
     def _walk(
-        self, value: Any, blocks: tuple[Block, ...], path: tuple[str | int, ...]
-    ) -> Iterator[tuple[Any, int]]:
-        if type(value) is list:
-            if id(value) in self._limits:
-                yield path, self._limits[id(value)][1]
-            if self._find_columns(blocks):
-                for number, item in enumerate(value):
-                    yield from self._walk(item, blocks, (*path, number))
-        elif type(value) is dict:
-            for key, below in self._find_columns(blocks).items():
-                yield from self._walk(value.get(key), below, (*path, key))
+        self, value: Any, blocks: tuple[Block, ...], path: _Path, *, is_once: bool = False
+    ) -> Iterator[tuple[_Path, int]]:
+        """Find the lists that were cut; `is_once`: each in one of its positions."""
+        known = (id(value), id(blocks))
+        if known in self._complete:
+            return
+        is_complete = id(value) not in self._limits
+        if not is_complete:
+            yield path, self._limits[id(value)][1]
+        for step, inner, below in self._find_steps(value, blocks):
+            for found in self._walk(inner, below, (*path, step), is_once=is_once):
+                is_complete = False
+                yield found
+        if is_complete or is_once:
+            self._complete.add(known)
+
+    def _find_steps(
+        self, value: Any, blocks: tuple[Block, ...]
+    ) -> Iterable[tuple[str | int, Any, tuple[Block, ...]]]:
+        """Return the values inside that may have a cut list, with their keys and blocks."""
+        columns = self._find_columns(blocks)
+        if type(value) is list and columns:
+            return [(number, item, blocks) for number, item in enumerate(value)]
+        if type(value) is dict:
+            return [(key, value.get(key), below) for key, below in columns.items()]
+        return ()
 
     def _find_columns(self, blocks: tuple[Block, ...]) -> Mapping[str, tuple[Block, ...]]:
         """Return the keys that may lead to a cut list, each with the blocks below it."""
@@ -129,6 +158,10 @@ class CutLists:
                     found[column.key] = (*found.get(column.key, ()), *below)
             self._columns[known] = found
         return self._columns[known]
+
+
+def _find_field(cut: tuple[_Path, int]) -> tuple[str, ...]:
+    return tuple(step for step in cut[0] if isinstance(step, str))
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:

@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.errors import Classification, OperationRefused, count_more
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
@@ -19,7 +19,7 @@ from docgraph.mcp.call import McpCall
 from docgraph.mcp.cut import CutPosition, Fitted, fit, read_cursor, render_cursor
 from docgraph.mcp.list_limits import AT_LIMIT, describe_limits
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.shorten import measure
+from docgraph.mcp.shorten import keep_first, measure
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
 _TOO_MANY: Final = "too-many-documents"
@@ -29,6 +29,7 @@ _CHEAPER: Final = (
 )
 _RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the cursor
 _MAX_CUTS: Final = 10  # reported; others are counted
+_SHARES: Final = 8  # of a result: one each for errors, limits and cuts at most
 _TRIES: Final = 4
 _QUERY: Final[Mapping[str, Schema]] = {
     "app": text_of("the app, as list_apps names it"),
@@ -158,7 +159,8 @@ class QueryTools:
         data = encode_data(result.data, limits.response_bytes)
         if data is None:
             raise _too_large(limits.response_bytes)
-        is_large = len(data) > self._settings.max_result_bytes
+        plain = b'{"data":' + data + b"}"
+        is_large = len(plain) > self._settings.max_result_bytes
         if position is not None or is_large or result.errors or result.limits:
             arguments = (ran, uri, wanted.request, position)
             aside = self._access.graphql.work_aside
@@ -166,7 +168,7 @@ class QueryTools:
                 await aside(self._compose, *arguments) if is_large else self._compose(*arguments)
             )
         else:
-            content = b'{"data":' + data + b"}"
+            content = plain
         return Outcome(content.decode(), is_error=_has_failed(result))
 
     def _find_budget(self, app: App) -> int:
@@ -179,8 +181,8 @@ class QueryTools:
         """Return the data with everything that accompanies it, within the limit in bytes."""
         result = ran.result
         limit = self._settings.max_result_bytes
-        errors = [one.as_dict() for one in result.errors]
-        limits = describe_limits(ran.plan, result.limits)
+        errors = _describe_errors(result, limit // _SHARES)
+        limits = keep_first(describe_limits(ran.plan, result.limits), limit // _SHARES)
         reserved = measure((errors, limits)) + _RESERVED
         for _ in range(_TRIES):
             fitted = fit(result.data, limit, reserved, position)
@@ -190,7 +192,7 @@ class QueryTools:
             if limits:
                 content |= {"limits": limits, "limitsHint": AT_LIMIT}
             if fitted.cuts:
-                content |= _describe_cuts(fitted, uri, request)
+                content |= _describe_cuts(fitted, uri, request, limit // _SHARES)
             text = orjson.dumps(content)
             if len(text) <= limit:
                 break
@@ -206,10 +208,20 @@ def _has_failed(result: Result) -> bool:
     )
 
 
-def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest) -> dict[str, Any]:
-    content: dict[str, Any] = {"cut": [cut.as_dict() for cut in fitted.cuts[:_MAX_CUTS]]}
-    if len(fitted.cuts) > _MAX_CUTS:
-        content["moreCuts"] = len(fitted.cuts) - _MAX_CUTS
+def _describe_errors(result: Result, room: int) -> list[dict[str, Any]]:
+    """Return the errors that fit; one more entry counts the others."""
+    errors = [one.as_dict() for one in result.errors]
+    kept = keep_first(errors, room)
+    if len(kept) < len(errors):
+        kept.append(count_more(result.total_errors - len(kept)).as_dict())
+    return kept
+
+
+def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest, room: int) -> dict[str, Any]:
+    cuts = keep_first((cut.as_dict() for cut in fitted.cuts[:_MAX_CUTS]), room)
+    content: dict[str, Any] = {"cut": cuts}
+    if len(fitted.cuts) > len(cuts):
+        content["moreCuts"] = len(fitted.cuts) - len(cuts)
     if fitted.position is None:
         content["hint"] = "parts are missing: ask for fewer fields, or for smaller lists"
     else:

@@ -158,6 +158,7 @@ class Exchanges:
         except Exception as error:
             await self._fail(error, call, exchange, trace)
         finally:
+            self._leave(call)  # the client may disconnect between the queue and the work
             self._hold(exchange, 0)
             self._finish(exchange, call)
             call.close()

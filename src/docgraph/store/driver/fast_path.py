@@ -219,22 +219,34 @@ class FastPath:
     async def _try(
         self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost
     ) -> tuple[Document, Server, int] | None:
-        """Return the result of a trial; None if the read is none, or the database ended it."""
+        """Return the result of a trial; None if the read is none, or has to be repeated.
+
+        The database ends a trial that takes long. Its time limit also holds for all batches of its
+        cursor: a result of several batches is read again, too.
+        """
         server = await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
         trial = build_trial(command)
+        is_shorter = trial["maxTimeMS"] != command.get("maxTimeMS")
         try:
-            return await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
+            tried = await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
         except ExecutionTimeout:
-            if trial.get("maxTimeMS") == command.get("maxTimeMS"):
+            if not is_shorter:
                 raise  # it is the time limit of the request
             cost.has_failed = True
             wait.start(command)  # it has the time that is left
             return None
         finally:
             lanes.end_trial(cost)
+        cursor = tried[0].get("cursor") or {}
+        if not is_shorter or not cursor.get("id"):
+            return tried
+        closing = {"killCursors": cursor["ns"].partition(".")[2], "cursors": [cursor["id"]]}
+        await self.send(tried[1], db, closing, preference)
+        wait.start(command)
+        return None
 
     async def _send_in_lane(
         self,

@@ -150,7 +150,7 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
 def _find_references(
     collection: Surveyed, path: tuple[str, ...], ids: Seen
 ) -> Iterator[ReferenceField]:
-    """Yield a property that holds DBRefs, if all of them name a collection of this database."""
+    """Yield a property that holds DBRefs, if none of them names another database."""
     owner = collection.profile.shape.find(path[:-1])
     families = _families_of(ids)
     if owner is None or not families or not all(map(is_plain, path[:-1])):
@@ -158,7 +158,10 @@ def _find_references(
     is_many = "array" in owner.kinds
     parts = (owner.elements if is_many and owner.elements else owner).shape
     names = parts.fields.get("$ref") if parts is not None else None
-    if parts is None or names is None or "$db" in parts.fields:
+    if parts is None or names is None:
+        return
+    databases = parts.fields.get("$db")
+    if databases is not None and set(databases.values) != {collection.db}:
         return
     targets = frozenset(name for name in names.values if isinstance(name, str))
     values = _values_of(ids, families[0])

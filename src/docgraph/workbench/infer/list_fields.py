@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from docgraph.graphql.lists.where import LOGICAL, SEARCH
 from docgraph.workbench.infer.candidates import is_plain
 from docgraph.workbench.infer.model import Argument, EnumType, Field, Model, ScalarProperty
 from docgraph.workbench.infer.survey import Surveyed
@@ -43,6 +44,7 @@ _PROSE: Final = frozenset(
     "text body content description bio plot summary message comment html markdown note".split()
 )
 _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".split())
+_WORDS_OF_WHERE: Final = frozenset({*LOGICAL, SEARCH})
 _UNASKED: Final = frozenset({"BsonDocument", "Regex", "Timestamp"})
 _SELECTIVE: Final = 0.5  # a string that is repeated this often can become a filter
 _FOUND_BY: Final = "text"  # kind of an index
@@ -110,9 +112,10 @@ class ListBuilder:
         orders: list[str] = []
         for leaf in self.leaves:
             type_ = self._find_type(leaf) if self.collection.has_index(leaf.text) else None
-            if type_ is None:
+            name = ".".join(self._words_of(leaf))
+            if type_ is None or name in _WORDS_OF_WHERE:
                 continue
-            name, base = ".".join(self._words_of(leaf)), type_.strip("[]!")
+            base = type_.strip("[]!")
             possible = _list_operators(base, is_enum=base in self.model.enums)
             if type_.startswith("["):
                 operators[name] = ["has", "any"]
@@ -120,11 +123,16 @@ class ListBuilder:
                 operators[name] = possible
                 orders.append(name)
         found: dict[str, Any] = {}
-        if operators:
+        if operators and self._is_free("Where"):
             found["filter"] = {"fields": operators, "indexed-only": True}
-        if orders:
+        if orders and self._is_free("Order"):
             found["orderBy"] = {"fields": orders, "indexed-only": True}
         return found
+
+    def _is_free(self, suffix: str) -> bool:
+        """Return whether no type is called like one that `filter` or `orderBy` generates."""
+        name = f"{self.type_name}{suffix}"
+        return not any(one.startswith(name) for one in (*self.model.types, *self.model.enums))
 
     def _find_type(self, leaf: ScalarProperty) -> str | None:
         """Return the type of the field of a property; None: it has none, or one of lists."""

@@ -25,32 +25,45 @@ def _list_words(text: str) -> frozenset[str]:
 # Secrets, also numbers: a `pin` may be one, a `tokenCount` is none.
 _DIGITS: Final = _list_words(
     "password passcode pin pincode otp totp cvv cvv2 cvc ssn socialsecurity cardnumber creditcard "
-    "debitcard ccnumber nationalid passportnumber passportno puk geheimzahl kartennummer "
-    "kreditkarte kreditkartennummer ausweisnummer personalausweisnummer passnummer "
-    "sozialversicherungsnummer seguridadsocial dni cpf curp nif numerotarjeta tarjetacredito "
-    "cartebancaire cartecredit numerocarte securitesociale codicefiscale cartacredito numerocarta "
-    "cartaocredito numerocartao"
+    "debitcard ccnumber ccnum ccno cardno cardnum cardnr nationalid passportnumber passportno "
+    "passportnr passportnum passportid numeropasaporte numpasaporte numeropasseport numpasseport "
+    "numeropassaporto numpassaporto numeropassaporte numpassaporte reisepassnr reisepassnummer "
+    "passnr passnummer puk geheimzahl kartennummer kartennr kreditkarte kreditkartennummer "
+    "kreditkartennr kartenpruefnummer ausweisnummer ausweisnr personalausweis "
+    "personalausweisnummer personalausweisnr steuerid steueridentifikationsnummer "
+    "sozialversicherungsnummer sozialversicherungsnr versichertennummer cartaidentita "
+    "tesserasanitaria documentoidentidad numtarjeta tarjetanumero cartenumero numcarte "
+    "cartanumero numcarta cartaonumero numcartao seguridadsocial dni cpf curp nif numerotarjeta "
+    "tarjetacredito cartebancaire cartecredit numerocarte securitesociale codicefiscale "
+    "cartacredito numerocarta cartaocredito numerocartao"
 )
 _SECRET: Final = _DIGITS | _list_words(
-    "passwd pwd pw passphrase passkey secret token salt jwt hotp otpauth credential privatekey "
-    "sessionkey sessionid sessid bearer cookie signature mnemonic factorseed totpseed otpseed csrf "
-    "xsrf magiclink resetlink connectionstring passwort kennwort geheimnis zugangsdaten wachtwoord "
-    "contrasena contrasenia secreto frasesemilla motdepasse motpasse mdp jeton segreto "
-    "paroladordine senha palavrapasse segredo frasesemente"
+    "passwd pwd pw pswd psswd pword passphrase passkey secret token salt jwt hotp otpauth "
+    "credential privatekey sessionkey sessionid sessid bearer cookie signature mnemonic "
+    "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk "
+    "losungswort passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia "
+    "secreto frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha palavrapasse "
+    "segredo frasesemente"
 )
 _ENDINGS: Final = tuple(_list_words("password passwort kennwort passwd secret token geheimnis"))
+# Words as `_fold` leaves them: `as` is AES, `qustion` is question.
 _COMPOUND: Final = re.compile(
     "(secret|priv(ate?)?|api|auth|access|recovery|security|reset|verification|activation|backup"
     "|master|signing|encryption|login|sms|seed|mfa|wallet|unlock|invite|puk|zugang|sicherheit"
-    "|wiederherstellung|aktivierung|geheim|einmal|freischalt)(s|er)?"
-    "(key|code|phrase|word|answer|seed|schlussel)"
-    "|(consumer|app|hmac|aes|rsa|ssh|pgp|gpg|tls|ssl|aws|azure|licen[cs]e|certificate)key"
-    "|(clave|llave|cle|chiave|chave|codigo|codice|code|frase|phrase|palabra|parola|palavra|mot)"
+    "|wiederherstellung|aktivierung|geheim|einmal|freischalt|entsperr|zugriff|verify|onetime)"
+    "(s|er?)?(key|code|phrase|word|answer|qustion|seed|schlussel|antwort|frage)"
+    "|(consumer|app|hmac|as|enc|crypto|wlan|wifi|rsa|ssh|pgp|gpg|tls|ssl|aws|azure|licen[cs]e"
+    "|certificate)key"
+    "|(clave|llave|cle|chiave|chave|codigo|codice|code|frase|phrase|palabra|parola|palavra|mot"
+    "|respusta|reponse|risposta|resposta|pregunta|qustion|domanda|pergunta)"
     "(secret[aoe]?|segret[ao]|priva[dt]?[ao]|privee|api|acc?es+o?|recuper(acion|ation|o|acao)"
     "|segur(idad|anca)|securite|sicurezza|verific(acion|ation|a|acao))"
 )
 # Secrets if the values differ from each other: `pass` and `refresh` have other meanings, too.
-_AMBIGUOUS: Final = _list_words("pass sid tan seed refresh tarjeta cartao")
+_AMBIGUOUS: Final = _list_words(
+    "pass sid tan seed refresh tarjeta cartao pan passport reisepass pasaporte passeport "
+    "passaporto passaporte"
+)
 _ACCOUNTS: Final = _list_words(
     "user db database smtp imap ftp admin login root mail wifi wlan client account auth proxy"
 )

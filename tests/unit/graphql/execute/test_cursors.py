@@ -33,7 +33,8 @@ LIST = Cursors.bind(KEYS, "app", "Query.posts", (("title", 1), ("_id", 1)))
     [
         None, EMPTY, 1, 1.5, Int64(1), "ü", {"a": [1]}, ObjectId("1" * 24), datetime(2020, 1, 1),
         Decimal128("1.10"), Regex("a", "i"), MinKey(), MaxKey(), b"x", True, Binary(b"x", 5),
-        UUID(int=7), Timestamp(1, 2), Code("x"), {"$gt": 1},
+        Binary(UUID(int=7).bytes, 4), Binary(UUID(int=7).bytes, 3), Timestamp(1, 2), Code("x"),
+        {"$gt": 1},
     ],
 )  # fmt: skip
 def test_a_cursor_keeps_values_and_their_types(value: Any) -> None:
@@ -87,3 +88,11 @@ def test_cursors_have_a_few_lengths_only() -> None:
     lengths = {len(LIST.render(["x" * size, 1], 1)) for size in range(1100)}
 
     assert lengths == set(CURSOR_LENGTHS)
+
+
+def test_a_long_id_has_a_cursor_too() -> None:
+    by_id = Cursors.bind(KEYS, "app", "Query.posts", (("_id", 1),))
+    id = "x" * 5000
+
+    assert by_id.parse(by_id.render([id], id), 1).key == [id]
+    assert LIST.parse(LIST.render(["a", id], id), 2) == (None, id)

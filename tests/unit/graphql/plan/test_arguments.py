@@ -18,7 +18,7 @@ type Query { posts(first: Int, in: Input, defaulted: Defaulted): [Post] }
 type Post { title: String  kind: Kind  secret: String  tags: [String] }
 enum Kind { NEWS BLOG }
 input Input { text: String  number: Float  kinds: [Kind!]  matrix: [[Int]]  inner: Input }
-input Defaulted { text: String = "x"  number: Int }
+input Defaulted { text: String! = "x"  number: Int! }
 """
 MAPPINGS: dict[str, Any] = {
     "Query": {
@@ -33,7 +33,7 @@ MAPPINGS: dict[str, Any] = {
 }
 VARIABLES = (
     *("$s: String", "$n: Float", "$k: Kind!", "$ks: [Kind!]", "$in: Input", "$i: Int"),
-    *("$row: [Int]", '$d: String = "default"', "$l: [String!]"),
+    *("$row: [Int]", '$d: String = "default"', "$l: [String!]", "$must: Int!"),
 )
 
 
@@ -56,6 +56,7 @@ GIVEN: dict[str, Any] = {
     "i": 7,
     "row": [1, None],
     "l": ["a"],
+    "must": 3,
 }
 
 
@@ -70,7 +71,7 @@ GIVEN: dict[str, Any] = {
         "in: {matrix: [[1, $i], $row, null]}",
         "in: {matrix: [[$i]]}, first: $i",
         "in: {matrix: [$row, 5]}",
-        "defaulted: {number: $i}",
+        "defaulted: {number: $must}",
         "where: {title: {eq: $s, in: $l}, or: [{kind: {in: [$k]}}, {tags: {has: $d}}]}",
         "where: {title: {eq: $s}}, orderBy: [{title: DESC}], first: $i",
     ],
@@ -93,7 +94,7 @@ def test_literals_with_variables_are_built_here() -> None:
     plan = plan_of("where: {title: {eq: $s}}")
     (fetch,) = plan.tree({}).fetches
     assert fetch.arguments.is_simple
-    (fetch,) = plan_of("defaulted: {number: $i}").tree({}).fetches
+    (fetch,) = plan_of("defaulted: {number: $must}").tree({}).fetches
     assert not fetch.arguments.is_simple
 
 
@@ -116,6 +117,12 @@ def test_agents_get_the_json_schema_of_conditions() -> None:
     assert set(types["PostWhere"]["properties"]) == {"title", "kind", "tags", "and", "or", "not"}
     assert set(types["PostWhereTitle"]["properties"]) == {"eq", "in"}
     assert types["PostOrder"]["properties"]["title"]["anyOf"][0]["enum"] == ["ASC", "DESC"]
+
+
+def test_agents_may_leave_out_what_has_a_default() -> None:
+    text = "query ($d: Defaulted) { posts(defaulted: $d) { title } }"
+    schema = describe_variables(make_plan(text, make_app(SCHEMA, MAPPINGS)))
+    assert schema["$defs"]["Defaulted"]["required"] == ["number"]
 
 
 def test_the_sdl_of_an_app_is_valid_again() -> None:

@@ -531,6 +531,34 @@ async def test_places_that_become_free_together_are_taken_over_many_turns() -> N
     assert max(after - before for before, after in pairwise(begun)) < 20
 
 
+async def test_clients_that_leave_between_the_queue_and_the_work_leave_no_place_occupied() -> None:
+    options = ConnectionOptions(max_requests_in_flight=20, queue=100)
+    seen: list[str] = []
+    is_over = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.path)
+        await is_over.wait()
+        return Body()
+
+    state = build_state(App(handler), ServerSettings(connection_options=options))
+    peers = [Peer(state) for _ in range(60)]
+    for peer in peers:
+        peer.send(build_request("GET", "/a"))
+    while len(seen) < 20 or state.exchanges.count_room() > 60:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    is_over.set()
+    while len(seen) == 20:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for peer in peers:
+        peer.leave()
+    while state.exchanges.tasks:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+    assert len(seen) < 40  # some had a place, and had not begun
+    assert state.exchanges.count_room() == 120
+
+
 async def test_the_second_wait_of_a_request_ends_with_its_patience() -> None:
     options = ConnectionOptions(max_requests_in_flight=1, queue=10)
     settings = ServerSettings(connection_options=options)

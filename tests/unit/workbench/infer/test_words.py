@@ -152,7 +152,11 @@ def test_a_name_is_given_once() -> None:
         "chave_privada chaveDeAcesso clé_privée cleApi numéro_de_carte codice_fiscale "
         "chiave_segreta codice_di_sicurezza phrase_de_recuperation cartão_de_crédito "
         "numero_de_tarjeta kreditkartennummer appKey sshKey walletSeed seedWords securityAnswer "
-        "unlockCode einmalcode llave_privada chiave_privata parola_segreta csrf magicLink puk"
+        "unlockCode einmalcode llave_privada chiave_privata parola_segreta csrf magicLink puk "
+        "reisepassNr passport_nr número_de_pasaporte numero_passaporto numéro_de_passeport cc_num "
+        "ausweisNr personalausweis steuerId tessera_sanitaria karten_nr num_tarjeta carte_numero "
+        "respuesta_secreta rispostaSegreta réponse_secrète securityQuestion geheime_antwort aesKey "
+        "sicherheitsfrage zugriffsschluessel entsperrcode wlan_key psk"
     ).split(),
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
@@ -186,7 +190,7 @@ def test_a_number_is_a_secret_only_under_some_names() -> None:
     assert not is_secret("tokenCount", is_number=True)
 
 
-@pytest.mark.parametrize("name", "pass sid tan seed refresh tarjeta".split())
+@pytest.mark.parametrize("name", "pass sid tan seed refresh tarjeta pan passport".split())
 def test_an_ambiguous_name_is_a_secret_if_the_values_differ(name: str) -> None:
     assert is_secret_if_unique(name)
     assert not is_secret_if_unique(f"{name}Count")
