@@ -167,9 +167,10 @@ def _find_field(cut: tuple[_Path, int]) -> tuple[str, ...]:
 def encode_data(data: Any, limit: int) -> bytes | None:
     """Return the JSON of `data`; None if it would be longer than `limit` bytes.
 
-    Long lists are encoded in slices, so that a response that is far too long is never built.
+    Fields and long lists are encoded in parts, so that a response that is far too long is never
+    built: many fields may share one large value.
     """
-    if not _is_long(data):
+    if not isinstance(data, dict) or (len(data) == 1 and not _is_long(data)):
         text = orjson.dumps(data)
         return text if len(text) <= limit else None
     parts: list[bytes] = []
@@ -184,9 +185,7 @@ def encode_data(data: Any, limit: int) -> bytes | None:
     return text if len(text) <= limit else None
 
 
-def _is_long(data: Any) -> bool:
-    if not isinstance(data, dict):
-        return False
+def _is_long(data: Mapping[str, Any]) -> bool:
     return any([type(value) is list and len(value) > _SLICE for value in data.values()])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -121,3 +122,15 @@ def test_long_answers_are_encoded_in_slices_and_never_beyond_the_limit() -> None
     assert text.startswith(b'{"list":[{"n":0},{"n":1}')
     assert text.endswith(b'{"n":999}],"one":{"x":null}}')
     assert encode_data({"a": "x" * 10}, 5) is None
+
+
+def test_a_large_value_of_many_fields_is_not_written_for_each_before_the_limit_counts() -> None:
+    shared = ["x" * 1_000_000]
+    data = {f"alias{number}": shared for number in range(50)}
+    tracemalloc.start()
+    try:
+        assert encode_data(data, 2_000_000) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000
