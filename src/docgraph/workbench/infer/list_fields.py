@@ -38,7 +38,7 @@ _CALLED: Final = frozenset(
 _TELLING: Final = _CALLED | frozenset(
     "code slug sku status type kind category country city state language currency email username "
     "year date number brand genre tag rated no login handle phone serial reference barcode isbn "
-    "ean iata icao symbol ticker iban vin pnr".split()
+    "ean iata icao symbol ticker vin pnr".split()
 )
 _PROSE: Final = frozenset(
     "text body content description bio plot summary message comment html markdown note".split()
