@@ -22,6 +22,7 @@ from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
 from docgraph.variables.shapes import StagePart, find_shape
 from docgraph.variables.template import Context, Template, compile_template, inspect_template
+from docgraph.variables.text_comparisons import find_text_comparison
 from docgraph.variables.value_marks import (
     MATCH_NOTHING,
     NOTHING,
@@ -64,6 +65,7 @@ __all__ = [
     "find_missing_metadata",
     "find_search_conflicts",
     "find_shape",
+    "find_text_comparison",
     "flatten_stages",
     "get_field",
     "get_value",

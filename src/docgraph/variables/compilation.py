@@ -90,9 +90,14 @@ def render_place(place: Place) -> str:
 class Placeholder:
     """A location where a template gets a value; without a `reference` it is a foreign key."""
 
-    where: str
+    place: Place
     reference: VariableName | None
     is_required: bool = True
+
+    @property
+    def where(self) -> str:
+        """Its location as text."""
+        return render_place(self.place)
 
 
 @dataclass(slots=True)
@@ -156,7 +161,7 @@ class Compilation:
         except ValueError as error:
             self.flaw(where, str(error))
             return None
-        self.uses.append(Placeholder(render_place(where), reference, is_required))
+        self.uses.append(Placeholder(where, reference, is_required))
         if reference.source is ValueOrigin.ROOT:
             self.root_paths.add(render_path(reference.path))
         return reference
@@ -217,7 +222,7 @@ class Compilation:
             path = parse_path(shape)
         except ValueError as error:
             return self.flaw(where, str(error))
-        self.uses.append(Placeholder(render_place(where), None))
+        self.uses.append(Placeholder(where, None))
         self.foreign_keys.add(render_path(path))
         get = compile_field(path)
         adapt = position.adapt_key or position.adapt_stored or position.adapt

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
-from tests.http.harness import Mongo, Service, running
+from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.sections import Graphql
+from tests.http.harness import Mongo, Service, build_definition, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -242,6 +244,52 @@ async def test_equality_beside_a_list_compares_all_kinds(service: Service, kind:
     missing = await ask(service, query, id=text, ids=["other", "nothing"])
 
     assert (found["both"], missing["both"]) == ({"kind": kind}, None)
+
+
+_ID = {"$arg": "id"}
+_IDS = {"$arg": "ids"}
+COMPARED: dict[str, Any] = {
+    "equal": {"k": _ID},
+    "path": {"o.y": _ID},
+    "object": {"o": {"y": _ID}},
+    "equalObject": {"o": {"$eq": {"y": _ID}}},
+    "oneObject": {"o": {"$in": [{"y": _ID}]}},
+    "element": {"l": _ID},
+    "wholeList": {"l": _IDS},
+    "equalList": {"l": {"$eq": _IDS}},
+    "listInList": {"l": {"$in": [_IDS]}},
+    "writtenList": {"l": [_ID]},
+    "among": {"l": {"$in": _IDS}},
+    "notOutside": {"k": {"$not": {"$nin": _IDS}}},
+    "all": {"l": {"$all": _IDS}},
+    "range": {"k": {"$gte": _ID}},
+    "match": {"l": {"$elemMatch": {"$eq": _ID}}},
+    "expression": {"$expr": {"$eq": ["$k", {"$arg": "f.k"}]}},
+    "input": {"k": {"$arg": "f.k"}},
+    "inputList": {"k": {"$in": {"$arg": "f.ks"}}},
+    "wholeInput": {"o": {"$arg": "g"}},
+    "filter": {"$arg": "h"},
+}
+
+
+async def test_the_check_warns_where_the_text_does_not_find_a_number(service: Service) -> None:
+    """Decision 48: the notes of the check are compared with what the database finds."""
+    service.insert("numbered", {"_id": 1, "k": 42, "l": [42], "o": {"y": 42}})
+    arguments = "id: ID, ids: [ID!], f: F, g: G, h: H"
+    fields = " ".join(f"{name}({arguments}): [Found!]!" for name in COMPARED)
+    schema = f"type Query {{ {fields} }} type Found {{ k: Int }} "
+    schema += "input F { k: ID ks: [ID!] } input G { y: ID } input H { k: ID }"
+    mappings = {name: service.find("numbered", find) for name, find in COMPARED.items()}
+    definition = build_definition("numbered", schema, {"Query": mappings})
+    await service.store(definition)
+
+    given = 'id: "42", ids: ["42"], f: {k: "42", ks: ["42"]}, g: {y: "42"}, h: {k: "42"}'
+    found = " ".join(f"{name}({given}) {{ k }}" for name in COMPARED)
+    reply = await service.query("numbered", f"{{ {found} }}")
+    warnings = check_definition(definition, settings=Graphql()).warnings
+    warned = {one.where.split(".")[2] for one in warnings if one.what.startswith("an ID in ")}
+    assert warned == {name for name in COMPARED if not reply.data[name]}
+    assert {"object", "wholeList", "expression", "wholeInput"} <= warned
 
 
 async def test_a_string_argument_is_a_text(service: Service) -> None:

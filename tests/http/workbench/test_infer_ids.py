@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 import yaml
-from bson import Binary, DBRef, Decimal128, ObjectId
+from bson import Binary, DBRef, Decimal128, ObjectId, Timestamp
 
 from tests.http.access_harness import ADMIN, guarded
 from tests.http.harness import Mongo, Service
@@ -27,6 +27,10 @@ MIXED: list[Any] = [
     Decimal128("1.5"),
     datetime(2024, 1, 1),
 ]
+KONTEN: list[Any] = [
+    (n, f"k{n}", Decimal128(f"{n}.5"), datetime(2025, 1, 1, 0, n), Timestamp(n, 1))[n % 5]
+    for n in range(40)
+]
 UNKNOWN = [str(ObjectId()) for _ in range(10)]
 
 
@@ -34,6 +38,7 @@ UNKNOWN = [str(ObjectId()) for _ in range(10)]
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
         one.insert("customers", *({"_id": id, "name": "n"} for id in MIXED))
+        one.insert("konten", *({"_id": id, "n": n} for n, id in enumerate(KONTEN)))
         one.insert("devices", *({"_id": Binary(id.bytes, 4), "a": 1} for id in UUIDS))
         one.insert("machines", *({"_id": Binary(id.bytes[::-1], 3), "a": 1} for id in UUIDS))
         one.insert("accounts", *({"_id": 1000 + n, "name": f"A{n}"} for n in range(10)))
@@ -43,6 +48,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
                 {
                     "_id": n,
                     "customerId": MIXED[n % 20],
+                    "konto_id": KONTEN[n % 40],
                     "customerRef": UNKNOWN[n % 10],
                     "bought": str(OIDS[n % 10]).upper() if n % 2 else str(OIDS[n % 10]),
                     "origin": str(UUIDS[n % 10]),
@@ -78,6 +84,22 @@ async def test_a_relation_to_ids_of_several_kinds_is_found(service: Service) -> 
     assert "errors" not in reply.json, reply.text
     assert all(one["customer"]["id"] for one in reply.data["orders"])
     assert reply.data["customer"] == {"id": "true"}
+
+
+async def test_ids_of_other_kinds_do_not_hide_a_relation(service: Service) -> None:
+    """Decimals, dates and timestamps are most of the keys, and they are joined, too."""
+    learned = await learn(service)
+
+    assert [one for one in learned["notes"] if "konto_id refers to konten._id" in one]
+    query = "{ orders(limit: 100) { id konto { n } } }"
+    reply = await service.request(
+        "POST",
+        "/_tools/draft",
+        json={"definition": learned["definition"], "query": query},
+        headers=ADMIN,
+    )
+    assert "errors" not in reply.json, reply.text
+    assert all(one["konto"] == {"n": int(one["id"]) % 40} for one in reply.data["orders"])
 
 
 async def test_ids_that_are_stored_as_texts_are_found_by_their_values(service: Service) -> None:

@@ -514,7 +514,7 @@ async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(
 ) -> None:
     schema = (
         "type Query { orders: [Order] me: Own } type Own { password: String } "
-        "type Order { password: String word: String hasPassword: Boolean "
+        "type Order { password: String word: String no: String hasPassword: Boolean "
         'apiToken: String @visible(roles: ["editor"]) }'
     )
     mappings = {
@@ -522,7 +522,7 @@ async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(
             "orders": {**service.find("orders"), "limit": 5},
             "me": service.find("orders", {"_id": {"$arg": "@user._id"}}),
         },
-        "Order": {"word": "secret word"},
+        "Order": {"word": "secret word", "no": "carta.numero"},
     }
     definition = define(service, schema, mappings)
     del definition["mappings"]["Order"]["id"]
@@ -532,7 +532,7 @@ async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(
     await allow(service, "path-prefix('/graphql/shop')", "$unauthenticated")
     opened = pick((await ask(service, app="shop")).json, "secret-readable")
 
-    places = ["schema: Order.password", "schema: Order.word"]
+    places = ["schema: Order.no", "schema: Order.password", "schema: Order.word"]
     assert [(one["where"], one["severity"]) for one in closed] == [
         (place, "warning") for place in places
     ]

@@ -409,6 +409,62 @@ async def test_a_range_below_an_array_finds_documents_with_one_element_within_it
         assert {one["id"] for one in data["movies"]} == {one["_id"] for one in expected}
 
 
+def list_values(value: Any, path: list[str]) -> list[Any]:
+    """The values at a path, of all elements where there are arrays."""
+    if isinstance(value, list):
+        return [found for one in value for found in list_values(one, path)]
+    if not path:
+        return [value]
+    return list_values(value[path[0]], path[1:]) if isinstance(value, dict) else []
+
+
+def build_mixed(n: int) -> dict[str, Any]:
+    """Single values and arrays at every step; the most frequent form depends on the property."""
+    low, high = 5 + n % 30, 55 - n % 20
+    day, later = START + timedelta(days=low), START + timedelta(days=high)
+    lists = {"len": high} if n % 3 else [{"len": low}, {"len": high}]
+    return {
+        "_id": n,
+        "mass": [low, high] if n % 4 == 0 else high,
+        "seen": [day, later] if n % 3 == 0 else day,
+        "part": {"len": low} if n % 3 else [{"len": low}, {"len": high}],
+        "parts": [{"len": low}, {"len": high}] if n % 3 else {"len": low},
+        "boxes": [{"lid": lists}, {"lid": {"len": low}}],
+        "crate": {"lid": lists} if n % 5 else [{"lid": lists}, {"lid": {"len": low}}],
+    }
+
+
+async def test_a_range_where_some_have_an_array_and_some_a_single_value(service: Service) -> None:
+    documents = [build_mixed(n) for n in range(60)]
+    service.insert("mixed", *documents)
+    definition = (await learn(service, collections=["mixed"]))["definition"]
+
+    paths = ("mass", "part.len", "parts.len", "boxes.lid.len", "crate.lid.len")
+    for path in paths:
+        words = path.split(".")
+        name = words[0] + "".join(map(str.capitalize, words[1:]))
+        for low, high in ((0, 10), (15, 34), (20, 40), (36, 60)):
+            arguments = f"{name}Min: {low}, {name}Max: {high}, limit: 60"
+            data = await ask(service, definition, f"{{ mixeds({arguments}) {{ id }} }}")
+            expected = {
+                one["_id"]
+                for one in documents
+                if any(low <= value <= high for value in list_values(one, words))
+            }
+            assert {one["id"] for one in data["mixeds"]} == expected, (path, low, high)
+    arguments = 'seenFrom: "2025-01-16", seenBefore: "2025-02-10", limit: 60'
+    data = await ask(service, definition, f"{{ mixeds({arguments}) {{ id }} }}")
+    expected = {
+        one["_id"]
+        for one in documents
+        if any(
+            datetime(2025, 1, 16) <= day < datetime(2025, 2, 10)
+            for day in list_values(one, ["seen"])
+        )
+    }
+    assert {one["id"] for one in data["mixeds"]} == expected
+
+
 async def test_a_relation_to_the_own_collection_has_the_name_of_its_property(
     service: Service,
 ) -> None:

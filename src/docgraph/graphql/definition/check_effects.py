@@ -1,8 +1,9 @@
-"""Warnings for mappings that are valid but have no effect: always null, never used, hidden."""
+"""Warnings for mappings that are valid but have no effect: null, unused, hidden, texts only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from graphql import (
     GraphQLField,
@@ -12,6 +13,7 @@ from graphql import (
     get_named_type,
     get_nullable_type,
     is_abstract_type,
+    is_input_object_type,
     is_leaf_type,
     is_list_type,
 )
@@ -32,10 +34,12 @@ from docgraph.store.guard.write_effects import read_filter
 from docgraph.store.names import namespace_of
 from docgraph.variables import (
     GRAPHQL,
+    Placeholder,
     ValueOrigin,
     find_misplaced,
     find_missing_metadata,
     find_search_conflicts,
+    find_text_comparison,
     flatten_stages,
 )
 
@@ -99,6 +103,43 @@ def _used_arguments(mapping: QueryMapping | AggregationMapping) -> Iterator[str]
         for use in template.uses:
             if use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT:
                 yield use.reference.head
+
+
+def warn_text_only(
+    where: str, key: str, use: Placeholder, field: GraphQLField, findings: Findings
+) -> None:
+    """Warn if the place in `find` or `stages` compares an `ID` with nothing but texts."""
+    type_ = _find_argument_type(use, field)
+    if type_ is None or key not in ("find", "stages"):
+        return
+    named = get_named_type(type_)
+    is_object = is_input_object_type(named)
+    if is_object:
+        is_id = any(get_named_type(one.type).name == "ID" for one in named.fields.values())
+    else:
+        is_id = named.name == "ID"
+    is_list = is_list_type(get_nullable_type(type_))
+    operator = find_text_comparison(key, use.place, is_list=is_list, is_object=is_object)
+    if is_id and operator:
+        findings.warn(
+            where,
+            f"an ID in {operator} is a text: it matches no ObjectId, UUID, number or date",
+            "compare it by $eq or $in of a filter, or declare the argument with the type of "
+            "the data",
+        )
+
+
+def _find_argument_type(use: Placeholder, field: GraphQLField) -> Any:
+    """Return the type of an argument, or of the part of an input object that is named."""
+    if use.reference is None or use.reference.head not in field.args:
+        return None
+    type_: Any = field.args[use.reference.head].type
+    for step in use.reference.path:
+        named = get_named_type(type_)
+        if not is_input_object_type(named) or step not in named.fields:
+            return None
+        type_ = named.fields[step].type
+    return type_
 
 
 def check_hidden(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphql import GraphQLField, GraphQLObjectType, get_named_type
+from graphql import GraphQLField, GraphQLObjectType
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
+from docgraph.graphql.definition.check_effects import warn_text_only, warn_unused, warn_useless
 from docgraph.graphql.definition.connection_types import read_connection
 from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.groups import build_count, build_group
@@ -32,6 +31,7 @@ from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
     Context,
+    Placeholder,
     Template,
     ValueOrigin,
     VariableName,
@@ -51,10 +51,6 @@ _GROUP_KEYS = (
     *("db", "collection", "find", "group", "sort", "skip", "limit", "allowDiskUse", "dataLoader"),
 )
 _KINDS = ("stages", "count", "group")
-_OPERATOR = re.compile(r"\$\w+")
-_RANGES = frozenset({"$all", "$gt", "$gte", "$lt", "$lte"})
-_COMPARISONS = frozenset({"$eq", "$ne", "$in", "$cmp", "$indexOfArray"})
-_STAGE_FILTER = re.compile(r"\$match\b|\$geoNear\.query\b|\brestrictSearchWithMatch\b")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 
@@ -359,6 +355,12 @@ class _FieldChecker:
                     self._check_foreign_key(where)
                 else:
                     self._check_reference(where, use.reference, use.is_required, field)
+                    self._check_id(where, key, use, field)
+
+    def _check_id(self, where: str, key: str, use: Placeholder, field: GraphQLField | None) -> None:
+        is_argument = use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT
+        if is_argument and field is not None:
+            warn_text_only(join_place(self.where, where), key, use, field, self.findings)
 
     def _check_foreign_key(self, where: str) -> None:
         if self.is_query:
@@ -386,28 +388,6 @@ class _FieldChecker:
                     place = join_place(self.where, where)
                     what = f"the field has no argument {head}"
                     self.findings.warn_unknown(place, what, head, field.args)
-                elif field is not None:
-                    self._warn_text_only(where, head, field)
-
-    def _warn_text_only(self, where: str, name: str, field: GraphQLField) -> None:
-        operator = _find_text_only(where)
-        if operator and get_named_type(field.args[name].type).name == "ID":
-            self.findings.warn(
-                join_place(self.where, where),
-                f"an ID in {operator} is a text: it matches no ObjectId, UUID, number or date",
-                "compare it by $eq or $in of a filter, or declare the argument with the type of "
-                "the data",
-            )
-
-
-def _find_text_only(where: str) -> str | None:
-    """Return the operator at this place that compares an `ID` with nothing but texts."""
-    *around, _ = _OPERATOR.findall(where) or [""]
-    if "$expr" in around:
-        return "$expr"
-    last = around[-1] if around else ""
-    is_expression = where.startswith("stages") and not _STAGE_FILTER.search(where)
-    return last if last in _RANGES or (is_expression and last in _COMPARISONS) else None
 
 
 def _is_whole(value: Any) -> bool:

@@ -98,7 +98,7 @@ def _find_reason(
     places: list[Access],
     looks: Mapping[Place, Look],
 ) -> str:
-    if is_secret(name, type_name) or is_secret(mapping.path[-1], type_name):
+    if is_secret(name, type_name) or is_secret(" ".join(mapping.path[-2:]), type_name):
         return "its name says that it holds a secret"
     for access in places:
         look = looks.get(access.place)

@@ -31,6 +31,7 @@ CHANCELESS: Final = frozenset({"objectId", "uuid"})  # never the same by chance
 _SOME: Final = 0.05  # share of values that are no mistakes
 _NEARLY_ALL: Final = 0.9
 _FORMS: Final = frozenset({"array", "object", "dbRef"})
+_OTHER_IDS: Final = frozenset({"decimal", "date", "timestamp"})  # ids that prove nothing
 _TEXTS_OF_IDS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...]] = (
     ("objectId", re.compile("[0-9a-fA-F]{24}"), ObjectId),
     ("uuid", _UUID, parse_uuid),
@@ -235,10 +236,12 @@ def _families_of(seen: Seen, *, is_key: bool = False) -> list[str]:
     """Return the families of its values, the one that proves most first.
 
     Values of other kinds do not matter for a key; in a field they are exceptions, or it is none.
+    Ids of some kinds are not compared: the others are the evidence.
     """
     counts: Counter[str] = Counter()
     for kind, count in seen.kinds.items():
-        counts[_FAMILIES.get(kind, "")] += count
+        if kind not in _OTHER_IDS:
+            counts[_FAMILIES.get(kind, "")] += count
     some = counts.total() * _SOME
     if not _FORMS.isdisjoint(seen.kinds) or (counts.pop("", 0) > some and not is_key):
         return []

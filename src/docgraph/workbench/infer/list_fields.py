@@ -38,7 +38,7 @@ _CALLED: Final = frozenset(
 _TELLING: Final = _CALLED | frozenset(
     "code slug sku status type kind category country city state language currency email username "
     "year date number brand genre tag rated no login handle phone serial reference barcode isbn "
-    "ean iata icao symbol ticker iban vin pnr".split()
+    "ean iata icao symbol ticker vin pnr".split()
 )
 _PROSE: Final = frozenset(
     "text body content description bio plot summary message comment html markdown note".split()
@@ -120,7 +120,7 @@ class ListBuilder:
             if type_.startswith("["):
                 operators[name] = ["has", "any"]
             elif possible:
-                operators[name] = possible
+                operators[name] = [one for one in possible if one != "range" or not leaf.arrays]
                 orders.append(name)
         found: dict[str, Any] = {}
         if operators and self._is_free("Where"):
@@ -279,11 +279,26 @@ def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[
     ]
     for one, bound in zip(arguments, bounds, strict=True):
         yield (one,), {leaf.text: bound}
-    if leaf.is_repeated:
-        inner = ".".join(leaf.path[leaf.list_depth :])
-        both = bounds[0] | bounds[1]
-        within = {"$elemMatch": {inner: both} if inner else both}
-        yield tuple(arguments), {".".join(leaf.path[: leaf.list_depth]): within}
+    if leaf.arrays:
+        yield tuple(arguments), _match_one(leaf.path, leaf.arrays, bounds[0] | bounds[1])
+
+
+def _match_one(
+    path: Sequence[str],
+    arrays: Sequence[tuple[int, bool]],
+    condition: dict[str, Any],
+    start: int = 0,
+) -> dict[str, Any]:
+    """Build the filter for documents with one value that satisfies all of the condition."""
+    if not arrays:
+        return {".".join(path[start:]): condition} if path[start:] else condition
+    (end, is_mixed), *inner = arrays
+    array = ".".join(path[start:end])
+    element = {array: {"$elemMatch": _match_one(path, inner, condition, end)}}
+    if not is_mixed:
+        return element
+    single = _match_one(path, inner, condition, start)
+    return {"$or": [element, {"$and": [{array: {"$not": {"$type": "array"}}}, single]}]}
 
 
 def page_arguments() -> list[Argument]:

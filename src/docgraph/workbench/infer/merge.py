@@ -10,6 +10,7 @@ from typing import Any, Final
 from docgraph.workbench.infer.existing import Existing, ExistingType, describe_query
 from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType
 from docgraph.workbench.infer.render import map_enum, render_field, render_left_out, render_type
+from docgraph.workbench.infer.words import safe_name
 
 _NAMED: Final = re.compile(r"[_A-Za-z]\w*")
 
@@ -104,11 +105,11 @@ class _Merger:
         if type_.name == "Query":
             return
         seen = {one.mapping or one.name for one in type_.fields.values() if _reads(one)}
+        left_out = dict(type_.left_out)
         for path, name in known.paths.items():
             if path not in seen and "." not in path and name not in type_.fields:
-                self._result.notes.append(
-                    f"{type_.name}.{name}: kept; the sample has no property {path!r}"
-                )
+                reason = left_out.get(safe_name(path), f"the sample has no property {path!r}")
+                self._result.notes.append(f"{type_.name}.{name}: kept; {reason}")
 
     # --- types ------------------------------------------------------------------------------------
 

@@ -59,16 +59,13 @@ class ScalarProperty:
     path: tuple[str, ...]
     type: str  # of a single value
     is_list: bool
-    list_depth: int  # steps of its path to the innermost array; 0: its path contains none
+    is_repeated: bool  # its path contains an array, in most documents
     distinct: int
     filled: int
     is_varied: bool = False  # there are more values than were counted
     is_prose: bool = False  # some are long texts
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether its path contains an array."""
-        return self.list_depth > 0
+    # The steps of its path to each array, and whether some documents have a single value there.
+    arrays: tuple[tuple[int, bool], ...] = ()
 
     @property
     def text(self) -> str:

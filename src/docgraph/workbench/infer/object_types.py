@@ -135,12 +135,22 @@ class TypeBuilder:
         forms = _find_forms(seen)
         form = max(forms, key=lambda one: forms[one])
         typed = self._type_form(form, owner, path, seen, list_depth)
+        if "array" in forms:
+            self._record_array(path, is_mixed=len(forms) > 1)
         if typed is not None and len(forms) > 1:
             others = sum(forms.values()) - forms[form]
             share = _percent(others, sum(forms.values()))
             typed.remarks.append(f"{share} of the values have another form: null, with an error")
             typed.has_misfits = True
         return typed
+
+    def _record_array(self, path: Path, *, is_mixed: bool) -> None:
+        """Record for all scalars at or below the path that there are arrays."""
+        size = len(path)
+        self.leaves = [
+            replace(one, arrays=((size, is_mixed), *one.arrays)) if one.path[:size] == path else one
+            for one in self.leaves
+        ]
 
     def _type_form(
         self, form: str, owner: str, path: Path, seen: Seen, list_depth: int
@@ -220,7 +230,7 @@ class TypeBuilder:
         if typed.base == "ID" and not is_id:
             compared = _NOT_COMPARED if "binary" in kinds else compared
             compared = "Float" if _is_number(counts) else compared
-        self.leaves.append(ScalarProperty(path, compared, False, list_depth, *known))
+        self.leaves.append(ScalarProperty(path, compared, False, list_depth > 0, *known))
         return typed
 
     def _claim(self, owner: str, path: Path, *wishes: str) -> str:

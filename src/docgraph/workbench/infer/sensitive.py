@@ -43,7 +43,7 @@ _SECRET: Final = _DIGITS | _list_words(
     "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk "
     "losungswort passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia "
     "secreto frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha palavrapasse "
-    "segredo frasesemente"
+    "segredo frasesemente iban"
 )
 _ENDINGS: Final = tuple(_list_words("password passwort kennwort passwd secret token geheimnis"))
 # Words as `_fold` leaves them: `as` is AES, `qustion` is question.
@@ -62,7 +62,7 @@ _COMPOUND: Final = re.compile(
 # Secrets if the values differ from each other: `pass` and `refresh` have other meanings, too.
 _AMBIGUOUS: Final = _list_words(
     "pass sid tan seed refresh tarjeta cartao pan passport reisepass pasaporte passeport "
-    "passaporto passaporte"
+    "passaporto passaporte losung"
 )
 _ACCOUNTS: Final = _list_words(
     "user db database smtp imap ftp admin login root mail wifi wlan client account auth proxy"
@@ -97,7 +97,7 @@ PEOPLE: Final = _list_words(
 )
 _NAMED: Final = PEOPLE | {"by", "username", "login", "nickname"}
 _PERSONAL: Final = _NAMED | _list_words(
-    "email mail phone mobile fax tel telephone ssn iban bic swift card "
+    "email mail phone mobile fax tel telephone ssn bic swift card "
     "address street line1 line2 zip zipcode postcode postal birthday birth dob born passport "
     "license licence tax vat ip username login nickname name first last full surname "
     "firstname lastname fullname salary wage income balance latitude longitude lat lon lng "
@@ -112,6 +112,8 @@ _SECRET_VALUE: Final = re.compile(
     r"\$(2[abxy]?|1|5|6|y|argon2\w*|pbkdf2\S*|scrypt)\$|\{[A-Z0-9-]*(SHA|CRYPT|MD5)[0-9]*\}"
     r"|(pbkdf2|bcrypt|argon2|scrypt)\w*[$:]|eyJ[\w-]+\.eyJ|-----BEGIN [A-Z ]*(PRIVATE|ENCRYPTED)"
     r"|[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@|otpauth(-migration)?:|[sr]k_(live|test)_|gh[pousr]_\w{20}|github_pat_|glpat-|xox[abprs]-"
+    r"|https?://\S{0,200}\b(web)?hook\w*[./]\S{0,200}[\w-]{16}"
+    r"|https?://\S{0,2000}[?&#;](?i:[\w.-]*(token|secret|passw(or)?d|pwd|signature|api[_-]?key)|sig)="
     r"|AKIA[0-9A-Z]{16}\Z|AIza[\w-]{30}|age-secret-key-|(?:[a-z]{3,8} ){11,23}[a-z]{3,8}\Z",
     re.ASCII,
 )
@@ -142,6 +144,8 @@ def is_secret(name: str, owner: str = "", *, is_number: bool = False) -> bool:
 def is_secret_if_unique(name: str, *, is_number: bool = False) -> bool:
     """Return whether a field of that name has secrets if its values differ from each other."""
     words = _split(name)
+    if words == ["losung"] and "losung" not in name.lower():
+        return False  # "Lösung": a solution, no watchword
     return len(words) == 1 and words[0] in ({"tan"} if is_number else _AMBIGUOUS)
 
 

@@ -87,6 +87,17 @@ def test_what_the_sample_shows_otherwise_is_told_and_kept() -> None:
     assert "Article.shout: kept; the sample has no property 'shout'" in merged.notes
 
 
+def test_a_field_that_looks_like_a_secret_is_kept_with_the_reason() -> None:
+    schema = SCHEMA.replace("shout: String", "shout: String pin: String old: String")
+    mappings = {**MAPPINGS, "Article": {**MAPPINGS["Article"], "old": "reset-code"}}
+    document = {"_id": 1, "title": "a", "shout": None, "pin": "1", "reset-code": "2"}
+    notes = add(document, schema=schema, mappings=mappings).notes
+
+    assert "Article.pin: kept; it looks like a secret" in notes
+    assert "Article.old: kept; it looks like a secret" in notes
+    assert "Article.shout: kept; it is always null or empty in the sample" in notes
+
+
 def test_secrets_are_told_once() -> None:
     merged = add({"_id": 1, "title": "a", "password": "b"})
 

@@ -453,6 +453,16 @@ def test_a_range_below_an_array_is_about_one_element() -> None:
     ]
 
 
+def test_where_has_no_range_of_a_property_that_is_sometimes_an_array() -> None:
+    documents = [{"_id": n, "mass": [n, 2] if n % 3 == 0 else n, "size": n} for n in range(9)]
+    indexes = [Index(((path, 1),)) for path in ("mass", "size")]
+    found = infer(survey("things", documents, *indexes))
+
+    fields = found.mappings["Query"]["things"]["filter"]["fields"]
+    assert fields["mass"] == ["eq", "in"]
+    assert fields["size"] == ["eq", "in", "range"]
+
+
 def test_codes_become_no_enum() -> None:
     def type_of(name: str, values: list[str]) -> str:
         documents = [{"_id": n, name: values[n % len(values)]} for n in range(90)]

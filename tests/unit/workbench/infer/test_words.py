@@ -156,7 +156,7 @@ def test_a_name_is_given_once() -> None:
         "reisepassNr passport_nr número_de_pasaporte numero_passaporto numéro_de_passeport cc_num "
         "ausweisNr personalausweis steuerId tessera_sanitaria karten_nr num_tarjeta carte_numero "
         "respuesta_secreta rispostaSegreta réponse_secrète securityQuestion geheime_antwort aesKey "
-        "sicherheitsfrage zugriffsschluessel entsperrcode wlan_key psk"
+        "sicherheitsfrage zugriffsschluessel entsperrcode wlan_key psk iban kontoIban carta.numero"
     ).split(),
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
@@ -171,7 +171,7 @@ def test_secrets_are_known_by_their_names(name: str) -> None:
         "assignee compass bypass pass_rate passing tango titan keyFactors publicKey primaryKey "
         "sortKey postcode countryCode code key keyword refreshRate sidebar accessLevel security "
         "authority design secretariat clave_producto barcode sessionType cardholder monkey "
-        "apiVersion masterId episode privateNotes backup pass sid seed"
+        "apiVersion masterId episode privateNotes backup pass sid seed losung Auflösung"
     ).split(),
 )
 def test_a_name_that_only_begins_like_a_secret_is_none(name: str) -> None:
@@ -190,11 +190,16 @@ def test_a_number_is_a_secret_only_under_some_names() -> None:
     assert not is_secret("tokenCount", is_number=True)
 
 
-@pytest.mark.parametrize("name", "pass sid tan seed refresh tarjeta pan passport".split())
+@pytest.mark.parametrize("name", "pass sid tan seed refresh tarjeta pan passport losung".split())
 def test_an_ambiguous_name_is_a_secret_if_the_values_differ(name: str) -> None:
     assert is_secret_if_unique(name)
     assert not is_secret_if_unique(f"{name}Count")
     assert is_secret_if_unique(name, is_number=True) == (name == "tan")
+
+
+@pytest.mark.parametrize("name", ["Lösung", "loesung"])
+def test_a_solution_is_no_watchword(name: str) -> None:
+    assert not is_secret_if_unique(name)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +217,13 @@ def test_an_ambiguous_name_is_a_secret_if_the_values_differ(name: str) -> None:
         "mongodb://ada:pw@db.example.org/shop",
         "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
         "AKIAIOSFODNN7EXAMPLE",
+        "https://hooks.slack.com/services/T0/B0/0123456789abcdef01234567",
+        "https://discord.com/api/webhooks/123456789012345678/k3J9xQ2mZp7LwT4vBn8R",
+        "https://acme.webhook.office.com/webhookb2/64b5c0de-64b5-40de-84b5-c0de64b5c0de@x/y",
+        "https://x.example/login?next=a&token=4f1c",
+        "https://x.example/a#access_token=4f1c",
+        "https://b.example/o?X-Amz-Signature=4f1c",
+        "http://x.example/?apiKey=4f1c",
         " ".join(["abandon"] * 11 + ["about"]),
     ],
 )
@@ -229,6 +241,9 @@ def test_a_secret_is_known_by_its_form(text: str) -> None:
         "eyJ",
         "the quick brown fox",
         "https://a.org/b:c@d",
+        "https://docs.example.org/webhooks/introduction",
+        "https://a.org/books.html?page=2&tokens=7",
+        "https://a.org/what-is-a-token",
         "",
     ],
 )
