@@ -24,7 +24,7 @@ import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import agents, data, load, logins, row_filters
+from bench import agents, data, lists, load, logins, row_filters
 from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
 from docgraph.embedded.mongo import EmbeddedMongo
@@ -117,7 +117,12 @@ def load_definitions() -> list[dict[str, Any]]:
     app: dict[str, Any] = orjson.loads((HERE / "app.json").read_bytes())
     field = "email: String"
     hidden = app["schema"].replace(field, f'{field} @visible(roles: ["admin"])')
-    return [app, {**app, "_id": "hidden", "schema": hidden}, agents.build_app(app)]
+    return [
+        app,
+        {**app, "_id": "hidden", "schema": hidden},
+        agents.build_app(app),
+        lists.build_app(app),
+    ]
 
 
 @contextmanager

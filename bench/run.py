@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import agents, logins, people, questions, row_filters, streams
+from bench import agents, lists, logins, people, questions, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -37,7 +37,8 @@ def main() -> None:
     if not args.only or "questions" in args.only:
         questions.print_outcome()
     with running_database() as uri:
-        for workloads, config in ((WORKLOADS, {}), (ROW_FILTERS, row_filters.CONFIG)):
+        ladder = (*WORKLOADS, *lists.WORKLOADS)
+        for workloads, config in ((ladder, {}), (ROW_FILTERS, row_filters.CONFIG)):
             if wanted(workloads, args):
                 with (
                     running_docgraph(uri, config) as docgraph,
