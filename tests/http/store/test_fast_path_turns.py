@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 from pymongo import ReadPreference
@@ -13,7 +15,7 @@ from docgraph.exchange.errors import PoolExhausted, StoreUnavailable
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import FastPath
-from docgraph.store.driver.lanes import Wait
+from docgraph.store.driver.lanes import NO_WAIT, ReadCost, Wait
 from docgraph.store.sections import MClient
 from tests.http.harness import Mongo, failing
 from tests.http.store.test_abandoned_reads import running, waiting
@@ -91,8 +93,21 @@ async def test_a_read_that_gets_no_connection_in_time_is_told(
         assert reply["ok"] == 1
 
 
-async def test_a_trial_that_takes_long_is_ended_and_the_read_repeated(
-    mongo_uri: str, mongo_client: Mongo, database: str
+@asynccontextmanager
+async def another_trial(path: FastPath) -> AsyncIterator[None]:
+    """A second read of unknown cost, which wants the turn of the first."""
+    server = await path._select(ReadPreference.PRIMARY, "find")
+    lanes, cost = path._find_lanes(server.pool), ReadCost(is_point=False)
+    assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
+    try:
+        yield
+    finally:
+        lanes.end_trial(cost)
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_a_trial_that_takes_long_is_ended_for_others_and_the_read_repeated(
+    mongo_uri: str, mongo_client: Mongo, database: str, is_alone: bool
 ) -> None:
     mongo_client[database]["items"].insert_one({"_id": 1})
     command = {"find": "items", "filter": {"n": None}}
@@ -109,12 +124,13 @@ async def test_a_trial_that_takes_long_is_ended_and_the_read_repeated(
             blockConnection=True,
             blockTimeMS=200,
         ):
-            reply, _ = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
+            async with nullcontext() if is_alone else another_trial(path):
+                reply, _ = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
         cost = path._costs.find(database, command)
 
         assert [one["_id"] for one in reply["cursor"]["firstBatch"]] == [1]
         assert cost is not None
-        assert (cost.has_failed, cost.is_known) == (True, True)
+        assert (cost.has_failed, cost.is_known) == (not is_alone, True)
 
         limited = {"find": "items", "filter": {"m": None}, "maxTimeMS": 50}
         with (
@@ -155,7 +171,8 @@ async def test_a_cursor_has_the_time_of_its_read_and_not_that_of_a_trial(
     async with build_client(MClient(), mongo_uri) as client:
         path = FastPath.find(client)
         assert path is not None
-        reply, server = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
+        async with another_trial(path):
+            reply, server = await path.read(database, dict(command), ReadPreference.PRIMARY, wait)
         idle = {"type": "idleCursor", "ns": f"{database}.items"}
         operations = mongo_client["admin"].aggregate(
             [{"$currentOp": {"idleCursors": True, "localOps": True}}, {"$match": idle}]

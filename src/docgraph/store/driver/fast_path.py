@@ -221,15 +221,15 @@ class FastPath:
     ) -> tuple[Document, Server, int] | None:
         """Return the result of a trial; None if the read is none, or has to be repeated.
 
-        The database ends a trial that takes long. Its time limit also holds for all batches of its
-        cursor: a result of several batches is read again, too.
+        The database ends a trial that takes long, if there are others. Its time limit also holds
+        for all batches of its cursor: a result of several batches is read again, too.
         """
         server = await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
-        trial = build_trial(command)
-        is_shorter = trial["maxTimeMS"] != command.get("maxTimeMS")
+        trial = build_trial(command) if lanes.has_other_trials else command
+        is_shorter = trial.get("maxTimeMS") != command.get("maxTimeMS")
         try:
             tried = await self._send_in_lane(db, trial, preference, wait, cost, is_trial=True)
         except ExecutionTimeout:

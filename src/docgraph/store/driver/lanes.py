@@ -216,6 +216,11 @@ class PoolLanes:
         """The number of heavy reads among them."""
         return self._heavy.inside
 
+    @property
+    def has_other_trials(self) -> bool:
+        """Whether a trial takes the turn of another one."""
+        return self._trials is not None and self._trials.inside + self._trials.waiting > 1
+
     def resize(self, connections: int) -> None:
         """Set the number of reads that may have a connection."""
         self._all.resize(connections)
