@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 ELEMENT: Final = 16
 # Whole numbers up to here are the same as doubles and as decimals.
 EXACT: Final = 10**15
+_ROUNDING: Final = 1 + 1e-9  # products of floating-point numbers may be slightly too small
 
 
 class LoopElement:
@@ -67,7 +68,7 @@ class Form(NamedTuple):
     def bound(self) -> float:
         """Return the upper bound; infinite while a part is not known."""
         most = self.flatten()
-        return inf if most.parts else most.constant
+        return inf if most.parts else most.constant * _ROUNDING
 
     def times(self, factor: float) -> Form:
         """Return a multiple of the form."""
