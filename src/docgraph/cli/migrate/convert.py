@@ -119,7 +119,7 @@ class Conversion:
     def _convert_tokens(self) -> None:
         """Convert the keys and the managers of tokens, which version 9 has in one section."""
         get = self.config.get
-        source = "jwtConfigProvider" if self.config.version > 8 else "jwtAuthenticationMechanism"  # noqa: PLR2004
+        source = "jwtConfigProvider" if self.config.is_latest else "jwtAuthenticationMechanism"
         key = get(source, "key")
         has_tokens = get("jwtTokenManager", "enabled")
         checks_tokens = get("jwtAuthenticationMechanism", "enabled") and (key or has_tokens)

@@ -68,9 +68,14 @@ class RestheartConfig:
         return plain if isinstance(plain, dict) else {}
 
     @property
+    def is_latest(self) -> bool:
+        """Whether it is of version 9: only that has `jwtConfigProvider`."""
+        return "jwtConfigProvider" in self.sections
+
+    @property
     def version(self) -> int:
-        """The major version: only 9 has `jwtConfigProvider`."""
-        return 9 if "jwtConfigProvider" in self.sections else 8
+        """The major version."""
+        return 9 if self.is_latest else 8
 
     def is_set(self, section: str, option: str) -> bool:
         """Return whether a file or an override sets the option."""
@@ -84,7 +89,7 @@ class RestheartConfig:
             return found
         if isinstance(found, dict) and option in found:
             return found[option]
-        if self.version == 8 and option in _DEFAULTS_OF_8.get(section, {}):  # noqa: PLR2004
+        if not self.is_latest and option in _DEFAULTS_OF_8.get(section, {}):
             return _DEFAULTS_OF_8[section][option]
         row = load_actions().get((section, option))
         return None if row is None else row.default

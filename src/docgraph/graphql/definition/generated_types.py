@@ -168,7 +168,7 @@ class GeneratedTypes:
             changed += self._fields.get(name, {}).values()
         if len(changed) == len(fields) and all(map(_is_same, changed, fields)):
             return node
-        return replace(node, fields=tuple(changed))  # type: ignore[call-arg]
+        return replace(node, fields=tuple(changed))  # type: ignore[call-arg]  # nodes with fields
 
     def _extend_field(self, type_: str, node: Any) -> Any:
         place = (type_, node.name.value)

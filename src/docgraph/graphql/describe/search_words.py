@@ -25,7 +25,7 @@ AVERAGES: Final = frozenset(
     "weekly statistics ranking distribution".split()
 )
 
-# Words that mean nearly the same in most schemas; each stands for all others of its line.
+# Words that mean nearly the same in most schemas; each one also finds all others of its line.
 _SYNONYMS: Final = """
 price cost cheap expensive much pay
 order purchase buy bought

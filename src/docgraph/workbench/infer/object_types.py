@@ -40,7 +40,7 @@ _LONGEST_EXAMPLE: Final = 40
 _PLAIN_STEP: Final = re.compile(r"[^.\[\]'\"\s$]+")
 _FORMS: Final = frozenset({"array", "object"})
 _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}|[0-9a-fA-F]{16}")
-_NOT_COMPARED: Final = "Binary"  # no scalar: nobody asks for an image by its value
+_NOT_COMPARED: Final = "Binary"  # no scalar: binary data is not searched by value
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
 Path = tuple[str, ...]
