@@ -170,3 +170,4 @@ def test_file_rules_keep_the_order_in_which_they_are_tried() -> None:
     tried = sorted(renumber(rules), key=lambda rule: -rule["priority"])
     assert [rule["_id"] for rule in tried] == ["first", "before-second", "second", "none"]
     assert len({rule["priority"] for rule in tried}) == len(rules)
+    assert renumber(["no rule", {"_id": "rule"}])[1] == "no rule"  # it is not lost

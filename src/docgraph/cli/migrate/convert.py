@@ -249,9 +249,11 @@ def renumber(rules: Sequence[Any]) -> list[Any]:
     """
     numbered = [(number, rule) for number, rule in enumerate(rules) if isinstance(rule, dict)]
     numbered.sort(key=lambda one: (_read_priority(one[1]), -one[0]))
-    return [
+    renumbered = [
         {**rule, "priority": _FIRST_PRIORITY - place} for place, (_, rule) in enumerate(numbered)
     ]
+    # What is no rule stays, so that `config check` reports it.
+    return [*renumbered, *(rule for rule in rules if not isinstance(rule, dict))]
 
 
 def _read_priority(rule: Mapping[str, Any]) -> float:
