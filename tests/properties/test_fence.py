@@ -223,21 +223,20 @@ def test_a_fence_changes_no_pipeline(  # noqa: PLR0917 - what is generated
     fill(base, found, index)
     stages = [*between, {"$match": filter}, *last]
 
-    def run(collection: str) -> list[str]:
-        own = [build(stage, collection) for stage in stages]
-        if collection == "mixed":
-            results = reader.aggregate(base.name, own)
-        else:
-            results = list(base.visible.aggregate(own))
-        return sorted(map(_describe, results))
+    def run() -> list[str]:
+        own = [build(stage, "mixed") for stage in stages]
+        return sorted(map(_describe, reader.aggregate(base.name, own)))
 
+    # A missing property is null if the database reads it from an index, as it may under the row
+    # filter: so there are two right answers where only visible documents exist.
+    own = [build(stage, "visible") for stage in stages]
     try:
-        expected = run("visible")
+        answers = [list(base.visible.aggregate(first + own)) for first in ([], [{"$match": ROW}])]
     except OperationFailure:
         with pytest.raises(DocgraphError):
-            run("mixed")
+            run()
         return
-    assert run("mixed") == expected
+    assert run() in [sorted(map(_describe, results)) for results in answers]
 
 
 def _describe(result: Document) -> str:

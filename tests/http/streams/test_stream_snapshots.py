@@ -94,7 +94,8 @@ async def test_nothing_is_missing_or_doubled_beside_writes(service: Service, by:
     stop = asyncio.Event()
 
     def write(value: int) -> None:
-        notes(service).insert_one({"_id": 100 + value})
+        if value < 400:  # a snapshot may have 500 documents, and clients may be slow
+            notes(service).insert_one({"_id": 100 + value})
         notes(service).update_one({"_id": value % 20}, {"$inc": {"v": 1}})
 
     async def keep_writing() -> int:
