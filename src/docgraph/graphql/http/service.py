@@ -150,6 +150,7 @@ class GraphqlService(Service):
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
         self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self._cache.interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
 
     async def close(self) -> None:
         """Cancel work in progress for callers."""
@@ -366,7 +367,7 @@ class GraphqlService(Service):
             key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
-            recorder=recorder,
+            dependencies=recorder,
         )
         return Ran(plan, result, kept)
 
