@@ -39,6 +39,28 @@ class GraphqlLimits(Section, frozen=True):
     response_bytes: Annotated[Size, Meta(description="size of the response")] = 16_777_216
 
 
+class GraphqlCache(Section, frozen=True):
+    """The cache of answers, for apps with `descriptor.cache`."""
+
+    max_bytes: Annotated[
+        int,
+        Meta(
+            description="memory for cached answers, shared evenly by the workers; 0: no cache",
+            ge=0,
+            le=1_099_511_627_776,
+        ),
+    ] = 67_108_864
+    max_lag_ms: Annotated[
+        int,
+        Meta(
+            description="longest time in ms that a cached answer may be behind the database; the "
+            "cache is bypassed while changes arrive later than that",
+            ge=100,
+            le=60_000,
+        ),
+    ] = 1_000
+
+
 class Graphql(ServiceConfig, frozen=True):
     """The GraphQL API."""
 
@@ -100,6 +122,9 @@ class Graphql(ServiceConfig, frozen=True):
     ] = None
     limits: Annotated[GraphqlLimits, Meta(description="what one query may cost")] = msgspec.field(
         default_factory=GraphqlLimits
+    )
+    cache: Annotated[GraphqlCache, Meta(description="the cache of answers")] = msgspec.field(
+        default_factory=GraphqlCache
     )
     introspection: Annotated[
         Literal["all", "authenticated", "off"] | tuple[str, ...],
