@@ -202,8 +202,9 @@ class InvalidationIndex:
     def __len__(self) -> int:
         return len(self._registrations)
 
+    @property
     def namespaces(self) -> frozenset[str]:
-        """Return the collections with dependents."""
+        """The collections with dependents."""
         return frozenset(self._collections)
 
     def needs_documents(self, db: str) -> bool:
