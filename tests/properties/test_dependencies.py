@@ -28,8 +28,8 @@ from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import fetch_by_in
 from docgraph.graphql.freshness.invalidation_index import InvalidationIndex
-from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.freshness.read_sources import ReadSource, Sources
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.sections import Graphql
 from tests.chance import examples
 from tests.databases import drop
