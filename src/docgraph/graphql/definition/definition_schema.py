@@ -155,6 +155,14 @@ _DEFINITIONS: Schema = {
                 "type": "boolean",
                 "default": False,
             },
+            "live": {
+                "description": "Who may run live queries (`query @live`): everybody, or roles.",
+                "anyOf": [
+                    {"type": "boolean"},
+                    {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                ],
+                "default": False,
+            },
             "limits": _limits(),
             "operations": {
                 "description": "Stored queries: by name over HTTP, and each a tool for agents.",

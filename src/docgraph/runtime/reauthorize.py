@@ -1,0 +1,188 @@
+"""Reauthorization of open streams: checks again whether clients may still read them.
+
+Every session is authorized again at least once a minute, as if its request came now. All sessions
+are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
+metadata. A session is closed, with the reason, when its current permissions would give it something
+else, or nothing.
+
+A session whose credentials expire at a known time (`exp` of a token) is authorized again then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+from time import monotonic, time
+from typing import Final, Protocol
+
+from docgraph.exchange.close_reason import FAILED, CloseReason
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime.generations import Generation, Generations
+
+_TICK: Final = 1.0  # seconds between two checks for announcements
+_EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
+_EXPIRY_SECONDS: Final = 3.0  # for which they are checked again if they are still accepted
+_AT_ONCE: Final = 10  # sessions that are authorized at the same time
+CONCERNING: Final[tuple[Generation, ...]] = (
+    "collections",
+    "logins",
+    "rules",
+    "tokens",
+    "users",
+)
+
+
+class EndableClient(Protocol):
+    """A client of a stream; `ending` is the reason once it was ended."""
+
+    @property
+    def ending(self) -> CloseReason | None:
+        """Why it was ended; None while it is open."""
+        ...
+
+    def end(self, ending: CloseReason) -> None:
+        """End it, and send it the reason."""
+
+
+@dataclass(eq=False)
+class Session(ABC):
+    """A client, and how to authorize it again."""
+
+    client: EndableClient
+    judged_at: float = field(default_factory=monotonic, kw_only=True)
+    expires_at: float | None = field(default=None, kw_only=True)  # in seconds since the epoch
+    expiry_due: int | None = field(default=None, kw_only=True)  # the second in which it is checked
+
+    @abstractmethod
+    async def find_ending(self, now: float, interval: float) -> CloseReason | None:
+        """Return why it must end; None: nothing changed, or it cannot be decided now.
+
+        `interval` is the time in seconds until the next check.
+        """
+
+
+class _Expiries:
+    """Sessions by the second in which their credentials expire: none of them is scanned before."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, set[Session]] = {}
+        self._next: float = inf
+
+    def add(self, session: Session, second: int) -> None:
+        """Add a session that is due in that second."""
+        session.expiry_due = second
+        self._sessions.setdefault(second, set()).add(session)
+        self._next = min(self._next, second)
+
+    def remove(self, session: Session) -> None:
+        """Remove a session, if it is there."""
+        second = session.expiry_due
+        if second is not None and second in self._sessions:
+            self._sessions[second].discard(session)
+            if not self._sessions[second]:
+                del self._sessions[second]
+
+    def pop(self, now: float) -> list[Session]:
+        """Remove the sessions that are due, and return them."""
+        if now < self._next:
+            return []
+        seconds = [second for second in self._sessions if second <= now]
+        due = [session for second in seconds for session in self._sessions.pop(second)]
+        self._next = min(self._sessions, default=inf)
+        return due
+
+
+Announced = tuple[int, ...]
+
+
+class Reauthorizer:
+    """The sessions of this process."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        interval: float,
+        *,
+        concerning: Sequence[Generation] = CONCERNING,
+        clock: Callable[[], float] = monotonic,
+        wall: Callable[[], float] = time,
+    ) -> None:
+        self.sessions: set[Session] = set()
+        self._expiries = _Expiries()
+        self._wall = wall
+        self._generations = generations
+        self._concerning = concerning
+        self._interval = interval
+        self._clock = clock
+        self._announced = self.read_announced()
+
+    def add(self, session: Session, since: Announced) -> None:
+        """Add a session; check it soon if something was announced since its admission."""
+        if since != self.read_announced():
+            session.judged_at = -inf
+        self.sessions.add(session)
+        if session.expires_at is not None:
+            self._expiries.add(session, ceil(session.expires_at))
+
+    def remove(self, session: Session) -> None:
+        """Remove a session that has ended."""
+        self.sessions.discard(session)
+        self._expiries.remove(session)
+
+    async def patrol(self) -> None:
+        """Authorize due sessions in an endless loop."""
+        while True:
+            await asyncio.sleep(_TICK)
+            await self.reauthorize_due()
+
+    async def reauthorize_due(self) -> None:
+        """Authorize the sessions that are due; all of them after an announcement."""
+        announced = self.read_announced()
+        due = [
+            one
+            for one in self.sessions
+            if announced != self._announced or self._clock() - one.judged_at >= self._interval
+        ]
+        self._announced = announced
+        await self._reauthorize_all(due)
+
+    async def patrol_expiries(self) -> None:
+        """Authorize sessions whose credentials expire, in an endless loop."""
+        while True:
+            await asyncio.sleep(_EXPIRY_TICK)
+            await self.reauthorize_expired()
+
+    async def reauthorize_expired(self) -> None:
+        """Authorize the sessions whose credentials have expired by now: that ends them."""
+        now = self._wall()
+        expired = self._expiries.pop(now)
+        await self._reauthorize_all(expired)
+        for session in expired:
+            # A token that is checked by another clock may be valid for a moment longer.
+            is_late = session.expires_at is None or now - session.expires_at > _EXPIRY_SECONDS
+            if session in self.sessions and session.client.ending is None and not is_late:
+                self._expiries.add(session, int(now) + 1)
+
+    async def _reauthorize_all(self, sessions: Sequence[Session]) -> None:
+        for start in range(0, len(sessions), _AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for session in sessions[start : start + _AT_ONCE]:
+                    group.create_task(self._reauthorize(session))
+
+    async def _reauthorize(self, session: Session) -> None:
+        session.judged_at = self._clock()
+        try:
+            ending = await session.find_ending(session.judged_at, self._interval)
+        except Exception as error:  # a session that cannot be authorized gets no more events
+            emit(UnattendedFailed("the renewal of a stream", error))
+            ending = FAILED
+        if ending is not None:
+            session.client.end(ending)
+
+    def read_announced(self) -> Announced:
+        """Return a value that differs after each announcement."""
+        return tuple(map(self._generations.read, self._concerning))
