@@ -1,0 +1,1 @@
+"""Freshness: what an answer depends on, and which changes of the database make it outdated."""

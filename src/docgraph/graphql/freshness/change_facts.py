@@ -1,0 +1,96 @@
+"""Change facts: what a change event says about a collection and one of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from docgraph.codec.equality import equality_key
+from docgraph.exchange import Document
+from docgraph.store.exact import decode_exactly
+
+Steps = tuple[str, ...]
+
+OTHER: Final = "other"
+_ABSENT: Final = object()
+_OF_COLLECTIONS: Final = frozenset(
+    {"drop", "create", "createIndexes", "dropIndexes", "modify", "shardCollection"}
+)
+
+
+class ChangeFacts(NamedTuple):
+    """What is known about one change.
+
+    `namespace` is empty if everything may have changed. `id` is an equality key. `document` is the
+    state after the change; an update whose document was deleted since has none. `touched` are the
+    paths that an update changed, without positions in arrays.
+    """
+
+    operation: str  # `insert`, `update`, `replace`, `delete`, or `other`: the whole collection
+    namespace: str
+    id: Hashable = None
+    document: Document | None = None
+    touched: frozenset[Steps] = frozenset()
+
+    @classmethod
+    def read(cls, event: Mapping[str, Any]) -> ChangeFacts:
+        """Read an event of the database, decoded or raw; one that is not known means everything."""
+        operation, place = event.get("operationType"), event.get("ns") or {}
+        db, collection = place.get("db"), place.get("coll")
+        if not db or not collection:
+            return EVERYTHING
+        namespace = f"{db}.{collection}"
+        if operation in _OF_COLLECTIONS:
+            return cls(OTHER, namespace)
+        key = event.get("documentKey") or {}
+        if operation not in {"insert", "update", "replace", "delete"} or "_id" not in key:
+            return EVERYTHING
+        id_key = _read_id(key)
+        if operation == "delete":
+            return cls(operation, namespace, id_key)
+        document = event.get("fullDocument", _ABSENT)
+        if document is None and operation == "update":
+            return cls(operation, namespace, id_key, None, _read_touched(event))
+        decoded = None if document is _ABSENT else _decode(document)
+        if decoded is None:
+            return cls(OTHER, namespace, id_key)
+        touched = _read_touched(event) if operation == "update" else frozenset[Steps]()
+        return cls(operation, namespace, id_key, decoded, touched)
+
+
+EVERYTHING: Final = ChangeFacts(OTHER, "")
+
+
+def split_path(path: str) -> Steps:
+    """Return the steps of a path without positions in arrays."""
+    return tuple([step for step in path.split(".") if not step.isdigit()])
+
+
+def is_touched(path: Steps, touched: frozenset[Steps]) -> bool:
+    """Return whether one of the changed paths is this one, above it or below it."""
+    return any(path[: len(one)] == one[: len(path)] for one in touched)
+
+
+def _read_touched(event: Mapping[str, Any]) -> frozenset[Steps]:
+    description = event.get("updateDescription")
+    if not description:
+        return frozenset({()})  # it is not known: all paths are below the empty one
+    return frozenset(map(split_path, _list_paths(description)))
+
+
+def _list_paths(description: Mapping[str, Any]) -> Iterator[str]:
+    yield from description.get("updatedFields") or ()
+    yield from description.get("removedFields") or ()
+    for array in description.get("truncatedArrays") or ():
+        yield array["field"]
+
+
+def _read_id(key: Mapping[str, Any]) -> Hashable:
+    decoded = _decode(key)
+    return equality_key((key if decoded is None else decoded)["_id"])
+
+
+def _decode(document: Any) -> Document | None:
+    """Return the document; None if comparing it in memory could be wrong."""
+    raw = getattr(document, "raw", None)
+    return document if raw is None else decode_exactly(raw)
