@@ -40,8 +40,14 @@ class Permission:
 class AdmittedApp(Protocol):
     """Authentication and authorization for long responses and for the requests of a batch."""
 
-    async def readmit(self, exchange: Exchange) -> Exchange:
-        """Authorize the request again as if it came now; raise the error that rejects it."""
+    async def readmit(
+        self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
+    ) -> Exchange:
+        """Authorize the request again as if it came now; raise the error that rejects it.
+
+        `is_counted`: it counts in the limits of its caller; end its `visit` in any case. Without
+        `is_renewal` it has credentials that were not checked before.
+        """
         ...
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:

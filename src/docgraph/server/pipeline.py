@@ -76,12 +76,24 @@ class Pipeline:
         await self._examine(exchange, route)
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
-    async def readmit(self, exchange: Exchange) -> Exchange:
-        """Authorize the same request again with current permissions; raises its rejection."""
-        again = Exchange(exchange.request, exchange.id, is_renewal=True)
+    async def readmit(
+        self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
+    ) -> Exchange:
+        """Authorize the same request again with current permissions; raises its rejection.
+
+        `is_counted`: it counts in the limits of its caller; end its `visit` in any case.
+        """
+        again = Exchange(exchange.request, exchange.id, is_renewal=is_renewal)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
-        await self._examine(again, route)
+        try:
+            if is_counted and self._limiter is not None:
+                self._limiter.receive(again, route)
+            await self._examine(again, route)
+        except BaseException:
+            if again.visit is not None:
+                again.visit.end(again)
+            raise
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
@@ -104,7 +116,8 @@ class Pipeline:
             if exchange.visit is not None:
                 exchange.visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
-            await self._admit(exchange, secured=route is None or route.secured)
+            is_open = _is_authorized_later(exchange)
+            await self._admit(exchange, secured=route is None or (route.secured and not is_open))
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._pages, self._offload
@@ -141,3 +154,9 @@ class Pipeline:
             await self._interception.reject(exchange, self._authenticator.challenge(exchange))
         emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
         await self._interception.reject(exchange, Forbidden(decision.reason))
+
+
+def _is_authorized_later(exchange: Exchange) -> bool:
+    """Return whether this opens a WebSocket whose messages are authorized one by one."""
+    is_socket, parsed = exchange.request.connection.is_websocket, exchange.parsed
+    return is_socket and parsed is not None and parsed.is_authorized_later

@@ -82,14 +82,6 @@ class Ran(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AppRequest(Parsed):
-    """A request to the app with this URI; `asked` is the operation of its body."""
-
-    uri: str = field(kw_only=True)
-    asked: RequestedOperation = field(kw_only=True)
-
-
 @lru_cache(maxsize=1024)  # most requests are for a few apps
 def _find_uri(segments: tuple[str, ...]) -> str:
     """Return the URI of the app; empty if no app can match."""
