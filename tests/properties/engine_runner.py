@@ -8,9 +8,11 @@ from typing import Any
 import orjson
 
 from docgraph.codec import decode
-from docgraph.exchange import Exchange, Request
+from docgraph.exchange import Exchange, Permission, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute.execute import execute
+from docgraph.graphql.freshness.dependency import Dependency
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import build_plan
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store, open_store
@@ -33,25 +35,42 @@ class Engine:
         await self.store.client.admin.command("ping")
 
     def answer(
-        self, app: VisibleApp, document: Any, variables: dict[str, Any], *, reports: bool = False
+        self,
+        app: VisibleApp,
+        document: Any,
+        variables: dict[str, Any],
+        *,
+        reports: bool = False,
+        recorder: DependencyRecorder | None = None,
+        permission: Permission | None = None,
     ) -> Expected:
-        """Data and problems of a valid document; `reports`: with the lists that were cut."""
+        """Data and problems of a valid document; `reports`: with the lists that were cut.
+
+        The `recorder` records what they depend on.
+        """
         plan = build_plan(app, document, None)
+        exchange = Exchange(Request("POST", b"/graphql/case"), "test")
+        exchange.permission = permission
         result = self._runner.run(
             execute(
                 plan,
                 store=self.store,
-                exchange=Exchange(Request("POST", b"/graphql/case"), "test"),
+                exchange=exchange,
                 variable_values=variables,
                 variables_resolver=self._resolvers,
                 settings=self._settings,
                 limits=app.limits,
                 report_limits=reports,
+                dependencies=recorder,
             )
         )
         problems = frozenset((error.path or (), error.code) for error in result.errors)
         cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
         return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
+
+    def find_dependencies(self, recorder: DependencyRecorder) -> tuple[Dependency, ...] | str:
+        """What a recorded answer depends on, or why that is not known."""
+        return self._runner.run(recorder.finish())
 
     def close(self) -> None:
         """End its connections and its loop."""

@@ -166,12 +166,13 @@ def combine(outer: Permission | None, inner: Permission | None) -> Permission | 
     if outer is None or not outer.read_filters:
         return inner
     if inner is None:
-        return Permission(outer.rule, read_filters=outer.read_filters)
-    filters: dict[str, Mapping[str, Any]] = {**outer.read_filters}
+        filters, variables = outer.read_filters, outer.variables
+        return Permission(outer.rule, read_filters=filters, variables=variables)
+    merged: dict[str, Mapping[str, Any]] = {**outer.read_filters}
     for namespace, one in inner.read_filters.items():
-        other = filters.get(namespace)
-        filters[namespace] = one if other is None else {"$and": [other, one]}
-    return replace(inner, read_filters=filters)
+        other = merged.get(namespace)
+        merged[namespace] = one if other is None else {"$and": [other, one]}
+    return replace(inner, read_filters=merged, variables=outer.variables | inner.variables)
 
 
 class DryRunProvider(Provider):

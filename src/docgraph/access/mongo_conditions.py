@@ -53,6 +53,7 @@ class Conditions:
     flags: frozenset[str] = frozenset()
     properties: Mapping[str, Any] = field(init=False)  # the parts that are the same for all callers
     has_filters: bool = field(init=False)
+    variables: frozenset[str] = field(init=False)  # in the filters of reads
     narrow: bool = field(init=False)  # whether they restrict any caller
     effect: tuple[Any, ...] = field(init=False, repr=False)  # differences for a permitted request
 
@@ -62,6 +63,9 @@ class Conditions:
             properties["projectResponse"] = dict(self.project_response)
         templates = (self.read_filter, self.write_filter, self.merge_request)
         has_filters = bool(self.read_filters) or any(one is not None for one in templates)
+        reads = (self.read_filter, *self.read_filters.values())
+        names = frozenset[str]().union(*(one.names for one in reads if one is not None))
+        object.__setattr__(self, "variables", names)
         object.__setattr__(self, "properties", MappingProxyType(properties))
         object.__setattr__(self, "has_filters", has_filters)
         effect = (*templates, self.read_filters, self.project_response)
@@ -129,6 +133,7 @@ async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView)
         write_filter=write_filter,
         merge_request=merge_request,
         project_response=conditions.project_response,
+        variables=conditions.variables,
     )
 
 

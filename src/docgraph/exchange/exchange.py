@@ -25,6 +25,7 @@ class Permission:
     store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
     collection that the request itself addresses; `write_filter`, `merge_request` and
     `project_response` apply to it. `properties` is the whole `mongo` block of the rule.
+    `variables` are the `@…` expressions in the row filters.
     """
 
     rule: str
@@ -35,6 +36,7 @@ class Permission:
     write_filter: Mapping[str, Any] | None = None
     merge_request: Mapping[str, Any] | None = None
     project_response: Mapping[str, int] | None = None
+    variables: frozenset[str] = frozenset()
 
 
 class AdmittedApp(Protocol):

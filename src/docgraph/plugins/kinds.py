@@ -157,11 +157,16 @@ class Service(Plugin, Protocol):
 
 
 class Interceptor(Plugin, Protocol):
-    """Intercepts requests at a named point; lower `priority` first."""
+    """Intercepts requests at a named point; lower `priority` first.
+
+    One at `response` with `is_stable` changes equal responses to equal requests of the same caller
+    in the same way. Answers that another one changes are neither cached nor sent as live queries.
+    """
 
     kind: ClassVar[Kind] = Kind.INTERCEPTOR
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 10
+    is_stable: ClassVar[bool] = False
 
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether this request concerns the interceptor."""
@@ -349,10 +354,15 @@ class Provider(Plugin, Protocol):
 
 
 class VariableResolver(Plugin, Protocol):
-    """Resolves `@<variable>…` in mappings, filters and predicates."""
+    """Resolves `@<variable>…` in mappings, filters and predicates.
+
+    With `is_stable`, its value depends on the caller alone. Answers that use another variable are
+    neither cached nor sent as live queries.
+    """
 
     kind: ClassVar[Kind] = Kind.VARIABLE_RESOLVER
     variable: ClassVar[str]  # without the @
+    is_stable: ClassVar[bool] = False
 
     async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
         """Return the value of the whole expression; None counts as unbound."""

@@ -142,6 +142,7 @@ class Listed:
 
     `required` has the properties that its validator requires in every document. A view has its
     `source` and `stages`, a time series the names of its time field and its meta field.
+    `has_collation`: texts are not compared byte by byte.
     """
 
     name: str
@@ -151,6 +152,8 @@ class Listed:
     stages: tuple[Document, ...] = ()
     time_field: str = ""
     meta_field: str = ""
+    has_collation: bool = False
+    is_capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,13 @@ class Inventory:
         except StoreError:  # listing names needs fewer privileges
             found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
         return sorted(map(_read_listed, found), key=lambda one: one.name)
+
+    async def describe(self, db: str, name: str, deadline: Deadline) -> Listed | None:
+        """Return the collection or view with this name, with its options; None: there is none."""
+        check_namespace(db, name)
+        command: Document = {"listCollections": 1, "filter": {"name": name}, "cursor": {}}
+        found = await self._commands.fetch(db, command, deadline)
+        return _read_listed(found[0]) if found else None
 
     async def measure(self, db: str, collection: str, deadline: Deadline) -> Measure:
         """Return the size of a collection, from the statistics of the database."""
@@ -264,4 +274,6 @@ def _read_listed(document: Mapping[str, Any]) -> Listed:
         tuple(options.get("pipeline", ())),
         str(series.get("timeField", "")),
         str(series.get("metaField", "")),
+        bool(options.get("collation")),
+        bool(options.get("capped")),
     )

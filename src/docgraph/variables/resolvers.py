@@ -34,6 +34,7 @@ BUILT_IN = (
     "rnd",
     "dbPermissions",
 )
+_OF_CALLER = frozenset({"user", "roles", "authenticated", "dbPermissions"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class Resolvers:
     def variables(self) -> frozenset[str]:
         """The known names, without their @."""
         return frozenset((*BUILT_IN, *self._plugins))
+
+    def is_stable(self, name: str) -> bool:
+        """Return whether the value of an `@…` expression depends on the caller alone."""
+        head, _ = parse_expression(name)
+        plugin = self._plugins.get(head)
+        return head in _OF_CALLER if plugin is None else getattr(plugin, "is_stable", False)
 
     async def resolve_all(
         self, names: Sequence[str], exchange: Exchange, failed: set[str] | None = None

@@ -42,6 +42,7 @@ from docgraph.graphql.execute.report import report_causes
 from docgraph.graphql.execute.result import CutLists, Result
 from docgraph.graphql.execute.slow_log import report_if_slow
 from docgraph.graphql.execute.window import PageLimits, order_window, read_window
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import (
     Block,
@@ -79,15 +80,18 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     key_ring: KeyRing | None = None,
     slow_after: float = inf,
     report_limits: bool = False,
+    dependencies: DependencyRecorder | None = None,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
     Work that would block the event loop runs in the `lane`. `answers` caches introspection,
     `key_ring` has the key of cursors. Operations of `slow_after` seconds or more are logged.
-    `report_limits`: the result names the lists that their limit cut.
+    `report_limits`: the result names the lists that their limit cut. `dependencies` records what
+    the result depends on.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
     run.cuts = CutLists() if report_limits else None
+    run.dependencies = dependencies
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:

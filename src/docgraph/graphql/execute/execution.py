@@ -19,6 +19,7 @@ from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, CutLists
 from docgraph.graphql.execute.window import PageLimits, Window
+from docgraph.graphql.freshness.recorder import DependencyRecorder, ReadRecord
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere
 from docgraph.graphql.plan.plan import Plan
@@ -70,6 +71,7 @@ class Run:
     answers: IntrospectionCache | None = None
     key_ring: KeyRing | None = None
     cuts: CutLists | None = None  # only if the caller wants to know
+    dependencies: DependencyRecorder | None = None  # only if they are needed
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
@@ -84,6 +86,10 @@ class Run:
         """Return the documents of a window of a query, in one command."""
         documents: list[Document] = []
         page = window.page
+        projection = fetch.projection if page is None else page.projection
+        read = self.record(fetch, filter_)
+        if read is not None:
+            projection = read.project(projection)
         async with self.gate:
             started = time.perf_counter()
             try:
@@ -93,7 +99,7 @@ class Run:
                     filter_,
                     limit=window.size,
                     deadline=self.exchange.deadline,
-                    projection=fetch.projection if page is None else page.projection,
+                    projection=projection,
                     keyset=None if page is None else page.keyset,
                     sort=window.sort,
                     skip=window.skip,
@@ -104,20 +110,24 @@ class Run:
                 )
             finally:
                 self._record(fetch, "find", started, documents)
-        return list(documents)  # large documents come in a list of another type
+        documents = list(documents)  # large documents come in a list of another type
+        if read is not None and not window.skip and len(documents) < window.size:
+            read.close(documents)
+        return documents
 
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset
     ) -> list[Document]:
         """Return what the keyset adds to the documents with these ids."""
         documents: list[Document] = []
+        self.record(fetch, filter_ := {"_id": {"$in": list(ids)}})
         async with self.gate:
             started = time.perf_counter()
             try:
                 documents = await self.store.reads.find(
                     fetch.mapping.db,
                     fetch.mapping.collection,
-                    {"_id": {"$in": list(ids)}},
+                    filter_,
                     limit=len(ids) or 1,
                     deadline=self.exchange.deadline,
                     projection={"_id": 1},
@@ -136,10 +146,18 @@ class Run:
         pipeline: Sequence[Document],
         limit: int,
         deadline: Deadline | None = None,
+        *,
+        is_recorded: bool = False,
     ) -> list[Document]:
-        """Return the results of a pipeline, in one command."""
+        """Return the results of a pipeline, in one command.
+
+        `is_recorded`: the caller records what it reads.
+        """
         mapping = fetch.mapping
         documents: list[Document] = []
+        if self.dependencies is not None and not is_recorded:
+            namespace = f"{mapping.db}.{mapping.collection}"
+            self.dependencies.record_pipeline(namespace, pipeline, self.rows)
         async with self.gate:
             started = time.perf_counter()
             try:
@@ -156,6 +174,13 @@ class Run:
             finally:
                 self._record(fetch, "aggregate", started, documents)
         return list(documents)
+
+    def record(self, fetch: Fetch, filter_: Mapping[str, Any]) -> ReadRecord | None:
+        """Record that the answer depends on the documents of a filter, if that is needed."""
+        if self.dependencies is None:
+            return None
+        namespace = f"{fetch.mapping.db}.{fetch.mapping.collection}"
+        return self.dependencies.record_find(namespace, filter_, self.rows)
 
     @property
     def gate(self) -> asyncio.Semaphore:

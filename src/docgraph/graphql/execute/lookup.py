@@ -16,7 +16,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
-from docgraph.graphql.lists.conditions import is_comparable
+from docgraph.graphql.lists.conditions import combine, is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.projection import cut_path
 from docgraph.graphql.plan.relation import Join
@@ -38,10 +38,11 @@ async def fetch_by_lookup(
             sought.append({"n": len(sought), "keys": list(keys.values())})
         sharing.append(number)
     pipeline = _build_pipeline(fetch, join, sought, rest, window)
+    run.record(fetch, combine([rest, match_any(join.target, values)]))
     extra = window.extra * len(sought)  # which are not counted
     limit = min(len(sought) * window.size, run.remaining + 1 + extra)
     try:
-        results = await run.aggregate(fetch, pipeline, limit)
+        results = await run.aggregate(fetch, pipeline, limit, is_recorded=True)
     except DocgraphError as error:
         describe_failure(error)  # raises errors that end the request
         return None

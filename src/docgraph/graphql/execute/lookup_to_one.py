@@ -16,7 +16,7 @@ from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
-from docgraph.graphql.lists.conditions import is_comparable
+from docgraph.graphql.lists.conditions import combine, is_comparable
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.variables import matches_nothing
 
@@ -41,7 +41,9 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     pipeline = [{"$match": filter_}, *window.stages]
     pipeline += [{"$lookup": lookup} for _, lookup in folds]
     try:
-        documents = await run.aggregate(fetch, [*pipeline, {"$project": shown}], window.limit)
+        run.record(fetch, filter_)
+        stages = [*pipeline, {"$project": shown}]
+        documents = await run.aggregate(fetch, stages, window.limit, is_recorded=True)
     except DocgraphError as error:
         # For instance a sharded collection, which MongoDB 5.0 cannot look up.
         describe_failure(error)  # raises errors that end the request
@@ -49,6 +51,8 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     if several and len(documents) > 1:
         return await fetch_per_parent(fetch, [None], None, run)
     run.count(len(documents))
+    for fold, lookup in folds if run.dependencies is not None else ():
+        _record_lookup(fold, lookup, documents, run)
     run.folded.update(id(fold.fetch) for fold, _ in folds)
     return [documents]
 
@@ -75,6 +79,16 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
         "pipeline": pipeline,
         "as": fold.name,
     }
+
+
+def _record_lookup(fold: Fold, lookup: Document, documents: list[Document], run: Run) -> None:
+    """Record what a relation reads: the documents with the keys of its parents."""
+    (join,) = fold.fetch.relation.joins
+    rest: Document = next((one["$match"] for one in lookup["pipeline"] if "$match" in one), {})
+    for parent in documents:
+        key = join.get(parent)
+        if key is not None and unpack_lookup(fold.fetch, parent) is not None:
+            run.record(fold.fetch, combine([rest, {join.target: {"$eq": key}}]))
 
 
 def unpack_lookup(fetch: Fetch, parent: Document) -> list[Document] | None:

@@ -12,7 +12,7 @@ from docgraph.store.exact import decode_exactly
 Steps = tuple[str, ...]
 
 OTHER: Final = "other"
-_ABSENT: Final = object()
+_ALL: Final = frozenset[Steps]({()})  # every path is below the empty one
 _OF_COLLECTIONS: Final = frozenset(
     {"drop", "create", "createIndexes", "dropIndexes", "modify", "shardCollection"}
 )
@@ -22,8 +22,9 @@ class ChangeFacts(NamedTuple):
     """What is known about one change.
 
     `namespace` is empty if everything may have changed. `id` is an equality key. `document` is the
-    state after the change; an update whose document was deleted since has none. `touched` are the
-    paths that an update changed, without positions in arrays.
+    state after the change. `touched` are the paths that an update changed, without positions in
+    arrays. An update without a document has none if the document was deleted since; else all paths
+    count as touched.
     """
 
     operation: str  # `insert`, `update`, `replace`, `delete`, or `other`: the whole collection
@@ -48,13 +49,13 @@ class ChangeFacts(NamedTuple):
         id_key = _read_id(key)
         if operation == "delete":
             return cls(operation, namespace, id_key)
-        document = event.get("fullDocument", _ABSENT)
-        if document is None and operation == "update":
-            return cls(operation, namespace, id_key, None, _read_touched(event))
-        decoded = None if document is _ABSENT else _decode(document)
-        if decoded is None:
-            return cls(OTHER, namespace, id_key)
-        touched = _read_touched(event) if operation == "update" else frozenset[Steps]()
+        document = event.get("fullDocument")
+        decoded = None if document is None else _decode(document)
+        if operation != "update":
+            return cls(operation, namespace, id_key, decoded)
+        is_deleted = document is None and "fullDocument" in event
+        is_known = decoded is not None or is_deleted
+        touched = _read_touched(event) if is_known else _ALL
         return cls(operation, namespace, id_key, decoded, touched)
 
 
@@ -74,7 +75,7 @@ def is_touched(path: Steps, touched: frozenset[Steps]) -> bool:
 def _read_touched(event: Mapping[str, Any]) -> frozenset[Steps]:
     description = event.get("updateDescription")
     if not description:
-        return frozenset({()})  # it is not known: all paths are below the empty one
+        return _ALL
     return frozenset(map(split_path, _list_paths(description)))
 
 

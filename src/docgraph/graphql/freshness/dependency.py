@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from docgraph.graphql.plan.plan_tree import PlanTree
 
 NO_KEYS: Final[Mapping[str, frozenset[Hashable]]] = MappingProxyType({})
-MAX_SHOWN: Final = 5  # values and ids that a text names
+MAX_VALUES: Final = 10_000  # of one path; more depend on the whole collection
 
 
 class Dependency(NamedTuple):
@@ -50,8 +50,24 @@ def _render_values(values: frozenset[Hashable]) -> str:
     return f"one of {len(values)} values"
 
 
-def merge_dependencies(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
-    """Return the dependencies without those that another one of the same collection includes."""
-    whole = {one.namespace for one in dependencies if not one.keys}
-    merged = {name: Dependency(name) for name in whole}
-    return (*merged.values(), *(one for one in dependencies if one.namespace not in whole))
+def merge_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
+    """Return fewer dependencies that include these: one for each collection and set of paths."""
+    groups: dict[tuple[str, tuple[str, ...], bool], list[Dependency]] = {}
+    for one in dependencies:
+        paths = tuple(sorted(one.keys))
+        groups.setdefault((one.namespace, paths, one.is_open), []).append(one)
+    merged = [_join(group) for group in groups.values()]
+    whole = {one.namespace for one in merged if not one.keys}
+    rest = [one for one in merged if one.namespace not in whole]
+    return (*map(Dependency, sorted(whole)), *rest)
+
+
+def _join(group: Sequence[Dependency]) -> Dependency:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    keys = {path: frozenset().union(*(one.keys[path] for one in group)) for path in first.keys}
+    if any(len(values) > MAX_VALUES for values in keys.values()):
+        return Dependency(first.namespace)
+    ids = frozenset[Hashable]().union(*(one.ids for one in group))
+    return Dependency(first.namespace, ids, keys, first.is_open)

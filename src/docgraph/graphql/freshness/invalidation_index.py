@@ -1,12 +1,35 @@
-"""Invalidation index: which registrations a change concerns."""
+"""Invalidation index: which registrations a change of the database concerns.
+
+A change event shows the new state of a document, and a deletion only its `_id`. A dependency with
+keys is found by the values of one of its paths, its anchor. The rules:
+
+- An insertion concerns the dependencies whose keys the new document has.
+- An update concerns those that contain the `_id`, those whose anchor has a value of the document as
+  it is now, and, if it touches the path of an anchor, all of that anchor: its previous value is not
+  known. Other paths of a dependency decide nothing here, since the document may be newer than the
+  event, and another event may have changed them.
+- A deletion concerns those that contain the `_id`, and the open ones. So does an update whose
+  document no longer exists.
+- A replacement is a deletion and an insertion.
+- Every change of the collection concerns a dependency without keys, and every other event concerns
+  all dependencies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from sys import getsizeof
+from typing import Final, NamedTuple
 
-from docgraph.graphql.freshness.change_facts import ChangeFacts
+from docgraph.codec.equality import Key, candidate_keys
+from docgraph.exchange import Document
+from docgraph.graphql.freshness.change_facts import ChangeFacts, Steps, is_touched, split_path
 from docgraph.graphql.freshness.dependency import Dependency
+
+_ENTRY_BYTES: Final = 250  # of an entry in a table, without its key
+_BASE_BYTES: Final = 500  # of a registration
+_ID: Final = "_id"
 
 
 @dataclass(eq=False, slots=True)
@@ -16,35 +39,230 @@ class Registration:
     dependencies: tuple[Dependency, ...]
     on_change: Callable[[], None]
     bytes: int = 0  # that the index needs for it
+    anchors: list[_Anchored] = field(default_factory=list, repr=False)
+
+
+class _Anchored(NamedTuple):
+    """A dependency with keys, and the path that finds it."""
+
+    registration: Registration
+    dependency: Dependency
+    path: str
+
+    def is_met(self, document: Document) -> bool:
+        """Return whether a document has the keys of the dependency."""
+        return all(
+            not values.isdisjoint(candidate_keys(document, tuple(path.split("."))))
+            for path, values in self.dependency.keys.items()
+            if path != self.path
+        )
+
+
+class _Table(dict[Key, dict[int, _Anchored]]):
+    """Dependencies by keys."""
+
+    __slots__ = ()
+
+    def add(self, keys: Iterable[Key], one: _Anchored) -> None:
+        for key in keys:
+            self.setdefault(key, {})[id(one)] = one
+
+    def remove(self, keys: Iterable[Key], one: _Anchored) -> None:
+        for key in keys:
+            if (owners := self.get(key)) is not None:
+                owners.pop(id(one), None)
+                if not owners:
+                    del self[key]
+
+
+@dataclass(slots=True)
+class _Anchor:
+    """The dependencies that are found by the values of one path."""
+
+    path: tuple[str, ...]
+    steps: Steps
+    touched: int = 0  # events that changed the path, which no value survives
+    table: _Table = field(default_factory=_Table)
+
+    def find(self, document: Document) -> Iterator[_Anchored]:
+        """Return the dependencies with a value of the document."""
+        for key in set(candidate_keys(document, self.path)):
+            yield from self.table.get(key, {}).values()
+
+    def list_all(self) -> Iterator[_Anchored]:
+        """Return all dependencies."""
+        for owners in self.table.values():
+            yield from owners.values()
+
+
+@dataclass(slots=True)
+class _Collection:
+    """The dependencies on one collection."""
+
+    members: dict[int, _Anchored] = field(default_factory=dict)  # all of them
+    whole: dict[int, _Anchored] = field(default_factory=dict)
+    opened: dict[int, _Anchored] = field(default_factory=dict)
+    ids: _Table = field(default_factory=_Table)
+    anchors: dict[str, _Anchor] = field(default_factory=dict)
+
+    def add(self, registration: Registration, dependency: Dependency) -> _Anchored:
+        """Add a dependency; return it with its anchor."""
+        one = _Anchored(registration, dependency, self._choose(dependency.keys))
+        self.members[id(one)] = one
+        if not one.path:
+            self.whole[id(one)] = one
+            return one
+        if dependency.is_open:
+            self.opened[id(one)] = one
+        self.ids.add(dependency.ids, one)
+        anchor = self.anchors.get(one.path)
+        if anchor is None:
+            path = tuple(one.path.split("."))
+            anchor = self.anchors[one.path] = _Anchor(path, split_path(one.path))
+        anchor.table.add(dependency.keys[one.path], one)
+        return one
+
+    def remove(self, one: _Anchored) -> None:
+        """Remove a dependency."""
+        for known in (self.members, self.whole, self.opened):
+            known.pop(id(one), None)
+        if one.path:
+            self.ids.remove(one.dependency.ids, one)
+            self.anchors[one.path].table.remove(one.dependency.keys[one.path], one)
+
+    def _choose(self, keys: Mapping[str, frozenset[Hashable]]) -> str:
+        """Return the path to find a dependency by: rarely touched, with few others; none: empty."""
+        if _ID in keys:
+            return _ID  # which never changes
+        return min(keys, key=lambda path: (*self._weigh(path, keys[path]), path), default="")
+
+    def _weigh(self, path: str, values: frozenset[Hashable]) -> tuple[int, int]:
+        anchor = self.anchors.get(path)
+        if anchor is None:
+            return 0, len(values)
+        return anchor.touched, sum(1 + len(anchor.table.get(value, ())) for value in values)
+
+    def find(self, facts: ChangeFacts) -> Iterator[_Anchored]:
+        """Return the dependencies that a change concerns."""
+        if facts.operation not in _RULES:
+            yield from self.members.values()
+            return
+        yield from self.whole.values()
+        yield from _RULES[facts.operation](self, facts)
+
+    def find_inserted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
+        """Return those whose keys a new document has."""
+        if facts.document is None:
+            yield from self.members.values()
+            return
+        for anchor in self.anchors.values():
+            yield from (one for one in anchor.find(facts.document) if one.is_met(facts.document))
+
+    def find_deleted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
+        """Return those that contain the document, or may depend on documents they do not name."""
+        yield from self.ids.get(facts.id, {}).values()
+        yield from self.opened.values()
+
+    def find_replaced(self, facts: ChangeFacts) -> Iterator[_Anchored]:
+        """Return those of a deletion and of an insertion."""
+        yield from self.find_deleted(facts)
+        yield from self.find_inserted(facts)
+
+    def find_updated(self, facts: ChangeFacts) -> Iterator[_Anchored]:
+        """Return those of an update."""
+        yield from self.ids.get(facts.id, {}).values()
+        if facts.document is None:
+            yield from self.opened.values()
+        for path, anchor in self.anchors.items():
+            if path == _ID:
+                yield from anchor.table.get(facts.id, {}).values()
+            elif is_touched(anchor.steps, facts.touched):
+                anchor.touched += 1
+                yield from anchor.list_all()
+            elif facts.document is not None:
+                yield from anchor.find(facts.document)
+
+
+_RULES: Final[Mapping[str, Callable[[_Collection, ChangeFacts], Iterator[_Anchored]]]] = {
+    "insert": _Collection.find_inserted,
+    "update": _Collection.find_updated,
+    "replace": _Collection.find_replaced,
+    "delete": _Collection.find_deleted,
+}
 
 
 class InvalidationIndex:
-    """Finds the registrations that a change concerns."""
+    """Finds the registrations that a change concerns; it does no I/O."""
 
-    bytes: int = 0
+    def __init__(self) -> None:
+        self._collections: dict[str, _Collection] = {}
+        self._registrations: dict[int, Registration] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._registrations)
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The collections with dependents."""
+        return frozenset(self._collections)
+
+    def needs_documents(self, db: str) -> bool:
+        """Return whether updates in a database must be read with their documents."""
+        own = (one for name, one in self._collections.items() if name.startswith(f"{db}."))
+        return any(not one.anchors.keys() <= {_ID} for one in own)
 
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
     ) -> Registration:
-        """Register a function, which is called once, when one of the dependencies changes."""
-        raise NotImplementedError
+        """Register a function, which is called once, when one of the dependencies changes.
+
+        It must not raise an error.
+        """
+        registration = Registration(tuple(dependencies), on_change)
+        for one in registration.dependencies:
+            collection = self._collections.setdefault(one.namespace, _Collection())
+            registration.anchors.append(collection.add(registration, one))
+        registration.bytes = _BASE_BYTES + sum(map(_measure, registration.dependencies))
+        self.bytes += registration.bytes
+        self._registrations[id(registration)] = registration
+        return registration
 
     def remove(self, registration: Registration) -> None:
-        """Remove a registration, if it is there."""
-        raise NotImplementedError
+        """Remove a registration, if it is still there."""
+        if self._registrations.pop(id(registration), None) is None:
+            return
+        self.bytes -= registration.bytes
+        for one in registration.anchors:
+            name = one.dependency.namespace
+            collection = self._collections[name]
+            collection.remove(one)
+            if not collection.members:
+                del self._collections[name]
 
     def apply(self, facts: ChangeFacts) -> int:
         """Remove and notify the registrations that a change concerns; return how many."""
-        raise NotImplementedError
+        if not facts.namespace:
+            return self.reset()
+        collection = self._collections.get(facts.namespace)
+        if collection is None:
+            return 0
+        found = {id(one.registration): one.registration for one in collection.find(facts)}
+        return self._notify(list(found.values()))
 
     def reset(self) -> int:
         """Remove and notify all registrations; return how many."""
-        raise NotImplementedError
+        return self._notify(list(self._registrations.values()))
 
-    def namespaces(self) -> frozenset[str]:
-        """Return the namespaces with registrations."""
-        raise NotImplementedError
+    def _notify(self, registrations: list[Registration]) -> int:
+        for one in registrations:
+            self.remove(one)
+        for one in registrations:
+            one.on_change()
+        return len(registrations)
 
-    def needs_documents(self, db: str) -> bool:
-        """Return whether updates in a database must be read with their documents."""
-        raise NotImplementedError
+
+def _measure(dependency: Dependency) -> int:
+    """Return about how many bytes a dependency takes."""
+    keys = [key for values in dependency.keys.values() for key in values]
+    return sum(_ENTRY_BYTES + getsizeof(key) for key in (*dependency.ids, *keys)) + _BASE_BYTES

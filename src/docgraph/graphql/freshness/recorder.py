@@ -1,14 +1,139 @@
-"""Recorder of dependencies: what the commands of one execution read."""
+"""Recorder of dependencies: what the commands of one execution read.
+
+It remembers the filters and pipelines of the commands, and the `_id`s of the documents found where
+they are needed. Nothing is computed about collections until the execution is over (`finish`).
+"""
 
 from __future__ import annotations
 
-from docgraph.graphql.freshness.dependency import Dependency
-from docgraph.store import Store
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from docgraph.codec.bson_types import Binary, Int64, ObjectId
+from docgraph.codec.equality import equality_key
+from docgraph.exchange import Document
+from docgraph.graphql.freshness.dependency import Dependency, merge_dependencies
+from docgraph.graphql.freshness.filter_keys import Keys, drop_texts, find_keys
+from docgraph.graphql.freshness.sources import Source, Sources
+from docgraph.graphql.freshness.trackability import find_moving, find_moving_condition
+from docgraph.store.guard.references import find_reference, nested_pipelines
+
+Rows = Mapping[str, Mapping[str, Any]] | None
+
+MAX_IDS: Final = 10_000  # of one command; more depend on the whole collection
+MAX_READS: Final = 10_000  # of one execution
+_ID: Final = "_id"
+_IDS: Final = frozenset({str, int, Int64, float, bool, ObjectId, bytes, Binary, datetime})
 
 
+@dataclass(slots=True)
+class ReadRecord:
+    """What one command reads of a namespace; until it is closed, everything matters."""
+
+    namespace: str
+    keys: Keys
+    ids: frozenset[Hashable] = frozenset()
+    is_open: bool = True
+
+    def project(self, projection: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return the projection, with `_id` if it is needed."""
+        if projection is None or projection.get(_ID) != 0 or not self._needs_ids:
+            return projection
+        return {**projection, _ID: 1}
+
+    def close(self, documents: Sequence[Document]) -> None:
+        """Record the documents of a command that returned all that match."""
+        if not self._needs_ids or len(documents) > MAX_IDS:
+            return
+        ids = [document.get(_ID) for document in documents]
+        if _IDS.issuperset(map(type, ids)):
+            self.ids, self.is_open = frozenset(map(equality_key, ids)), False
+
+    @property
+    def _needs_ids(self) -> bool:
+        """Whether deletions concern only the documents found; `_id` in the keys has all ids."""
+        return bool(self.keys) and _ID not in self.keys
+
+    def build(self, source: Source) -> list[Dependency]:
+        """Return the dependencies in the collections that are read."""
+        if not source.has_keys:
+            return [Dependency(one) for one in source.namespaces]
+        keys = self.keys if source.has_texts else drop_texts(self.keys)
+        if _ID in keys:  # whatever matters has one of these ids
+            return [Dependency(self.namespace, keys[_ID], {_ID: keys[_ID]}, is_open=False)]
+        if not keys:
+            return [Dependency(self.namespace)]
+        return [Dependency(self.namespace, self.ids, keys, self.is_open)]
+
+
+@dataclass(slots=True)
 class DependencyRecorder:
     """Records what the commands of one execution read; pass it to `execute`."""
 
-    async def finish(self, store: Store) -> tuple[Dependency, ...] | str:
+    sources: Sources
+    untrackable: str | None = None
+    _reads: list[ReadRecord] = field(default_factory=list)
+
+    def record_find(self, namespace: str, filter_: Mapping[str, Any], rows: Rows) -> ReadRecord:
+        """Record that documents of a filter are read; close the result if it is complete."""
+        filters = [filter_, (rows or {}).get(namespace)]
+        for one in filters:
+            self._check(find_moving_condition(one) if one else None)
+        return self._add(ReadRecord(namespace, find_keys(filters)))
+
+    def record_pipeline(
+        self, namespace: str, pipeline: Sequence[Mapping[str, Any]], rows: Rows
+    ) -> None:
+        """Record that a pipeline runs, with all collections that its stages read."""
+        self._check(find_moving(pipeline))
+        self._record_stages(namespace, pipeline, rows)
+
+    def _record_stages(self, namespace: str, pipeline: Sequence[Any], rows: Rows) -> None:
+        filters: list[Any] = [(rows or {}).get(namespace)]
+        for stage in pipeline:
+            if "$match" not in stage:
+                break
+            filters.append(stage["$match"])
+        self._add(ReadRecord(namespace, find_keys(filters)))
+        self._record_others(namespace.partition(".")[0], pipeline, rows)
+
+    def _record_others(self, db: str, pipeline: Sequence[Any], rows: Rows) -> None:
+        """Record the collections that stages read besides their own."""
+        for name, body in (entry for stage in pipeline for entry in stage.items()):
+            reference = find_reference(name, body, db)
+            nested = [inner for _, inner in nested_pipelines(name, body)]
+            if reference is None:
+                for inner in nested:
+                    self._record_others(db, inner, rows)
+                continue
+            if reference.db != db:
+                self._reject(f"{name} reads another database")
+            for inner in nested or [[]]:
+                self._record_stages(f"{reference.db}.{reference.collection}", inner, rows)
+
+    def _add(self, read: ReadRecord) -> ReadRecord:
+        if len(self._reads) < MAX_READS:
+            self._reads.append(read)
+        else:
+            self._reject(f"it reads more than {MAX_READS} times")
+        return read
+
+    def _check(self, moving: str | None) -> None:
+        if moving is not None:
+            self._reject(f"it uses {moving}, which can change without a change of documents")
+
+    def _reject(self, reason: str) -> None:
+        self.untrackable = self.untrackable or reason
+
+    async def finish(self) -> tuple[Dependency, ...] | str:
         """Return the dependencies of the execution, or the reason why they cannot be tracked."""
-        raise NotImplementedError
+        if self.untrackable is not None:
+            return self.untrackable
+        known = await self.sources.load({read.namespace for read in self._reads})
+        reason = next((one.untrackable for one in known.values() if one.untrackable), None)
+        if reason is not None:
+            return reason
+        found = [one for read in self._reads for one in read.build(known[read.namespace])]
+        return merge_dependencies(found)

@@ -1,11 +1,109 @@
-"""Trackability: whether changes of the database say when an answer is outdated."""
+"""Trackability: whether changes of the database show when an answer is outdated.
+
+An answer that depends on anything else than stored documents and the caller is not tracked: it
+could change without a change event.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from docgraph.exchange import Exchange
 from docgraph.graphql.plan.plan_tree import PlanTree
+from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.variables import Resolvers
+
+_MOVING_OPERATORS: Final = frozenset(
+    {"$sample", "$sampleRate", "$rand", "$where", "$function", "$accumulator"}
+    | {"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion"}
+    | {"$collStats", "$indexStats", "$planCacheStats", "$queryStats", "$currentOp"}
+    | {"$listSessions", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes"}
+    | {"$shardedDataDistribution", "$listClusterCatalog", "$changeStream"}
+)
+_MOVING_VALUES: Final = ("$$NOW", "$$CLUSTER_TIME", "$$USER_ROLES", "$$SEARCH_META")
+
+_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
+
+_known: WeakKeyDictionary[PlanTree, tuple[Resolvers, str | None]] = WeakKeyDictionary()
 
 
 def find_untrackable(tree: PlanTree, resolvers: Resolvers) -> str | None:
     """Return why answers of this tree cannot be tracked; None if they can."""
-    raise NotImplementedError
+    known = _known.get(tree)
+    if known is None or known[0] is not resolvers:
+        known = _known[tree] = (resolvers, _check_tree(tree, resolvers))
+    return known[1]
+
+
+def find_untrackable_request(
+    exchange: Exchange, resolvers: Resolvers, interceptors: Iterable[Interceptor] = ()
+) -> str | None:
+    """Return why the answer to this request cannot be tracked, whatever its plan is.
+
+    Its row filters and the interceptors of its response count.
+    """
+    permission = exchange.permission
+    if permission is not None:
+        reason = _check_variables("a row filter", permission.variables, resolvers)
+        if reason is not None:
+            return reason
+        if (name := find_moving(permission.read_filters)) is not None:
+            return _describe("a row filter", name)
+    for one in interceptors:
+        is_stable = getattr(one, "is_stable", False)
+        if one.point is Point.RESPONSE and not is_stable and one.resolve(exchange):
+            return f"the interceptor {one.name} does not declare is_stable"
+    return None
+
+
+def find_moving(value: Any) -> str | None:
+    """Return an operator or variable in a filter or pipeline whose result changes by itself."""
+    pending: list[tuple[str, Any]] = [("", value)]
+    while pending:
+        above, one = pending.pop()
+        if isinstance(one, Mapping):
+            for key, inner in one.items():
+                # `$text` has a `$search`, too, which reads the documents alone.
+                if key in _MOVING_OPERATORS and above != "$text":
+                    return str(key)
+                pending.append((key, inner))
+        elif isinstance(one, list | tuple):
+            pending += [(above, inner) for inner in one]
+        elif isinstance(one, str) and one.startswith(_MOVING_VALUES):
+            return one.partition(".")[0]
+    return None
+
+
+def find_moving_condition(filter_: Mapping[str, Any]) -> str | None:
+    """Return such an operator in a filter; conditions on properties have none."""
+    for name, condition in filter_.items():
+        if name in _LOGICAL:
+            found = next(filter(None, map(find_moving_condition, condition)), None)
+        else:
+            found = find_moving({name: condition}) if name.startswith("$") else None
+        if found is not None:
+            return found
+    return None
+
+
+def _check_tree(tree: PlanTree, resolvers: Resolvers) -> str | None:
+    for fetch in tree.fetches:
+        field = fetch.position.coordinates
+        for template in fetch.mapping.templates:
+            names = (name for name in template.names if name.startswith("@"))
+            if (reason := _check_variables(field, names, resolvers)) is not None:
+                return reason
+            if (name := find_moving(template.source)) is not None:
+                return _describe(field, name)
+    return None
+
+
+def _check_variables(user: str, names: Iterable[str], resolvers: Resolvers) -> str | None:
+    moving = sorted(name for name in names if not resolvers.is_stable(name))
+    return _describe(user, moving[0]) if moving else None
+
+
+def _describe(user: str, name: str) -> str:
+    return f"{user} uses {name}, which can change without a change of documents"

@@ -1,0 +1,96 @@
+"""Sources: which collections a namespace reads, and how they compare texts.
+
+A view reads other collections, a collation finds other texts than those of a filter, and a time
+series has no change events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.freshness.trackability import find_moving
+from docgraph.runtime import LruDict
+from docgraph.runtime.clock import elapsed
+from docgraph.store import Store
+from docgraph.store.catalog import Inventory, Listed
+from docgraph.store.guard.references import find_references
+
+_KEPT: Final = 10_000
+_TTL: Final = 10.0  # seconds
+_PATIENCE_MS: Final = 2_000
+_MAX_VIEWS: Final = 20  # that follow each other, as in the database
+
+
+class Source(NamedTuple):
+    """What a namespace reads; `untrackable` is the reason why its changes cannot be followed.
+
+    `has_keys`: values of a filter find the documents of a change event. `has_texts`: texts, too.
+    """
+
+    namespaces: frozenset[str] = frozenset()
+    has_keys: bool = False
+    has_texts: bool = False
+    untrackable: str | None = None
+
+
+class Sources:
+    """The sources of namespaces, cached for some seconds.
+
+    The owner calls `forget` when a change stream begins in a database, and after each change that
+    is not one of documents.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._inventory = Inventory(store)
+        self._known: LruDict[str, tuple[float, Source]] = LruDict(_KEPT)
+        self._generation = 0
+
+    def forget(self) -> None:
+        """Clear the cache; loads in progress store nothing."""
+        self._known.clear()
+        self._generation += 1
+
+    async def load(self, namespaces: Iterable[str]) -> dict[str, Source]:
+        """Return the source of each namespace."""
+        return {one: await self._find(one, _MAX_VIEWS) for one in namespaces}
+
+    async def _find(self, namespace: str, depth: int) -> Source:
+        known = self._known.get(namespace)
+        if known is not None and known[0] > elapsed():
+            return known[1]
+        generation = self._generation
+        source = await self._load(namespace, depth)
+        if source.untrackable is None and generation == self._generation:
+            self._known.put(namespace, (elapsed() + _TTL, source))
+        return source
+
+    async def _load(self, namespace: str, depth: int) -> Source:
+        db, _, name = namespace.partition(".")
+        deadline = Deadline.after_ms(_PATIENCE_MS)
+        try:
+            found = await self._inventory.describe(db, name, deadline)
+        except DocgraphError:
+            return Source(untrackable=f"the type of {namespace} cannot be read")
+        if found is None:
+            return Source(untrackable=f"{namespace} does not exist")
+        if found.kind == "view" and depth:
+            return await self._resolve_view(db, found, depth - 1)
+        if found.kind != "collection":
+            return Source(untrackable=f"{namespace} is a {found.kind}, which has no change events")
+        has_texts = not found.is_capped and not found.has_collation
+        return Source(frozenset({namespace}), not found.is_capped, has_texts)
+
+    async def _resolve_view(self, db: str, view: Listed, depth: int) -> Source:
+        """Return the collections that a view reads; its own stages decide about keys."""
+        if (name := find_moving(view.stages)) is not None:
+            return Source(untrackable=f"the view {db}.{view.name} uses {name}")
+        read = [view.source, *(one.collection for one in find_references(view.stages, db))]
+        inner = [await self._find(f"{db}.{one}", depth) for one in dict.fromkeys(read)]
+        reason = next((one.untrackable for one in inner if one.untrackable), None)
+        return Source(frozenset().union(*(one.namespaces for one in inner)), untrackable=reason)
+
+
+Known = Mapping[str, Source]

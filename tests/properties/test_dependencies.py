@@ -1,0 +1,299 @@
+"""An answer that changes was invalidated by the change events of the writes in between.
+
+Random documents, queries, row filters and writes on collections, collations, views and capped
+collections; everything comes out of one seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from bson import Decimal128, Int64, ObjectId, Regex
+from graphql import parse, validate
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from docgraph.exchange import Permission
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.execute import fetch_by_in
+from docgraph.graphql.freshness.invalidation_index import InvalidationIndex
+from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.freshness.sources import Sources
+from docgraph.graphql.sections import Graphql
+from tests.chance import examples
+from tests.databases import drop
+from tests.properties.changes import Changes, Writer, follow
+from tests.properties.engine_cases import KEYS, make_case, make_document
+from tests.properties.engine_queries import QueryMaker
+from tests.properties.engine_runner import Engine
+
+Document = dict[str, Any]
+SETTINGS = Graphql(default_limit=3, max_limit=6, count_time_limit=60_000)
+SEEDS = settings(
+    max_examples=examples(40),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+)
+ROUNDS = 5
+QUERIES = 12
+COLLECTIONS = ("a", "b", "c")
+VALUES: tuple[Any, ...] = (
+    *KEYS, "X", "x", "z", 2, 2.0, Int64(2), Decimal128("2"), Decimal128("2.5"),
+    ObjectId(b"docgraph-key"), Regex("^x"),
+)  # fmt: skip
+VIEW = [
+    {"$match": {"n": {"$in": [1, 2]}}},
+    {"$lookup": {"from": "b", "localField": "key", "foreignField": "key", "as": "bs"}},
+]
+PATHS = ("key", "key", "keys", "n", "name", "sub.key", "subs.key", "keys.0", "ref", "_id", "absent")
+
+
+@pytest.fixture
+def engine(mongo_uri: str) -> Iterator[Engine]:
+    engine = Engine(mongo_uri, SETTINGS)
+    yield engine
+    engine.close()
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@SEEDS
+def test_answers_that_change_were_invalidated(
+    engine: Engine, mongo_client: MongoClient[Document], seed: int
+) -> None:
+    random = Random(seed)
+    with new_data(mongo_client, random) as database, follow_all(database, random) as changes:
+        app, queries = build_fields(database.name, random)
+        watch = Watch(engine, app, changes, make_rows(database.name, random))
+        check_rounds(watch, queries, database, random)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@SEEDS
+def test_answers_of_random_apps_that_change_were_invalidated(
+    engine: Engine, mongo_client: MongoClient[Document], seed: int
+) -> None:
+    random = Random(seed)
+    with (
+        new_data(mongo_client, random) as database,
+        follow_all(database, random) as changes,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        if seed % 2:
+            patch.setattr(fetch_by_in, "FIRST_TRY", 1)
+        case = make_case(seed, database.name)
+        app = build_app(decode_definition(case.definition), SETTINGS).visible_to(())
+        makers = [QueryMaker(app.schema, case.random) for _ in range(4)]
+        texts = [(maker.make(), maker.variables) for maker in makers]
+        watch = Watch(engine, app, changes, make_rows(database.name, random))
+        check_rounds(watch, texts, database, random)
+
+
+# --- what is checked ------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """An answer, and whether it was invalidated."""
+
+    answer: Any
+    dependencies: Any
+    is_outdated: bool = False
+
+
+@dataclass
+class Watch:
+    """Answers with their dependencies in an index."""
+
+    engine: Engine
+    app: VisibleApp
+    changes: Changes
+    rows: dict[str, Any]
+    index: InvalidationIndex = field(default_factory=InvalidationIndex)
+
+    def answer(self, query: tuple[str, Document]) -> Entry:
+        """Answer a query, and register what the answer depends on."""
+        recorder = DependencyRecorder(Sources(self.engine.store))
+        permission = Permission("test", read_filters=self.rows)
+        text, variables = query
+        document = parse(text)
+        assert validate(self.app.schema, document, max_errors=3) == [], text
+        answer = self.engine.answer(
+            self.app, document, variables, recorder=recorder, permission=permission
+        )
+        plain = self.engine.answer(self.app, document, variables, permission=permission)
+        assert answer == plain, text  # recording changes nothing
+        entry = Entry(answer, self.engine.find_dependencies(recorder))
+        if not isinstance(entry.dependencies, str):
+            self.index.add(entry.dependencies, mark_outdated(entry))
+        return entry
+
+
+def mark_outdated(entry: Entry) -> Callable[[], None]:
+    def mark() -> None:
+        entry.is_outdated = True
+
+    return mark
+
+
+def check_rounds(
+    watch: Watch, queries: list[tuple[str, Document]], database: Database[Document], random: Random
+) -> None:
+    writer = Writer(random, make_document, VALUES[:-1])
+    entries = [watch.answer(query) for query in queries]
+    for _ in range(ROUNDS):
+        name = random.choice(COLLECTIONS)
+        done = writer.write(database[name], name)
+        for facts in watch.changes.read():
+            watch.index.apply(facts)
+        for number, query in enumerate(queries):
+            entry = entries[number]
+            entries[number] = now = watch.answer(query)
+            if isinstance(entry.dependencies, str) or now.answer == entry.answer:
+                continue
+            assert entry.is_outdated, (query, watch.rows, entry.dependencies, done)
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def new_data(client: MongoClient[Document], random: Random) -> Iterator[Database[Document]]:
+    """A database with collections of several kinds, dropped at the end."""
+    name = f"test_{uuid4().hex[:16]}"
+    database = client[name]
+    options: list[Document] = [{}, {}, {"collation": {"locale": "en", "strength": 2}}]
+    try:
+        for kind in COLLECTIONS:
+            database.create_collection(kind, **random.choice(options))
+            count = random.choice([0, 5, 12])
+            if documents := [make_document(random, n, kind) for n in range(count)]:
+                database[kind].insert_many(documents)
+        database.create_collection("view", viewOn="a", pipeline=VIEW)
+        yield database
+    finally:
+        drop(client, name)
+
+
+def follow_all(database: Database[Document], random: Random) -> Any:
+    """The change events, nearly always with documents that are looked up."""
+    return follow(database, is_looked_up=random.random() < 0.8)
+
+
+def make_rows(db: str, random: Random) -> dict[str, Any]:
+    """Row filters of some collections."""
+    return {
+        f"{db}.{name}": make_filter(random, 1) for name in COLLECTIONS if random.random() < 0.25
+    }
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+SCHEMA = """
+type Row { n: String rows: [Row] one: Row total: Int after: [Row] whole: [BsonDocument] }
+type Group { name: BsonDocument count: Int }
+type Query { ROOTS }
+"""
+BELOW = ("", "rows { n }", "one { n }", "total", "after { n }", "whole", "rows { one { n } }")
+
+
+def make_filter(random: Random, depth: int = 0) -> Document:
+    """A filter of every shape, with keys in it more often than not."""
+    path, value = random.choice(PATHS), random.choice(VALUES)
+    plain = [one for one in VALUES if not isinstance(one, Regex)]
+    some = random.choices(plain, k=random.randrange(1, 4))
+    shapes: list[Document] = [
+        {path: {"$eq": random.choice(plain)}},
+        {path: {"$eq": random.choice(plain)}},
+        {path: value},
+        {path: {"$in": [*some, value]}},
+        {path: {"$in": some}},
+        {path: {"$in": some}, "n": {"$gte": 1}},
+        {path: {"$gte": 1}},
+        {path: {"$ne": random.choice(plain)}},
+        {"n": random.choice([0, 1, 2, 3]), "name": random.choice(["x", "X", "y"])},
+        {"subs": {"$elemMatch": {"key": random.choice(plain)}}},
+        {"$expr": {"$eq": ["$n", "$key"]}, "name": "x"},
+        {},
+    ]
+    if depth < 2:
+        branches = [make_filter(random, depth + 1) for _ in range(random.randrange(1, 3))]
+        shapes += [{"$and": branches}, {"$or": branches}, {"$nor": branches}]
+    return random.choice(shapes)
+
+
+def build_fields(db: str, random: Random) -> tuple[VisibleApp, list[tuple[str, Document]]]:
+    """An app, and queries with a root field of its own for each of them."""
+    roots: list[str] = []
+    queries: list[tuple[str, Document]] = []
+    mappings: Document = {}
+    for number in range(QUERIES):
+        type_, mapping = make_field(random)
+        roots.append(f"f{number}: {type_}")
+        queries.append((f"{{ f{number} {select(type_, random)} }}", {}))
+        mappings[f"f{number}"] = {"db": db, **mapping}
+    other = {"db": db, "collection": random.choice(COLLECTIONS)}
+    row = {
+        "rows": {**other, "find": {"key": {"$fk": "ref"}}, "sort": {"_id": 1}},
+        "one": {**other, "find": {"key": {"$fk": "ref"}, "n": {"$gte": 0}}, "sort": {"_id": 1}},
+        "total": {**other, "find": {"keys": {"$fk": "ref"}}, "count": True},
+        "after": {**other, "find": {"n": {"$gt": {"$fk": "n"}}}, "sort": {"_id": 1}},
+        "whole": {**other, "find": {"keys": {"$in": {"$fk": "refs"}}}, "sort": {"_id": 1}},
+    }
+    schema = SCHEMA.replace("ROOTS", " ".join(roots))
+    definition = {"_id": "test", "schema": schema, "mappings": {"Query": mappings, "Row": row}}
+    return build_app(decode_definition(definition), SETTINGS).visible_to(()), queries
+
+
+def make_field(random: Random) -> tuple[str, Document]:
+    """The type of a root field, and its mapping."""
+    place: Document = {"collection": random.choice((*COLLECTIONS, *COLLECTIONS, "view"))}
+    query = {**place, "find": make_filter(random)}
+    if random.random() < 0.7:
+        query["sort"] = random.choice([{"_id": 1}, {"n": -1, "_id": 1}, {"name": 1, "_id": -1}])
+    paged = {**query, **random.choice([{}, {"limit": 1}, {"limit": 2}, {"skip": 1}])}
+    stages: list[Document] = [
+        {"$match": query["find"]},
+        random.choice(
+            [
+                {"$group": {"_id": "$name", "count": {"$sum": 1}}},
+                {"$lookup": {"from": "b", "localField": "key", "foreignField": "key", "as": "x"}},
+                {"$unionWith": {"coll": "c", "pipeline": [{"$match": make_filter(random)}]}},
+                {"$unionWith": "view"},
+                {"$match": make_filter(random)},
+                {"$facet": {"x": [{"$match": {"n": 1}}], "y": [{"$unionWith": "a"}]}},
+            ]
+        ),
+        {"$sort": {"_id": 1, "n": 1}},
+        {"$limit": 6},
+    ]
+    one = {name: query[name] for name in query if name != "skip"}
+    return random.choice(
+        [
+            ("[Row]", paged),
+            ("[Row]", paged),
+            ("[BsonDocument]", paged),
+            ("Row", one),
+            ("Row", one),
+            ("Int", {**place, "find": query["find"], "count": True}),
+            ("[Group]", {**place, "find": query["find"], "group": {"by": ["name"]}}),
+            ("[BsonDocument]", {**place, "stages": stages}),
+            ("[Row!]!", {**query, "sort": {"n": 1}, "connection": {}}),
+        ]
+    )
+
+
+def select(type_: str, random: Random) -> str:
+    """What a query selects of a field."""
+    row = f"{{ n {' '.join(random.sample(BELOW, 2))} }}"
+    page = f"(first: {random.randrange(3)}) {{ nodes {row} pageInfo {{ hasNextPage }} totalCount }}"
+    return {"[Row]": row, "Row": row, "[Group]": "{ name count }", "[Row!]!": page}.get(type_, "")
