@@ -18,6 +18,7 @@ from tests.programs import require
 PAGES = {
     "docs/how-to/use-the-rest-api.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/export-csv.md": ("/dbAclAuthorizer/enabled=false",),
+    "docs/how-to/cache-answers.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/reference/rest-batch.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/reference/tools.md": (
         "/fullAuthorizer/enabled=false",

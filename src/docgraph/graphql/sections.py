@@ -58,6 +58,28 @@ class GraphqlLive(Section, frozen=True):
     ] = 200
 
 
+class GraphqlCache(Section, frozen=True):
+    """The cache of answers, for apps with `descriptor.cache`."""
+
+    max_bytes: Annotated[
+        int,
+        Meta(
+            description="memory for cached answers, shared evenly by the workers; 0: no cache",
+            ge=0,
+            le=1_099_511_627_776,
+        ),
+    ] = 67_108_864
+    max_lag_ms: Annotated[
+        int,
+        Meta(
+            description="longest time in ms that a cached answer may be behind the database; the "
+            "cache is bypassed while changes arrive later than that",
+            ge=100,
+            le=60_000,
+        ),
+    ] = 1_000
+
+
 class Graphql(ServiceConfig, frozen=True):
     """The GraphQL API."""
 
@@ -122,6 +144,9 @@ class Graphql(ServiceConfig, frozen=True):
     )
     live: Annotated[GraphqlLive, Meta(description="live queries")] = msgspec.field(
         default_factory=GraphqlLive
+    )
+    cache: Annotated[GraphqlCache, Meta(description="the cache of answers")] = msgspec.field(
+        default_factory=GraphqlCache
     )
     introspection: Annotated[
         Literal["all", "authenticated", "off"] | tuple[str, ...],

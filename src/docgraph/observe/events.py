@@ -9,6 +9,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from docgraph.observe.cache_events import (  # noqa: F401 - part of the list
+    CacheDropped,
+    CacheLag,
+    CacheSize,
+    CacheUsed,
+    WatchReset,
+)
 from docgraph.observe.command_events import (  # noqa: F401 - part of the list
     CommandFinished,
     QueryFailed,

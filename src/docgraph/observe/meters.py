@@ -25,6 +25,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from docgraph.observe import (
+    cache_events,
     command_events,
     events,
     limit_events,
@@ -34,6 +35,7 @@ from docgraph.observe import (
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.methods import METHODS
+from docgraph.observe.metric_list import METRICS
 from docgraph.observe.tallies import Labels, RequestTally, Tallies
 
 __all__ = ["METRICS", "Meters", "mark_process_dead"]
@@ -42,176 +44,6 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 MAX_CHILDREN = 1000  # label combinations of one metric
 BULK = 100  # requests that are added together: each costs less in a batch
 FLUSH_SECONDS = 0.25  # maximum age of a busy worker's numbers in other workers
-
-# name: (kind, labels, help). The mode of a gauge defines how several workers are combined.
-METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "docgraph_http_requests_total": (
-        "counter",
-        ("method", "service", "status"),
-        "Requests that have been answered.",
-    ),
-    "docgraph_http_request_duration_seconds": (
-        "histogram",
-        ("method", "service"),
-        "Time from the arrival of a request to the end of its answer, streams left out.",
-    ),
-    "docgraph_http_response_bytes_total": ("counter", ("service",), "Bytes of answers."),
-    "docgraph_http_requests_in_flight": (
-        "gauge:livesum",
-        (),
-        "Requests that are being worked on, over all workers; not those that wait for their body.",
-    ),
-    "docgraph_http_uploads": (
-        "gauge:livesum",
-        (),
-        "Requests that wait for the rest of their body, over all workers.",
-    ),
-    "docgraph_http_refused_total": (
-        "counter",
-        ("status",),
-        "Answers given before there was a request: malformed, too large, too slow, too many.",
-    ),
-    "docgraph_overloaded_total": (
-        "counter",
-        ("bound",),
-        "Requests answered with 503 because docgraph has too much to do, by the bound it reached.",
-    ),
-    "docgraph_http_failures_total": (
-        "counter",
-        ("service",),
-        "Requests that ended in an unexpected exception.",
-    ),
-    "docgraph_database_commands_total": (
-        "counter",
-        ("command", "ok"),
-        "Commands sent to the database.",
-    ),
-    "docgraph_database_command_duration_seconds": (
-        "histogram",
-        ("command",),
-        "Time of a database command.",
-    ),
-    "docgraph_database_up": (
-        "gauge:livemostrecent",
-        (),
-        "1 when the database answers, else 0, as the worker says that noticed last.",
-    ),
-    "docgraph_database_connections": (
-        "gauge:livesum",
-        ("client",),
-        "Connections to the database in use, by requests or by change streams, over all workers.",
-    ),
-    "docgraph_database_connections_max": (
-        "gauge:livesum",
-        ("client",),
-        "Most connections to the database that requests or change streams may use.",
-    ),
-    "docgraph_database_unreadable_values_total": (
-        "counter",
-        (),
-        "Stored values that could not be read and were shown as their raw bytes.",
-    ),
-    "docgraph_mcp_calls_total": ("counter", ("tool", "app", "ok"), "Tools that agents have used."),
-    "docgraph_mcp_call_duration_seconds": ("histogram", ("tool",), "Time that a tool took."),
-    "docgraph_apps": (
-        "gauge:livemostrecent",
-        ("state",),
-        "GraphQL apps by state: served, disabled, invalid.",
-    ),
-    "docgraph_stream_clients": (
-        "gauge:livesum",
-        ("transport",),
-        "Clients of change streams, over all workers.",
-    ),
-    "docgraph_stream_cursors": (
-        "gauge:livesum",
-        (),
-        "Change streams of the database that are open, over all workers.",
-    ),
-    "docgraph_stream_events_total": (
-        "counter",
-        (),
-        "Events, counted once for every client that was told.",
-    ),
-    "docgraph_stream_lag_seconds": (
-        "histogram",
-        (),
-        "Time from a change, by the clock of the database, until clients are told.",
-    ),
-    "docgraph_stream_closed_total": (
-        "counter",
-        ("reason",),
-        "Clients of change streams that are gone, and why.",
-    ),
-    "docgraph_stream_stages_failed_total": (
-        "counter",
-        (),
-        "Events on which a stage of a change stream failed.",
-    ),
-    "docgraph_stream_decisions_sampled_total": (
-        "counter",
-        ("outcome",),
-        "Decisions of the index of row filters that were compared with the database's.",
-    ),
-    "docgraph_auth_failures_total": (
-        "counter",
-        ("mechanism", "reason"),
-        "Credentials that were not accepted.",
-    ),
-    "docgraph_logins_blocked_total": (
-        "counter",
-        ("scope",),
-        "Times the brute force guard closed the door.",
-    ),
-    "docgraph_limited_requests_total": (
-        "counter",
-        ("limit", "reason"),
-        "Requests that a limit for callers refused: by its rate, or too many at a time.",
-    ),
-    "docgraph_access_denied_total": ("counter", ("authorizer",), "Requests that were not allowed."),
-    "docgraph_graphql_operations_total": (
-        "counter",
-        ("app", "operation", "status"),
-        "Requests that named a stored operation of an app.",
-    ),
-    "docgraph_graphql_operation_duration_seconds": (
-        "histogram",
-        ("app", "operation"),
-        "Time of a request that named a stored operation of an app.",
-    ),
-    "docgraph_plugin_failures_total": ("counter", ("plugin",), "Exceptions of plugins."),
-    "docgraph_background_failures_total": ("counter", ("task",), "Failures of background tasks."),
-    "docgraph_loop_lags_total": (
-        "counter",
-        (),
-        "Times the event loop of a worker was held up noticeably.",
-    ),
-    "docgraph_log_lines_dropped_total": (
-        "counter",
-        (),
-        "Lines missing in the log because nobody read fast enough.",
-    ),
-    "docgraph_workers_lost_total": (
-        "counter",
-        (),
-        "Worker processes that ended without being asked to.",
-    ),
-    "docgraph_start_time_seconds": (
-        "gauge:livemin",
-        (),
-        "When the oldest process of the instance started, in seconds since the epoch.",
-    ),
-    "docgraph_processes": (
-        "gauge:livesum",
-        (),
-        "Living processes of the instance; with several workers their parent is one of them.",
-    ),
-    "docgraph_info": (
-        "gauge:livemax",
-        ("version", "python"),
-        "Always 1; the labels say what is running.",
-    ),
-}
 
 # Otherwise each counter gets a gauge with its creation time, which is not needed.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -332,6 +164,21 @@ class Meters:
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
+            **self._build_cache_handlers(),
+        }
+
+    def _build_cache_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
+            cache_events.CacheUsed: self._counter(
+                "docgraph_cache_requests_total", "result", "reason"
+            ),
+            cache_events.CacheDropped: self._counter(
+                "docgraph_cache_invalidations_total", "reason"
+            ),
+            cache_events.CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(
+                event.bytes
+            ),
+            cache_events.CacheLag: self._set_lag,
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
@@ -340,6 +187,9 @@ class Meters:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
+
+    def _set_lag(self, event: cache_events.CacheLag) -> None:
+        self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
 
     def _set_connections(self, event: events.ConnectionsUsed) -> None:
         self._rare["docgraph_database_connections"].of(event.client).set(event.count)

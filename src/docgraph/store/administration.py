@@ -75,7 +75,10 @@ class Administration:
     async def drop_database(self, db: str) -> None:
         """Drop the database with everything in it."""
         check_database(db)
-        await self._run(db, {"dropDatabase": 1})
+        try:
+            await self._run(db, {"dropDatabase": 1})
+        finally:
+            self._store.writes.on_written((db,))
 
     async def _run(
         self, db: str, command: Document, collection_id: bytes | None = None

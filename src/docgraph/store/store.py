@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from pymongo import ReadPreference
+
 from docgraph.runtime.shielded import ShieldedTasks
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
@@ -125,6 +127,11 @@ class Store:
     def is_available(self) -> bool:
         """Whether a server that accepts writes is known."""
         return bool(self._availability)
+
+    @property
+    def reads_primary(self) -> bool:
+        """Whether reads without a read preference of their own are sent to the primary."""
+        return self.client.read_preference == ReadPreference.PRIMARY
 
     @property
     def is_pool_busy(self) -> bool:

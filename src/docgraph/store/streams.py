@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bson import Timestamp
 from bson.raw_bson import RawBSONDocument
@@ -52,6 +52,8 @@ _IMAGES_SECONDS: Final = 1.0  # for which it is known whether a collection has i
 _KEPT_IMAGES: Final = 1000  # … and of how many collections
 _LOOK_MS: Final = 30_000
 _PAST_AWAIT_MS: Final = 1  # the least that the database accepts; 0 means its default, a second
+_WATCH_BATCH: Final = 1000  # events
+_NO_DOCUMENT: Final = {"operationType": {"$nin": ["insert", "update", "replace", "delete"]}}
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 
 
@@ -62,6 +64,13 @@ class StreamView:
     row: Mapping[str, Any] | None
     hiding: tuple[Document, ...]
     hidden: Paths
+
+
+class PrimaryState(NamedTuple):
+    """The primary of a replica set, by its election, and the time of its last write."""
+
+    election: tuple[Any, Any]
+    last_write: Timestamp
 
 
 @dataclass
@@ -180,6 +189,41 @@ class StoreStreams:
         """Return the changes of a database with hidden properties: never for data of callers."""
         check_database(db)
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
+
+    def watch_collections(
+        self,
+        db: str,
+        collections: Collection[str],
+        *,
+        documents: bool,
+        resume_after: Mapping[str, Any] | None,
+        await_ms: int,
+    ) -> ChangeEvents:
+        """Return what happens to some collections of a database, and to any as a whole.
+
+        Never for data of callers. `documents`: events of updates contain the document.
+        """
+        concerned = {"ns.coll": {"$in": sorted(collections)}}
+        stages: list[Document] = [{"$match": {"$or": [concerned, _NO_DOCUMENT]}}]
+        if documents:
+            stages.append(shorten_large())
+        full = "updateLookup" if documents else None
+        options: Document = {"full_document": full, "resume_after": resume_after}
+        options |= {"max_await_time_ms": await_ms, "batch_size": _WATCH_BATCH}
+        return self.watch_unguarded(db, stages, **options)
+
+    async def read_primary(self) -> PrimaryState | str:
+        """Return which primary serves, and its last write; `standalone` or `sharded` if none does.
+
+        A router does not know up to when it has received the writes of all shards.
+        """
+        reply = await self._send_admin({"hello": 1})
+        if "setName" not in reply:
+            return "sharded" if reply.get("msg") == "isdbgrid" else "standalone"
+        last_write = reply.get("lastWrite", {}).get("opTime", {}).get("ts")
+        if not reply.get("isWritablePrimary") or not isinstance(last_write, Timestamp):
+            raise StoreUnavailable("the database has no primary")
+        return PrimaryState((reply.get("me"), reply.get("electionId")), last_write)
 
     async def read_committed_time(self) -> Timestamp | None:
         """Return a time up to which all writes are committed; None if a router does not know it.

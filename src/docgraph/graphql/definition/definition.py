@@ -35,16 +35,18 @@ __all__ = [
 
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (
-    "uri",
-    "description",
-    "enabled",
-    "limits",
-    "json-mode",
-    "csv",
-    "live",
-    "operations",
+    *("uri", "description", "enabled", "limits", "json-mode", "csv", "operations"),
+    *("cache", "live"),
 )
+_CACHE_KEYS = ("enabled", "max-age-s")
 _MAX_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOptions:
+    """How answers of the app are cached; `max_age` in seconds, None: until they are outdated."""
+
+    max_age: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class AppDefinition:
     operations: tuple[DeclaredOperation, ...] = ()
     csv: bool = False  # answers with one list may be CSV
     live: bool | tuple[str, ...] = False  # whether `@live` exists, or the roles that have it
+    cache: CacheOptions | None = None  # None: answers are not cached
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
@@ -160,6 +163,7 @@ class _Decoder:
             operations=read_operations(descriptor.get("operations"), self._problems),
             csv=self._read(descriptor, "csv", bool, False, "descriptor."),
             live=self._read_live(descriptor),
+            cache=self._read_cache(descriptor),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )
@@ -237,6 +241,21 @@ class _Decoder:
             else:
                 found[key] = min(int(value), _MAX_LIMIT)
         return found
+
+    def _read_cache(self, descriptor: Mapping[str, Any]) -> CacheOptions | None:
+        options = self._read(descriptor, "cache", dict, {}, "descriptor.")
+        for key in options:
+            if key not in _CACHE_KEYS:
+                hint = f"options are {', '.join(_CACHE_KEYS)}"
+                self._problem(f"descriptor.cache.{key}", "is not an option of the cache", hint)
+        max_age = options.get("max-age-s")
+        if max_age is not None and (
+            not isinstance(max_age, int) or isinstance(max_age, bool) or max_age < 1
+        ):
+            self._problem("descriptor.cache.max-age-s", "must be a whole number above 0")
+            max_age = None
+        is_enabled = self._read(options, "enabled", bool, False, "descriptor.cache.")
+        return CacheOptions(None if max_age is None else int(max_age)) if is_enabled else None
 
     def _read_json_mode(self, descriptor: Mapping[str, Any]) -> str | None:
         mode: str | None = self._read(descriptor, "json-mode", str, None, "descriptor.")

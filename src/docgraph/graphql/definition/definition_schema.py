@@ -163,6 +163,17 @@ _DEFINITIONS: Schema = {
                 ],
                 "default": False,
             },
+            "cache": _object(
+                "Whether answers are cached until the data changes.",
+                {
+                    "enabled": {"type": "boolean", "default": False},
+                    "max-age-s": {
+                        "description": "After how many seconds an answer is read again anyway.",
+                        "type": "integer",
+                        "minimum": 1,
+                    },
+                },
+            ),
             "limits": _limits(),
             "operations": {
                 "description": "Stored queries: by name over HTTP, and each a tool for agents.",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http import HTTPStatus
 from math import inf
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -21,6 +22,8 @@ from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLi
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
+from docgraph.graphql.cache.answer_cache import AnswerCache, FreshAnswer
+from docgraph.graphql.cache.answer_key import OperationText
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
@@ -30,6 +33,8 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.freshness.change_watch import ChangeWatch
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.csv_answers import (
     CsvShape,
@@ -40,7 +45,12 @@ from docgraph.graphql.http.csv_answers import (
 )
 from docgraph.graphql.http.persisted import RequestedOperation, is_stored, reject_unknown
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.response_shape import reject_length, render_error, render_result
+from docgraph.graphql.http.response_shape import (
+    MEDIA_TYPE,
+    reject_length,
+    render_error,
+    render_result,
+)
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
@@ -48,7 +58,8 @@ from docgraph.observe.tracing import current
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime import Blocking, Generations, run_blocking
+from docgraph.runtime.sections import Core
 from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
 from docgraph.variables import Resolvers
@@ -108,6 +119,8 @@ class GraphqlService(Service):
         root_role: str | None,
         gql_app_definition_cache: Apps,
         logging: Logging,
+        generations: Generations,
+        core: Core,
     ) -> None:
         self.max_body_size = config.max_body_size
         self.config = config
@@ -119,6 +132,9 @@ class GraphqlService(Service):
         self._answers = IntrospectionCache()
         self._key_ring = KeyRing(store, config)
         self._patrol = TimeoutWheel()
+        self.watch = ChangeWatch(store, config.cache.max_lag_ms)
+        max_bytes = config.cache.max_bytes // max(1, core.workers)
+        self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
@@ -131,6 +147,7 @@ class GraphqlService(Service):
         """Cancel work in progress for callers."""
         await self._operations.close()
         await self._answers.close()
+        await self.watch.close()
         self._patrol.close()
 
     def parse(self, exchange: Exchange) -> AppRequest:
@@ -250,17 +267,44 @@ class GraphqlService(Service):
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
         table = await self._find_table(app, request, exchange)
+        if app.definition.cache is not None and table is None:
+            return await self._answer_cached(app, request, exchange)
         ran = await self._run(app, request, exchange, None, self._answers)
         if table is not None and not ran.result.errors:
             return await self._answer_csv(*table, ran)
+        return self._render(app, ran, exchange).body
+
+    async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
+        plan, _ = await self._find(app, request, exchange)
+        introspection = may_introspect(self.config.introspection, exchange.account)
+        text = (request.query, request.operation_name, request.variables, introspection)
+
+        async def execution(recorder: DependencyRecorder | None) -> FreshAnswer:
+            ran = await self._run(app, request, exchange, None, self._answers, recorder)
+            return self._render(app, ran, exchange)
+
+        is_verbose = self.config.verbose and self._is_administrator(exchange.account)
+        used = await self._cache.answer(
+            plan,
+            OperationText(*text, has_extensions=is_verbose or request.limits),
+            exchange,
+            execution,
+            resolvers=self._resolvers,
+            lane=self._lane,
+        )
+        return used.render(is_shown=is_verbose or self.may_explain(exchange.account))
+
+    def _render(self, app: App, ran: Ran, exchange: Exchange) -> FreshAnswer:
         extensions: dict[str, Any] = {}
         if self.config.verbose and self._is_administrator(exchange.account):
             extensions |= ran.explain()
         if ran.result.limits:
             extensions["limits"] = ran.result.limits
-        return render_result(
+        body = render_result(
             ran.result, limit=app.limits.response_bytes, extensions=extensions or None
         )
+        is_complete = body.status == HTTPStatus.OK and not (ran.result.errors or extensions)
+        return FreshAnswer(body, is_complete)
 
     async def _find_table(
         self, app: App, request: GraphqlRequest, exchange: Exchange
@@ -296,6 +340,7 @@ class GraphqlService(Service):
         exchange: Exchange,
         limits: GraphqlLimits | None,
         answers: IntrospectionCache | None,
+        recorder: DependencyRecorder | None = None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         if (trace := current.get()) is not None:
@@ -313,6 +358,7 @@ class GraphqlService(Service):
             key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
+            recorder=recorder,
         )
         return Ran(plan, result, kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -54,6 +54,8 @@ class StoreWrites:
     interceptors: Interceptors
     commands: Commands
     units: ShieldedTasks
+    # Gets the namespaces that may have changed, before the write is answered.
+    on_written: Callable[[Iterable[str]], None] = field(default=lambda _: None)
 
     async def write(
         self,
@@ -93,9 +95,7 @@ class StoreWrites:
         check_shape(write)
         db, collection = place_of(resource)
         await await_server(self.commands, deadline)
-        return await execute(
-            self.commands, db, collection, write, deadline=deadline, majority=False
-        )
+        return await self._execute(db, collection, write, deadline=deadline, majority=False)
 
     async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await steps that belong together; they are completed even if the caller is cancelled.
@@ -114,8 +114,8 @@ class StoreWrites:
     ) -> WriteResult:
         db, collection = place_of(resource)
         try:
-            result = await execute(
-                self.commands, db, collection, write, deadline=deadline, majority=majority
+            result = await self._execute(
+                db, collection, write, deadline=deadline, majority=majority
             )
         except DocgraphError as error:
             if may_be_written(error, write):
@@ -124,6 +124,16 @@ class StoreWrites:
         return await self.interceptors.after_write(
             exchange, resource, write, _with_warnings(result, write)
         )
+
+    async def _execute(
+        self, db: str, collection: str, write: Write, *, deadline: Deadline, majority: bool
+    ) -> WriteResult:
+        try:
+            return await execute(
+                self.commands, db, collection, write, deadline=deadline, majority=majority
+            )
+        finally:  # a write that failed may have been applied
+            self.on_written((f"{db}.{collection}",))
 
     async def _notify_uncertain(
         self, resource: Resource, write: Write, exchange: Exchange | None
@@ -230,6 +240,7 @@ class StoreWrites:
             await self._notify(transaction.done, uncertain=True)
             raise
         finally:
+            self.on_written({".".join(place_of(one.resource)) for one in transaction.done})
             transaction.end()
             transaction.is_concluding = False
             if transaction.is_left:

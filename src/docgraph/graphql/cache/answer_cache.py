@@ -1,0 +1,178 @@
+"""Answer cache: answers operations of apps with `descriptor.cache`.
+
+It is below authentication, authorization, limits, log and metrics, which all apply to each request,
+and above the execution. Equal requests at the same time are executed once (single flight). A
+request that waits for another one has its own deadline, and runs itself if that one stores no
+answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from docgraph.exchange import Body, Exchange
+from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
+from docgraph.graphql.cache.answer_store import AnswerStore
+from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
+from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.freshness.trackability import find_untrackable
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.plan_tree import PlanTree
+from docgraph.observe import emit
+from docgraph.observe.cache_events import CacheUsed
+from docgraph.runtime import Generations, Lane
+from docgraph.store import Store
+from docgraph.variables import Resolvers
+
+PRIVATE: Final = ("Cache-Control", "private, no-store")
+_REFRESHING: Final = ("no-cache", "no-store")
+
+
+class FreshAnswer(NamedTuple):
+    """An answer of an execution; `is_complete`: without errors and extensions."""
+
+    body: Body
+    is_complete: bool
+
+
+# Executes the operation, and records what its answer depends on.
+Execution = Callable[[DependencyRecorder | None], Awaitable[FreshAnswer]]
+
+
+class CacheUse(NamedTuple):
+    """An answer, and what the cache did: `status` and `age` are for those who may see them."""
+
+    body: Body
+    status: str
+    age: int | None = None
+
+    def render(self, *, is_shown: bool) -> Body:
+        """Return the answer with its headers."""
+        self.body.headers.append(PRIVATE)
+        if is_shown:
+            self.body.headers.append(("Cache-Status", f"docgraph; {self.status}"))
+        if is_shown and self.age is not None:
+            self.body.headers.append(("Age", str(self.age)))
+        return self.body
+
+
+class AnswerCache:
+    """The cache of one process; `watch` also serves others who want to know about changes."""
+
+    def __init__(
+        self,
+        store: Store,
+        generations: Generations,
+        watch: ChangeWatch,
+        max_bytes: int,
+        media_type: str,
+    ) -> None:
+        self._store = store
+        self._generations = generations
+        self._watch = watch
+        self._media_type = media_type
+        self._is_enabled = max_bytes > 0
+        self._flights: dict[bytes, asyncio.Event] = {}
+        self.answers = AnswerStore(watch, generations, max_bytes)
+        if self._is_enabled:
+            store.writes.on_written = generations.record_writes
+
+    async def answer(
+        self,
+        plan: Plan,
+        operation: OperationText,
+        exchange: Exchange,
+        execution: Execution,
+        *,
+        resolvers: Resolvers,
+        lane: Lane,
+    ) -> CacheUse:
+        """Return the answer to an operation, from the cache if that has it."""
+        tree = await plan.grow(plan.variables.read(operation.variables).coerced, lane)
+        reason = "extensions" if operation.has_extensions else ""
+        reason = reason or self._find_obstacle(tree, exchange, resolvers)
+        if reason:
+            return await _bypass(reason, execution)
+        names = sorted(name for name in tree.variables if name.startswith("@"))
+        values = await resolvers.resolve_all(names, exchange) if names else {}
+        permission = exchange.permission
+        try:
+            rows = permission.read_filters if permission else None
+            key = build_key(plan.app, operation, values, rows)
+        except NoKeyError:
+            return await _bypass("no-key", execution)
+        mark = await self._watch.begin(
+            f"{fetch.mapping.db}.{fetch.mapping.collection}" for fetch in tree.fetches
+        )
+        if mark is None:
+            return await _bypass(self._watch.bypass_reason, execution)
+        return await self._answer(key, plan, mark, execution)
+
+    async def _answer(
+        self, key: bytes, plan: Plan, mark: WatchMark, execution: Execution
+    ) -> CacheUse:
+        options = plan.app.definition.cache
+        max_age = None if options is None else options.max_age
+        found = self.answers.find(key, max_age)
+        if found is None and (flight := self._flights.get(key)) is not None:
+            await flight.wait()
+            found = self.answers.find(key, max_age)
+        if found is not None:
+            emit(CacheUsed("hit"))
+            entry, age = found
+            return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
+        emit(CacheUsed("miss"))
+        flight = asyncio.Event()
+        is_first = self._flights.setdefault(key, flight) is flight
+        try:
+            body, is_stored = await self._fill(key, mark, execution)
+        finally:
+            if is_first:
+                del self._flights[key]
+                flight.set()
+        return CacheUse(body, "fwd=miss; stored" if is_stored else "fwd=miss")
+
+    async def _fill(self, key: bytes, mark: WatchMark, execution: Execution) -> tuple[Body, bool]:
+        """Execute the operation; store its answer if it is complete, and was not outdated since."""
+        writes = self._generations.copy_writes()
+        recorder = DependencyRecorder()
+        body, is_complete = await execution(recorder)
+        if not is_complete:
+            return body, False
+        dependencies = await recorder.finish(self._store)
+        if isinstance(dependencies, str):
+            return body, False
+        return body, self.answers.put(key, body.content, mark, writes, dependencies)
+
+    def _find_obstacle(self, tree: PlanTree, exchange: Exchange, resolvers: Resolvers) -> str:
+        """Return why an operation is executed without the cache; empty if it is not."""
+        if not self._is_enabled:
+            return "disabled"
+        if _wants_refresh(exchange):
+            return "request"
+        if exchange.transaction is not None:
+            return "transaction"
+        if exchange.request.is_large:
+            return "large-request"
+        if not tree.fetches:
+            return "no-data"
+        if not self._store.reads_primary:
+            return "read-preference"
+        return "untrackable" if find_untrackable(tree, resolvers) else ""
+
+
+async def _bypass(reason: str, execution: Execution) -> CacheUse:
+    emit(CacheUsed("bypass", reason))
+    status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
+    return CacheUse((await execution(None)).body, status)
+
+
+def _wants_refresh(exchange: Exchange) -> bool:
+    """Return whether the caller wants an answer that does not come from the cache."""
+    for value in exchange.request.headers.get_list("cache-control"):
+        directives = {one.partition("=")[0].strip().lower() for one in value.split(",")}
+        if not directives.isdisjoint(_REFRESHING):
+            return True
+    return False

@@ -1,0 +1,101 @@
+"""Keys of cached answers: everything that an answer depends on, except the data.
+
+Two requests with the same key get the same answer from the same data. A value whose exact form is
+not known has no key: it is not cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from docgraph.codec.bson_types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.definition.inputs import ExactFloat
+from docgraph.variables import CallerDocument, TrustedDocument
+
+_DOCUMENTS: Final[frozenset[type]] = frozenset({dict, CallerDocument, TrustedDocument})
+# Types whose `repr` has their whole value.
+_EXACT: Final[frozenset[type]] = frozenset(
+    {
+        *(str, int, float, bool, type(None), bytes, datetime, UUID),
+        *(Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp),
+    }
+)
+
+
+class NoKeyError(ValueError):
+    """A value whose exact form is not known."""
+
+
+class OperationText(NamedTuple):
+    """An operation as the caller sent it, and whether the caller may read the schema.
+
+    `has_extensions`: the answer has parts that differ each time.
+    """
+
+    query: str
+    name: str | None
+    variables: Mapping[str, Any]
+    introspection: bool
+    has_extensions: bool = False
+
+
+def build_key(
+    app: VisibleApp,
+    operation: OperationText,
+    values: Mapping[str, Any],
+    rows: Mapping[str, Any] | None,
+) -> bytes:
+    """Return the key of an answer; raise `NoKeyError`.
+
+    `values` are those of the predefined variables, `rows` the caller's row filters. The text of the
+    operation has the types of its variables, so that their raw values are enough.
+    """
+    parts: list[str] = []
+    write = parts.append
+    for text in (str(app.definition.id), app.definition.uri, app.version, app.mode.name):
+        write(repr(text))
+    write(repr((sorted(app.key), operation.introspection, operation.name, operation.query)))
+    for part in (operation.variables, values, rows or {}):
+        write(f"part {len(part)}")
+        for name in sorted(part):
+            write(repr(name))
+            _write(part[name], write)
+    return blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+
+def _write(value: Any, write: Callable[[str], None]) -> None:
+    """Write a value with its type; the order of keys can matter."""
+    kind = type(value)
+    if kind in _EXACT:
+        write(f"{kind.__name__} {value!r}")
+    elif kind is ExactFloat:
+        write(f"number {value.text}")
+    elif kind in _DOCUMENTS:
+        write(f"{kind.__name__} {len(value)}")
+        for name, one in value.items():
+            write(repr(name))
+            _write(one, write)
+    elif kind in {list, tuple}:
+        write(f"list {len(value)}")
+        for one in value:
+            _write(one, write)
+    elif isinstance(value, Enum):
+        write(f"{kind.__name__} {value.name}")
+    else:
+        raise NoKeyError(kind.__name__)

@@ -1,0 +1,119 @@
+"""Store of cached answers: bounded by bytes, the least recently used answer is dropped first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark, WatchRegistration
+from docgraph.graphql.freshness.dependency import Dependency
+from docgraph.observe import emit
+from docgraph.observe.cache_events import CacheDropped, CacheSize
+from docgraph.runtime import Generations
+from docgraph.runtime.clock import elapsed
+from docgraph.runtime.generations import find_write_slot
+
+_ENTRY_BYTES: Final = 1_000  # an answer, its key and its registration, without their contents
+_LARGEST_SHARE: Final = 8  # an answer needs at most one part of so many
+
+
+@dataclass(eq=False, slots=True)
+class CachedAnswer:
+    """A finished answer, and the writes of this instance that it includes."""
+
+    content: bytes
+    databases: frozenset[str]
+    writes: tuple[tuple[int, int], ...]  # slots with their numbers; see `Generations`
+    stored: float
+    size: int = 0
+    registration: WatchRegistration | None = None
+
+
+class AnswerStore:
+    """The cached answers of one process."""
+
+    def __init__(
+        self,
+        watch: ChangeWatch,
+        generations: Generations,
+        max_bytes: int,
+        clock: Callable[[], float] = elapsed,
+    ) -> None:
+        self.bytes = 0
+        self._watch = watch
+        self._generations = generations
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._entries: OrderedDict[bytes, CachedAnswer] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: bytes, max_age: int | None) -> tuple[CachedAnswer, float] | None:
+        """Return an answer that is not outdated, and its age in seconds."""
+        entry = self._entries.get(key)
+        if entry is None or not all(map(self._watch.is_current, entry.databases)):
+            return None
+        age = self._clock() - entry.stored
+        if not self._includes_writes(entry):
+            self._drop(key, entry, "written")
+            return None
+        if max_age is not None and age >= max_age:
+            self._drop(key, entry, "expired")
+            return None
+        self._entries.move_to_end(key)
+        return entry, age
+
+    def put(
+        self,
+        key: bytes,
+        content: bytes,
+        mark: WatchMark,
+        writes: Sequence[int],
+        dependencies: Sequence[Dependency],
+    ) -> bool:
+        """Store an answer, unless it is too large or may be outdated; return whether it was.
+
+        `mark` and `writes` were taken before its first command.
+        """
+        names = {one.namespace for one in dependencies}
+        databases = frozenset(name.partition(".")[0] for name in names)
+        slots = sorted(map(find_write_slot, names | databases))
+        seen = tuple((slot, writes[slot]) for slot in slots)
+        entry = CachedAnswer(content, databases, seen, self._clock())
+        if not names or not self._includes_writes(entry):
+            return False
+        on_change = partial(self._drop, key, entry, "changed")
+        entry.registration = self._watch.register(mark, dependencies, on_change)
+        if entry.registration is None:
+            return False
+        entry.size = len(content) + entry.registration.bytes + _ENTRY_BYTES
+        if entry.size > self._max_bytes // _LARGEST_SHARE:
+            self._watch.release(entry.registration)
+            return False
+        if (previous := self._entries.get(key)) is not None:
+            self._drop(key, previous, "evicted")
+        self._entries[key] = entry
+        self.bytes += entry.size
+        while self.bytes > self._max_bytes:
+            oldest = next(iter(self._entries))
+            self._drop(oldest, self._entries[oldest], "evicted")
+        emit(CacheSize(self.bytes))
+        return True
+
+    def _includes_writes(self, entry: CachedAnswer) -> bool:
+        read = self._generations.read_writes
+        return all(read(slot) == number for slot, number in entry.writes)
+
+    def _drop(self, key: bytes, entry: CachedAnswer, reason: str) -> None:
+        if self._entries.get(key) is not entry:
+            return
+        del self._entries[key]
+        self.bytes -= entry.size
+        if entry.registration is not None:
+            self._watch.release(entry.registration)
+        emit(CacheDropped(reason))
+        emit(CacheSize(self.bytes))

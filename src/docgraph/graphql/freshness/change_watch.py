@@ -1,0 +1,152 @@
+"""Change watch: follows the changes of all databases that answers depend on; one per process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from docgraph.graphql.freshness.database_watch import DatabaseWatch, WatchPosition
+from docgraph.graphql.freshness.dependency import Dependency
+from docgraph.graphql.freshness.invalidation_index import Registration
+from docgraph.runtime.clock import elapsed
+from docgraph.store import Store
+
+MAX_DATABASES: Final = 8  # that one process follows at the same time
+_TOO_MANY: Final = "too-many-databases"
+
+WatchMark = Mapping[
+    str, WatchPosition
+]  # a moment before the first command of an execution, by database
+
+
+@dataclass(eq=False, slots=True)
+class WatchRegistration:
+    """The dependencies of one answer in all databases."""
+
+    on_change: Callable[[], None]
+    parts: list[tuple[DatabaseWatch, Registration]] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the dependencies need."""
+        return sum(registration.bytes for _, registration in self.parts)
+
+    def notify(self) -> None:
+        """Report the first change, and no others."""
+        self.release()
+        self.on_change()
+
+    def release(self) -> None:
+        """Forget the dependencies."""
+        parts, self.parts = self.parts, []
+        for watch, registration in parts:
+            watch.index.remove(registration)
+
+
+class ChangeWatch:
+    """Reports when answers are outdated: to the cache and to live queries.
+
+    A cursor for each database with dependents is opened at the first use, and closed when nothing
+    uses it any more.
+    """
+
+    def __init__(self, store: Store, max_lag_ms: int) -> None:
+        self._store = store
+        self._max_lag = max_lag_ms / 1000
+        self._watches: dict[str, DatabaseWatch] = {}
+        self._is_closed = False
+        self.bypass_reason = ""  # why the last `begin` returned None
+
+    async def begin(self, namespaces: Iterable[str], patience: float = 0) -> WatchMark | None:
+        """Return the moment before the first command of an execution; None: not usable now.
+
+        `namespaces` are the databases, or `db.collection` where that is known. `patience` is how
+        many seconds to wait until their changes are followed.
+        """
+        wanted = _group(namespaces)
+        deadline = elapsed() + patience
+        while (obstacle := self.find_obstacle(wanted)) is not None:
+            reason, watch = obstacle
+            left = deadline - elapsed()
+            if watch is None or left <= 0:
+                self.bypass_reason = reason
+                return None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(watch.progress.wait(), left)
+        return {db: self._watches[db].find_position() for db in wanted}
+
+    def register(
+        self, mark: WatchMark, dependencies: Sequence[Dependency], on_change: Callable[[], None]
+    ) -> WatchRegistration | None:
+        """Call `on_change` once when the answer is outdated; None: it may be outdated already."""
+        by_database = defaultdict[str, list[Dependency]](list)
+        for one in dependencies:
+            by_database[one.namespace.partition(".")[0]].append(one)
+        registration = WatchRegistration(on_change)
+        for db, own in by_database.items():
+            watch = self._find(db)
+            since = mark.get(db)
+            part = watch and since and watch.register(since, own, registration.notify)
+            if not watch or not part:
+                registration.release()
+                return None
+            registration.parts.append((watch, part))
+        return registration
+
+    def release(self, registration: WatchRegistration) -> None:
+        """Forget an answer; its `on_change` is not called any more."""
+        registration.release()
+
+    def is_current(self, db: str) -> bool:
+        """Return whether changes of the database are known within the longest lag."""
+        watch = self._watches.get(db)
+        return watch is not None and not watch.find_obstacle()
+
+    def lag_ms(self, db: str) -> float:
+        """Return how old the known state of the database is at most."""
+        watch = self._watches.get(db)
+        return float("inf") if watch is None else watch.lag * 1000
+
+    async def close(self) -> None:
+        """Close all cursors."""
+        self._is_closed = True
+        await asyncio.gather(*(watch.close() for watch in self._watches.values()))
+
+    def find_obstacle(
+        self, wanted: Mapping[str, set[str]]
+    ) -> tuple[str, DatabaseWatch | None] | None:
+        """Return why the changes of these collections are not known, and the watch to wait for."""
+        for db, collections in wanted.items():
+            watch = self._find(db)
+            if watch is None:
+                return _TOO_MANY, None
+            if reason := watch.want(collections):
+                return reason, watch
+        return None
+
+    def _find(self, db: str) -> DatabaseWatch | None:
+        watch = self._watches.get(db)
+        if watch is not None and not watch.is_over:
+            return watch
+        if self._is_closed:
+            return None
+        if watch is None and len(self._watches) >= MAX_DATABASES:
+            ended = [name for name, one in self._watches.items() if one.is_over]
+            if not ended:
+                return None
+            for name in ended:
+                del self._watches[name]
+        watch = self._watches[db] = DatabaseWatch(db, self._store, self._max_lag)
+        return watch
+
+
+def _group(namespaces: Iterable[str]) -> dict[str, set[str]]:
+    grouped = defaultdict[str, set[str]](set)
+    for namespace in namespaces:
+        db, _, collection = namespace.partition(".")
+        grouped[db].update([collection] if collection else ())
+    return grouped
