@@ -1,11 +1,11 @@
 """Clients of live queries, in memory: server-sent events of a POST, and `graphql-transport-ws`.
 
-    async with subscribe(service, "app", "query @live { … }") as client:
-        answer = await client.next()
+async with subscribe(service, "app", "query @live { … }") as client:
+    answer = await client.next()
 
-    async with connect(service, "app") as socket:
-        await socket.begin()
-        socket.subscribe("1", "query @live { … }")
+async with connect(service, "app") as socket:
+    await socket.begin()
+    socket.subscribe("1", "query @live { … }")
 """
 
 from __future__ import annotations

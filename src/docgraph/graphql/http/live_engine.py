@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
-from docgraph.exchange import Exchange
+from docgraph.exchange import Account, Exchange
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
 from docgraph.graphql.execute.result import Result
+from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.freshness.trackability import find_untrackable, find_untrackable_request
@@ -27,10 +28,8 @@ from docgraph.variables import Resolvers
 class Endpoint(Protocol):
     """The service, as far as it is needed here."""
 
-    @property
-    def resolvers(self) -> Resolvers:
-        """The predefined variables."""
-        ...
+    resolvers: Resolvers
+    watch: ChangeWatch
 
     async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:
         """Return the plan of an operation for the caller; raise `OperationRefused`."""
@@ -46,7 +45,7 @@ class Endpoint(Protocol):
         """Execute an operation in time."""
         ...
 
-    def may_introspect(self, account: object) -> bool:
+    def may_introspect(self, account: Account | None) -> bool:
         """Return whether a caller may read the schema."""
         ...
 
@@ -121,6 +120,6 @@ class AppEngine:
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[Result, tuple[Dependency, ...] | str]:
         """Execute an operation; return what its answer depends on, or why that is not known."""
-        recorder = DependencyRecorder()
+        recorder = DependencyRecorder(self._endpoint.watch.sources)
         result = await self._endpoint.run_recorded(app, request, exchange, recorder)
-        return result, await recorder.finish(self._store)
+        return result, await recorder.finish()

@@ -13,7 +13,8 @@ from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.freshness.change_watch import ChangeWatch
-from docgraph.graphql.freshness.dependency import Dependency, list_databases
+from docgraph.graphql.freshness.database_watch import BROKEN, LAGGING, STARTING
+from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.response_shape import MEDIA_TYPE, render_result
 from docgraph.graphql.live.live_query import LiveQuery, Worked
@@ -22,7 +23,7 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import PlanTree
 
 _PATIENCE: Final = 5.0  # seconds to wait until changes of a database are followed
-_PERMANENT: Final = frozenset({"standalone", "too-many-databases"})  # reasons of the watch
+_PASSING: Final = frozenset({STARTING, BROKEN, LAGGING})  # obstacles of the watch
 
 
 class LiveRequest(NamedTuple):
@@ -67,7 +68,6 @@ class LiveEngine(Protocol):
         """Execute an operation; return what its answer depends on, or why that is not known."""
         ...
 
-
     async def run_once(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Result:
         """Execute an operation that is not live."""
         ...
@@ -110,7 +110,8 @@ class LiveRuns:
         self, live: LiveRequest, app: App, tree: PlanTree, on_change: OnChange
     ) -> tuple[LiveAnswer, Callable[[], None]]:
         """Execute, and register what the answer depends on; nothing can change in between."""
-        mark = await self._watch.begin(list_databases(tree), _PATIENCE)
+        names = {f"{one.mapping.db}.{one.mapping.collection}" for one in tree.fetches}
+        mark = await self._watch.begin(names, _PATIENCE)
         if mark is None:
             raise self._reject_watch()
         result, dependencies = await self._engine.run_recorded(app, live.request, live.exchange)
@@ -119,14 +120,17 @@ class LiveRuns:
         answer = render_answer(result, app)
         registration = self._watch.register(mark, dependencies, on_change)
         if registration is None:
-            on_change()  # it changed meanwhile
+            names = {one.namespace for one in dependencies}
+            if await self._watch.begin(names, _PATIENCE) is None:
+                raise self._reject_watch()
+            on_change()  # there was a change meanwhile, or its collection was not followed yet
             return answer, _do_nothing
         return answer, partial(self._watch.release, registration)
 
     def _reject_watch(self) -> Exception:
         reason = self._watch.bypass_reason
-        if reason in _PERMANENT:
-            return reject_untrackable(f"changes of the database cannot be followed ({reason})")
+        if reason not in _PASSING:
+            return reject_untrackable(f"changes of the database cannot be followed: {reason}")
         return StoreUnavailable(f"changes of the database are not known now ({reason}), try again")
 
 

@@ -64,7 +64,7 @@ class LiveSession(Session):
     list_queries: Callable[[], Iterable[LiveQuery]]
 
     async def find_ending(self, now: float, interval: float) -> CloseReason | None:
-        """Return why the connection must end; its queries find out themselves what they may read."""
+        """Return why the connection must end; its queries are authorized on their own."""
         admission = self.exchange.admission
         assert admission is not None  # noqa: S101 - the request came through the pipeline
         try:
@@ -100,9 +100,7 @@ class LiveService:
         self._schedule = RunSchedule(options.max_executions / bounds.workers)
         self._limits = bounds.limits
         self._heartbeat = bounds.heartbeat
-        self._renewals = Reauthorizer(
-            generations, bounds.renewal, concerning=(*CONCERNING, "apps")
-        )
+        self._renewals = Reauthorizer(generations, bounds.renewal, concerning=(*CONCERNING, "apps"))
         self._tasks = Tasks()
         self._open: dict[LiveQuery, str] = {}  # with their transports
 
@@ -308,7 +306,9 @@ async def _read_request(exchange: Exchange) -> GraphqlRequest:
     assert isinstance(parsed, AppRequest)  # noqa: S101 - the endpoint made it
     if parsed.refusal is not None:
         raise parsed.refusal
-    return await parsed.asked.find(await exchange.request.read_body(), exchange.request.content_type)
+    return await parsed.asked.find(
+        await exchange.request.read_body(), exchange.request.content_type
+    )
 
 
 def _add_credentials(request: Request, authorization: bytes) -> Request:

@@ -1,7 +1,8 @@
 """Live queries over WebSocket: several operations per connection (`graphql-transport-ws`).
 
-The client has to begin with `connection_init`. Its payload may have credentials if the handshake had
-none. Each `subscribe` is authorized as a POST to the app. Queries without `@live` are answered once.
+The client has to begin with `connection_init`, whose payload may have credentials if the handshake
+had none. Each `subscribe` is authorized as a POST to the app. Queries without `@live` have one
+answer.
 """
 
 from __future__ import annotations

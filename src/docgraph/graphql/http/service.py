@@ -8,8 +8,7 @@ operation, and executes it within the time limit. Errors are raised; the pipelin
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from math import inf
@@ -17,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.codec import decode
 from docgraph.codec.csv_table import CSV, CsvCells, render_disposition
-from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
+from docgraph.events.sections import Events
+from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
@@ -43,8 +43,18 @@ from docgraph.graphql.http.csv_answers import (
     find_shape,
     render_table,
 )
-from docgraph.graphql.http.persisted import RequestedOperation, is_stored, reject_unknown
+from docgraph.graphql.http.live_engine import AppEngine
+from docgraph.graphql.http.live_events import wants_events
+from docgraph.graphql.http.live_messages import offers_protocol
+from docgraph.graphql.http.live_service import LiveBounds, LiveService
+from docgraph.graphql.http.persisted import (
+    AppRequest,
+    RequestedOperation,
+    is_stored,
+    reject_unknown,
+)
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
+from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
     reject_length,
@@ -93,6 +103,13 @@ class Ran(NamedTuple):
         }
 
 
+def _is_live_handshake(exchange: Exchange) -> bool:
+    """Return whether a request opens a WebSocket for live queries."""
+    request = exchange.request
+    is_socket = request.method == "GET" and request.connection.is_websocket
+    return is_socket and offers_protocol(request.headers)
+
+
 @lru_cache(maxsize=1024)  # most requests are for a few apps
 def _find_uri(segments: tuple[str, ...]) -> str:
     """Return the URI of the app; empty if no app can match."""
@@ -121,6 +138,8 @@ class GraphqlService(Service):
         logging: Logging,
         generations: Generations,
         core: Core,
+        events: Events,
+        imagined_requests: DryRun,
     ) -> None:
         self.max_body_size = config.max_body_size
         self.config = config
@@ -135,16 +154,23 @@ class GraphqlService(Service):
         self.watch = ChangeWatch(store, config.cache.max_lag_ms)
         max_bytes = config.cache.max_bytes // max(1, core.workers)
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
+        engine = AppEngine(self, self._apps, store, self._lane, registry)
+        bounds = LiveBounds.build(events, core.workers)
+        self._live = LiveService(
+            engine, self.watch, imagined_requests, config.live, bounds, generations
+        )
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
 
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
-        self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self._live.start()
 
     async def close(self) -> None:
         """Cancel work in progress for callers."""
+        await self._live.close()
         await self._operations.close()
         await self._answers.close()
         await self.watch.close()
@@ -157,7 +183,11 @@ class GraphqlService(Service):
         exchange.request.parser = asked.read_content
         if not uri:
             raise NotFound("GraphQL app not found")
-        return AppRequest(uri=uri, asked=asked)
+        return AppRequest(uri=uri, asked=asked, is_authorized_later=_is_live_handshake(exchange))
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Return the methods: `GET` opens a WebSocket for live queries."""
+        return ("GET", *self.methods) if _is_live_handshake(exchange) else self.methods
 
     def find_path(self, uri: str) -> str | None:
         """Return the encoded path of the app with this URI; None if no request could reach it."""
@@ -175,7 +205,9 @@ class GraphqlService(Service):
         return limit
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Run one operation."""
+        """Run one operation, or open a connection for several."""
+        if _is_live_handshake(exchange):
+            return await self._live.answer_socket(exchange)
         try:
             return await self._in_time(exchange, self._handle(exchange))
         except StoreError as error:
@@ -210,6 +242,17 @@ class GraphqlService(Service):
         """Run an operation from the command line, where `operations-only` does not apply."""
         answers = None if is_draft else self._answers
         return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
+
+    async def run_recorded(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        recorder: DependencyRecorder | None,
+    ) -> Result:
+        """Run an operation of an authorized request; record what it depends on."""
+        work = self._run(app, request, exchange, None, self._answers, recorder)
+        return (await self._in_time(exchange, work)).result
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
         """Return the app as the caller of the exchange sees it."""
@@ -266,6 +309,8 @@ class GraphqlService(Service):
         request = await parsed.asked.find(body, exchange.request.content_type)
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
+        if app.definition.has_live(exchange.roles) and wants_events(exchange):
+            return await self._live.answer_events(exchange, request)
         table = await self._find_table(app, request, exchange)
         if app.definition.cache is not None and table is None:
             return await self._answer_cached(app, request, exchange)
@@ -289,7 +334,7 @@ class GraphqlService(Service):
             OperationText(*text, has_extensions=is_verbose or request.limits),
             exchange,
             execution,
-            resolvers=self._resolvers,
+            resolvers=self.resolvers,
             lane=self._lane,
         )
         return used.render(is_shown=is_verbose or self.may_explain(exchange.account))
@@ -350,7 +395,7 @@ class GraphqlService(Service):
             store=self._store,
             exchange=exchange,
             variable_values=request.variables,
-            variables_resolver=self._resolvers,
+            variables_resolver=self.resolvers,
             settings=self.config,
             limits=limits or plan.app.limits,
             lane=self._lane,
@@ -369,7 +414,7 @@ class GraphqlService(Service):
         limits, variables = plan.app.limits, request.variables
         run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
         run.key_ring = self._key_ring
-        return await estimate_cost(run, self._resolvers, budget)
+        return await estimate_cost(run, self.resolvers, budget)
 
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange

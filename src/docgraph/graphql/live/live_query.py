@@ -1,7 +1,7 @@
 """Live query of one client: runs again when its answer may have changed, and offers the newest one.
 
-Changes that come while a run waits or is in progress are merged into one further run. The client reads
-at its own pace: an answer that it has not read is replaced by a newer one.
+Changes that come while a run waits or is in progress are merged into one further run. The client
+reads at its own pace: an answer that it has not read is replaced by a newer one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schedule of live queries: so many executions per second, fairly per user.
 
-Runs that are due wait in a queue per user; users take turns. Beyond the rate, runs wait, and changes
-that come meanwhile are merged into them: the interval between answers grows.
+Runs that are due wait in a queue per user; users take turns. Beyond the rate, runs wait, and
+changes that come meanwhile are merged into them: the interval between answers grows.
 """
 
 from __future__ import annotations

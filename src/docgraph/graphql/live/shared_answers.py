@@ -1,7 +1,7 @@
 """Shared answers of live queries: equal queries of equal callers have one execution.
 
-An answer is current until something that it depends on changes. Then its listeners are notified, and
-the first of them that runs again executes for all.
+An answer is current until something that it depends on changes. Then its listeners are notified,
+and the first of them that runs again executes for all.
 """
 
 from __future__ import annotations
