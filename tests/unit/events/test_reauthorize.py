@@ -167,6 +167,7 @@ async def test_the_time_in_a_row_filter_makes_no_difference(generations: Generat
         generations, clock, replace(momentary, row=dict(momentary.row or {}))
     )
     (session,) = renewals.sessions
+    assert isinstance(session, StreamSession)
     session.subscription = momentary
     clock.now += 50.0
     await renewals.reauthorize_due()

@@ -155,7 +155,7 @@ def declare_live(schema: GraphQLSchema, *, is_declared: bool) -> GraphQLSchema:
     if (len(others) < len(schema.directives)) is is_declared:
         return schema
     settings = schema.to_kwargs()
-    settings["directives"] = [*others, LIVE] if is_declared else others
+    settings["directives"] = (*others, LIVE) if is_declared else tuple(others)
     settings["assume_valid"] = True
     return GraphQLSchema(**settings)
 

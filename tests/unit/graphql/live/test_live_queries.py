@@ -18,7 +18,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.graphql.live.live_query import LiveQuery, Worked, find_retry_after
 from docgraph.graphql.live.run_schedule import SHARED_COST, RunSchedule
-from docgraph.graphql.live.shared_answers import LiveAnswer, OnChange, SharedAnswers
+from docgraph.graphql.live.shared_answers import LiveAnswer, OnChange, SharedAnswer, SharedAnswers
 from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ class Listener:
     """Counts how often it was notified."""
 
     def __init__(self) -> None:
-        self.shared = None
+        self.shared: SharedAnswer | None = None
         self.changes = 0
 
     def mark_changed(self) -> None:
