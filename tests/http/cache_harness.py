@@ -1,6 +1,6 @@
 """Cached answers: a test is *query, what the cache did, answer*.
 
-The callers have the root role unless a test says otherwise, so that they see `Cache-Status`. The lag
+The callers have the root role unless a test says otherwise: they see `Cache-Status`. The lag
 is so long that the cache is never bypassed because a machine is slow; what a test waits for is that
 the answers are the ones of the database.
 """

@@ -135,9 +135,7 @@ async def test_a_caller_can_bypass_the_cache(shop: Service) -> None:
 async def test_concurrent_misses_run_once(shop: Service) -> None:
     await ask_until_hit(shop, "shop", ITEMS, {"s": 1})
     with listening_to_fields() as commands:
-        replies = await asyncio.gather(
-            *(shop.query("shop", ITEMS, {"s": 2}) for _ in range(20))
-        )
+        replies = await asyncio.gather(*(shop.query("shop", ITEMS, {"s": 2}) for _ in range(20)))
     assert {reply.text for reply in replies} == {replies[0].text}
     assert len(commands) == 2
     assert sorted(map(status_of, replies)) == [STORED] + [HIT] * 19
@@ -279,7 +277,8 @@ async def test_a_change_by_another_program_is_noticed(shop: Service, name: str) 
     assert (await ask_until_hit(shop, "shop", ITEMS, {"s": 1})).data == BEFORE
     await asyncio.to_thread(change, shop.mongo[shop.db])
     await ask_until(shop, "shop", ITEMS, after, {"s": 1})
-    assert (await ask_until_hit(shop, "shop", ITEMS, {"s": 1})).data == after
+    if name not in {"drop", "rename"}:  # a collection that does not exist is not followed
+        assert (await ask_until_hit(shop, "shop", ITEMS, {"s": 1})).data == after
 
 
 async def test_a_change_of_another_key_keeps_the_answer(shop: Service) -> None:

@@ -1,4 +1,4 @@
-"""Cached answers and callers: no caller gets what another one may read, or learns what was asked."""
+"""Cached answers and callers: no one gets what only others may read, or learns what they asked."""
 
 from __future__ import annotations
 

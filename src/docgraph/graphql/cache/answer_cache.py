@@ -9,7 +9,7 @@ answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from docgraph.exchange import Body, Exchange
@@ -17,11 +17,12 @@ from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_k
 from docgraph.graphql.cache.answer_store import AnswerStore
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.freshness.trackability import find_untrackable
+from docgraph.graphql.freshness.trackability import find_untrackable, find_untrackable_request
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import PlanTree
 from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheUsed
+from docgraph.plugins.kinds import Interceptor
 from docgraph.runtime import Generations, Lane
 from docgraph.store import Store
 from docgraph.variables import Resolvers
@@ -74,6 +75,7 @@ class AnswerCache:
         self._watch = watch
         self._media_type = media_type
         self._is_enabled = max_bytes > 0
+        self.interceptors: Sequence[Interceptor] = ()  # those of responses may change answers
         self._flights: dict[bytes, asyncio.Event] = {}
         self.answers = AnswerStore(watch, generations, max_bytes)
         if self._is_enabled:
@@ -137,11 +139,11 @@ class AnswerCache:
     async def _fill(self, key: bytes, mark: WatchMark, execution: Execution) -> tuple[Body, bool]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
         writes = self._generations.copy_writes()
-        recorder = DependencyRecorder()
+        recorder = DependencyRecorder(self._watch.sources)
         body, is_complete = await execution(recorder)
         if not is_complete:
             return body, False
-        dependencies = await recorder.finish(self._store)
+        dependencies = await recorder.finish()
         if isinstance(dependencies, str):
             return body, False
         return body, self.answers.put(key, body.content, mark, writes, dependencies)
@@ -160,7 +162,11 @@ class AnswerCache:
             return "no-data"
         if not self._store.reads_primary:
             return "read-preference"
-        return "untrackable" if find_untrackable(tree, resolvers) else ""
+        is_trackable = not (
+            find_untrackable(tree, resolvers)
+            or find_untrackable_request(exchange, resolvers, self.interceptors)
+        )
+        return "" if is_trackable else "untrackable"
 
 
 async def _bypass(reason: str, execution: Execution) -> CacheUse:

@@ -28,9 +28,9 @@ from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.inputs import ExactFloat
 from docgraph.variables import CallerDocument, TrustedDocument
 
-_DOCUMENTS: Final[frozenset[type]] = frozenset({dict, CallerDocument, TrustedDocument})
+_DOCUMENTS: Final[tuple[type, ...]] = (dict, CallerDocument, TrustedDocument)
 # Types whose `repr` has their whole value.
-_EXACT: Final[frozenset[type]] = frozenset(
+_EXACT: Final[frozenset[Any]] = frozenset(
     {
         *(str, int, float, bool, type(None), bytes, datetime, UUID),
         *(Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp),

@@ -12,6 +12,7 @@ from typing import Final
 from docgraph.graphql.freshness.database_watch import DatabaseWatch, WatchPosition
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import Registration
+from docgraph.graphql.freshness.sources import Sources
 from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
 
@@ -56,6 +57,7 @@ class ChangeWatch:
 
     def __init__(self, store: Store, max_lag_ms: int) -> None:
         self._store = store
+        self.sources = Sources(store)
         self._max_lag = max_lag_ms / 1000
         self._watches: dict[str, DatabaseWatch] = {}
         self._is_closed = False
@@ -140,7 +142,7 @@ class ChangeWatch:
                 return None
             for name in ended:
                 del self._watches[name]
-        watch = self._watches[db] = DatabaseWatch(db, self._store, self._max_lag)
+        watch = self._watches[db] = DatabaseWatch(db, self._store, self.sources, self._max_lag)
         return watch
 
 

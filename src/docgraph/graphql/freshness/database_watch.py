@@ -19,9 +19,10 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.codec.bson_types import Timestamp
 from docgraph.exchange.errors import NotSupported
-from docgraph.graphql.freshness.change_facts import ChangeFacts
+from docgraph.graphql.freshness.change_facts import OTHER, ChangeFacts
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import InvalidationIndex, Registration
+from docgraph.graphql.freshness.sources import Sources
 from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed
@@ -62,11 +63,12 @@ class _Recent(NamedTuple):
 class DatabaseWatch:
     """Follows the changes of the collections of one database that something depends on."""
 
-    def __init__(self, db: str, store: Store, max_lag: float) -> None:
+    def __init__(self, db: str, store: Store, sources: Sources, max_lag: float) -> None:
         self.db = db
         self.index = InvalidationIndex()
         self.progress = asyncio.Event()  # set, and replaced, whenever the state has changed
         self._store = store
+        self._sources = sources
         self._max_lag = max_lag
         self._await_ms = min(_LONGEST_AWAIT_MS, int(max_lag * 1000 / 4))
         self._epoch = 0
@@ -125,12 +127,12 @@ class DatabaseWatch:
         """Call `on_change` after the next change; None if there may have been one since then."""
         names = [one.namespace.partition(".")[2] for one in dependencies]
         obstacle = self.want(names)
-        has_keys = any(one.keys for one in dependencies)
-        self._wants_documents |= has_keys
+        needs_documents = any(one.keys and "_id" not in one.keys for one in dependencies)
+        self._wants_documents |= needs_documents
         if obstacle or since.epoch != self._epoch or since.number < self._forgotten:
             return None
         starts = [self._followed[name] for name in names]
-        if has_keys:
+        if needs_documents:
             starts.append(self._number + 1 if self._documents is None else self._documents)
         if max(starts, default=0) > since.number or self._has_changed(since.number, dependencies):
             return None
@@ -203,6 +205,7 @@ class DatabaseWatch:
 
     def _begin(self, collections: set[str], *, documents: bool) -> None:
         """Record what is followed from now on."""
+        self._sources.forget()
         self._number += 1
         self._followed = {name: self._followed.get(name, self._number) for name in collections}
         if documents:
@@ -258,6 +261,8 @@ class DatabaseWatch:
             oldest = self._recent.popleft()
             self._recent_bytes -= oldest.size
             self._forgotten = oldest.number
+        if facts.operation == OTHER:
+            self._sources.forget()
         self.index.apply(facts)
 
     def _reset(self, state: str) -> None:
@@ -287,13 +292,13 @@ class DatabaseWatch:
         oldest = elapsed() - _UNUSED_SECONDS
         if all(used >= oldest for used in self._wanted.values()):
             return
-        needed = {name.partition(".")[2] for name in self.index.namespaces()}
+        needed = {name.partition(".")[2] for name in self.index.namespaces}
         self._wanted = {
             name: used for name, used in self._wanted.items() if used >= oldest or name in needed
         }
 
     def _is_unused(self) -> bool:
-        return not self.index.namespaces() and elapsed() - self._used > _UNUSED_SECONDS
+        return not self.index.namespaces and elapsed() - self._used > _UNUSED_SECONDS
 
     def _notify(self) -> None:
         self.progress.set()

@@ -166,6 +166,7 @@ class GraphqlService(Service):
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
         self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self._cache.interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
         self._live.start()
 
     async def close(self) -> None:
@@ -403,7 +404,7 @@ class GraphqlService(Service):
             key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
-            recorder=recorder,
+            dependencies=recorder,
         )
         return Ran(plan, result, kept)
 
