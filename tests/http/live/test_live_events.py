@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import DefinitionError
-from tests.http.access_harness import ADA, BOB, allow, caller, guarded, remove_rules
+from tests.http.access_harness import (
+    ADA,
+    ADMIN,
+    BOB,
+    allow,
+    build_rule,
+    caller,
+    guarded,
+    remove_rules,
+    write_rules,
+)
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
 from tests.http.live_harness import subscribe
@@ -104,6 +114,7 @@ async def test_changes_that_leave_the_answer_as_it_is_are_not_sent(
 async def test_joined_documents_count_as_well(service: Service, notes: Any) -> None:
     query = "query @live { note(id: 1) { replies { text } } }"
     replies = service.mongo[service.db]["replies"]
+    replies.insert_one({"_id": 0, "note": 0})
     async with subscribe(service, "app", query, ADA) as client:
         assert await client.next() == {"data": {"note": {"replies": []}}}
         replies.insert_one({"_id": 1, "note": 2, "text": "of another note"})
@@ -165,6 +176,31 @@ async def test_a_query_that_cannot_be_tracked_is_rejected_with_the_reason(
         assert await client.wait_closed() == (0, "complete")
 
 
+async def test_a_reason_that_names_collections_is_for_those_who_may_explain(
+    service: Service,
+) -> None:
+    service.mongo[service.db]["replies"].drop()
+    query = "query @live { note(id: 1) { replies { _id } } }"
+    for who, is_shown in ((ADA, False), (ADMIN, True)):
+        async with subscribe(service, "app", query, who) as client:
+            (error,) = (await client.next())["errors"]
+            assert error["extensions"]["code"] == "live-not-possible"
+            assert ("replies" in error["message"]) is is_shown
+
+
+async def test_a_dropped_collection_is_an_empty_list_until_it_is_there_again(
+    service: Service, notes: Any
+) -> None:
+    async with subscribe(service, "app", NOTES, ADA, variables={"team": "blue"}) as client:
+        assert await client.next() == show((1, "one"))
+        notes.drop()
+        assert await client.next() == show()
+        notes.insert_one({"_id": 9, "text": "back", "team": "blue"})
+        assert await client.next() == show((9, "back"))
+        notes.insert_one({"_id": 10, "text": "more", "team": "blue"})
+        assert await client.next() == show((9, "back"), (10, "more"))
+
+
 async def test_without_permission_there_is_only_a_status(service: Service) -> None:
     for headers, status in (({}, 401), (caller("eve", "other"), 403)):
         with pytest.raises(Refused) as refused:
@@ -188,8 +224,9 @@ async def test_the_directive_exists_for_the_roles_alone(service: Service) -> Non
     for app in ("plain", "roles"):
         reply = await service.query(app, NOTES, headers={**ADA, **LIVE})
         assert (reply.status, reply.code) == (400, "invalid-query")
-    async with subscribe(service, "roles", NOTES, caller("ed", "editor")) as client:
-        assert await client.next() == show()
+    blue = {"variables": {"team": "blue"}}
+    async with subscribe(service, "roles", NOTES, caller("ed", "editor"), **blue) as client:
+        assert await client.next() == show((1, "one"))
 
 
 async def test_who_loses_the_permission_gets_no_more_answers(service: Service, notes: Any) -> None:
@@ -202,17 +239,15 @@ async def test_who_loses_the_permission_gets_no_more_answers(service: Service, n
 
 
 async def test_other_row_filters_give_another_answer(service: Service, notes: Any) -> None:
-    query = "query @live { notes { _id } }"
-    async with subscribe(service, "app", query, ADA) as client:
-        assert await client.next() == {"data": {"notes": []}}
-        rule = {"mongo": {"readFilter": {f"{service.db}.notes": {"team": "red"}}}}
-        await remove_rules(service)
-        await allow(service, "path-prefix('/graphql')", "user", **rule)
-        notes.insert_one({"_id": 3, "team": None})
-        notes.insert_one({"_id": 4})
-        await allow(service, "path-prefix('/other')", "user")
-    async with subscribe(service, "app", query, ADA) as client:
-        assert await client.next() == {"data": {"notes": []}}
+    notes.insert_one({"_id": 3, "text": "secret", "team": "blue", "secret": True})
+    rule = build_rule("path-prefix('/graphql')", "user")
+    await remove_rules(service)
+    await write_rules(service, rule)
+    async with subscribe(service, "app", NOTES, ADA, variables={"team": "blue"}) as client:
+        assert await client.next() == show((1, "one"), (3, "secret"))
+        hidden = {"readFilters": {f"{service.db}.notes": {"secret": {"$ne": True}}}}
+        await write_rules(service, {**rule, "mongo": hidden})
+        assert await client.next() == show((1, "one"))
 
 
 async def test_a_changed_definition_gives_another_answer(service: Service, notes: Any) -> None:

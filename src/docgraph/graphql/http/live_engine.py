@@ -45,6 +45,10 @@ class Endpoint(Protocol):
         """Execute an operation in time."""
         ...
 
+    def may_explain(self, account: Account | None) -> bool:
+        """Return whether a caller may see the collections behind a query."""
+        ...
+
     def may_introspect(self, account: Account | None) -> bool:
         """Return whether a caller may read the schema."""
         ...
@@ -103,14 +107,20 @@ class AppEngine:
         except NoKeyError:
             return object()  # it is equal to no other
 
-    def find_untrackable(self, tree: PlanTree, exchange: Exchange) -> str | None:
-        """Return why changes of the answer cannot be noticed; None if they can."""
+    def find_untrackable(self, tree: PlanTree) -> str | None:
+        """Return why changes of an operation's answer cannot be noticed; None if they can."""
         if not self._store.reads_primary:
             return "queries read from secondary members of the replica set"
-        resolvers = self._endpoint.resolvers
+        return find_untrackable(tree, self._endpoint.resolvers)
+
+    def find_untrackable_request(self, exchange: Exchange) -> str | None:
+        """Return the same for the caller's row filters and for plugins."""
         interceptors: list[Interceptor] = self._registry.of_kind(Kind.INTERCEPTOR)
-        reason = find_untrackable(tree, resolvers)
-        return reason or find_untrackable_request(exchange, resolvers, interceptors)
+        return find_untrackable_request(exchange, self._endpoint.resolvers, interceptors)
+
+    def may_explain(self, account: Account | None) -> bool:
+        """Return whether a caller may see the collections behind a query."""
+        return self._endpoint.may_explain(account)
 
     async def run_once(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Result:
         """Execute an operation that is not live."""

@@ -20,6 +20,7 @@ EVENTS: Final = "text/event-stream"
 _USUAL: Final = (MEDIA_TYPE, "application/json")
 _HEARTBEAT: Final = b":\n\n"
 _COMPLETE: Final = b"event:complete\ndata:\n\n"
+_CODES: Final = {"rights": Forbidden.code, "credentials": Unauthenticated.code}
 _SILENT: Final = (LEFT, STOPPED)  # a client that gets no `complete` connects again
 
 
@@ -66,7 +67,7 @@ def render_ending(ending: CloseReason, error: DocgraphError | None) -> bytes:
     """Return the list of errors that says why a live query has ended."""
     if error is not None and not isinstance(error, Unauthenticated | Forbidden):
         return orjson.dumps(list_errors(error))
-    code = "live-ended" if error is None else error.code
+    code = _CODES.get(ending.word, "live-ended")
     return orjson.dumps([GraphqlError(ending.reason, Classification.ABORTED, code).as_dict()])
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from docgraph.exchange import Body, Exchange
+from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.errors import Classification, OperationRefused
@@ -23,6 +23,7 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import PlanTree
 
 _PATIENCE: Final = 5.0  # seconds to wait until changes of a database are followed
+_HIDDEN_REASON: Final = "it depends on something whose changes cannot be noticed"
 _PASSING: Final = frozenset({STARTING, BROKEN, LAGGING})  # obstacles of the watch
 
 
@@ -58,8 +59,16 @@ class LiveEngine(Protocol):
         """Return the key of the answer, which equal queries of equal callers have."""
         ...
 
-    def find_untrackable(self, tree: PlanTree, exchange: Exchange) -> str | None:
-        """Return why changes of the answer cannot be noticed; None if they can."""
+    def find_untrackable(self, tree: PlanTree) -> str | None:
+        """Return why changes of an operation's answer cannot be noticed; None if they can."""
+        ...
+
+    def find_untrackable_request(self, exchange: Exchange) -> str | None:
+        """Return the same for the caller's row filters and for plugins."""
+        ...
+
+    def may_explain(self, account: Account | None) -> bool:
+        """Return whether a caller may see the collections behind a query."""
         ...
 
     async def run_recorded(
@@ -93,14 +102,22 @@ class LiveRuns:
         finally:
             release(live.outer)
 
+    async def begin(self, live: LiveRequest, query: LiveQuery) -> Worked:
+        """Run a query for the first time; reject one whose changes cannot be noticed."""
+        worked = await self.run(live, query)
+        if worked.answer.untrackable:
+            raise self._reject(worked.answer.untrackable, live.exchange)
+        return worked
+
     async def run(self, live: LiveRequest, query: LiveQuery) -> Worked:
         """Return the current answer to an authorized request."""
         app = await self._engine.find_app(live.exchange)
         plan = await self._engine.plan(app, live.request, live.exchange)
         tree = await self._engine.grow(plan, live.request)
-        reason = self._engine.find_untrackable(tree, live.exchange)
-        if reason is not None:
+        if (reason := self._engine.find_untrackable(tree)) is not None:
             raise reject_untrackable(reason)
+        if (reason := self._engine.find_untrackable_request(live.exchange)) is not None:
+            raise self._reject(reason, live.exchange)
         key = await self._engine.find_key(plan, tree, live.request, live.exchange)
         execute = partial(self._execute, live, app, tree)
         answer, is_own = await self._answers.read(key, query, execute)
@@ -115,9 +132,9 @@ class LiveRuns:
         if mark is None:
             raise self._reject_watch()
         result, dependencies = await self._engine.run_recorded(app, live.request, live.exchange)
-        if isinstance(dependencies, str):
-            raise reject_untrackable(dependencies)
         answer = render_answer(result, app)
+        if isinstance(dependencies, str):
+            return answer._replace(untrackable=dependencies), _do_nothing
         registration = self._watch.register(mark, dependencies, on_change)
         if registration is None:
             names = {one.namespace for one in dependencies}
@@ -126,6 +143,11 @@ class LiveRuns:
             on_change()  # there was a change meanwhile, or its collection was not followed yet
             return answer, _do_nothing
         return answer, partial(self._watch.release, registration)
+
+    def _reject(self, reason: str, exchange: Exchange) -> OperationRefused:
+        """Reject a query; only those who may see its plan get a reason that names its parts."""
+        is_shown = self._engine.may_explain(exchange.account)
+        return reject_untrackable(reason if is_shown else _HIDDEN_REASON)
 
     def _reject_watch(self) -> Exception:
         reason = self._watch.bypass_reason
@@ -152,7 +174,9 @@ async def finish(answer: LiveAnswer, live: LiveRequest) -> LiveAnswer:
         return answer
     if not isinstance(given, Body):
         raise reject_untrackable("an interceptor replaces the answer by another kind of response")
-    return LiveAnswer.build(given.content, has_errors=answer.has_errors)
+    return LiveAnswer.build(
+        given.content, has_errors=answer.has_errors, untrackable=answer.untrackable
+    )
 
 
 def reject_untrackable(reason: str) -> OperationRefused:

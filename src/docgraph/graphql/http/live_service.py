@@ -253,7 +253,7 @@ class LiveService:
         query = LiveQuery(_find_user(live.exchange), work, self._schedule, self._interval)
         self._open[query] = transport
         try:
-            worked = await self._runs.run(live, query)
+            worked = await self._runs.begin(live, query)
         except BaseException:
             del self._open[query]
             self._answers.leave(query)

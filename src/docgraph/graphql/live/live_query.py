@@ -38,7 +38,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.observe.stream_events import LiveQueryRun
 
-_PAUSE: Final = 1.0  # seconds before another attempt, doubled …
+_PAUSE: Final = 0.5  # seconds before another attempt, doubled …
 _LONGEST_PAUSE: Final = 60.0  # … up to this
 
 
@@ -167,12 +167,12 @@ class LiveQuery:
     def _receive(self, answer: LiveAnswer) -> bool:
         """Offer an answer if it differs from the previous one; return whether it does.
 
-        No change of the database may announce that an error is over: it is tried again.
+        No change of the database may announce that an error is over: it is executed again.
         """
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        if answer.has_errors:
+        if not answer.is_lasting:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(self._next_pause(), self.mark_changed)
         else:

@@ -14,16 +14,28 @@ from typing import NamedTuple, Protocol
 
 
 class LiveAnswer(NamedTuple):
-    """The JSON of an answer, and its hash. `has_errors`: something could not be read."""
+    """The JSON of an answer, and its hash.
+
+    `has_errors`: something could not be read. `untrackable`: why its changes cannot be noticed.
+    """
 
     content: bytes
     digest: bytes
     has_errors: bool = False
+    untrackable: str = ""
 
     @classmethod
-    def build(cls, content: bytes, *, has_errors: bool = False) -> LiveAnswer:
+    def build(
+        cls, content: bytes, *, has_errors: bool = False, untrackable: str = ""
+    ) -> LiveAnswer:
         """Build an answer from its JSON."""
-        return cls(content, blake2b(content, digest_size=16).digest(), has_errors)
+        digest = blake2b(content, digest_size=16).digest()
+        return cls(content, digest, has_errors, untrackable)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it holds until a change; otherwise it has to be executed again."""
+        return not self.has_errors and not self.untrackable
 
 
 class AnswerListener(Protocol):
@@ -101,6 +113,8 @@ class SharedAnswers:
             shared.release = release
         else:
             release()
+        if not answer.is_lasting:
+            self._hide(shared)
         return answer
 
     def _expire(self, shared: SharedAnswer) -> None:
@@ -110,10 +124,14 @@ class SharedAnswers:
             for listener in tuple(shared.listeners):
                 listener.mark_changed()
 
-    def _drop(self, shared: SharedAnswer) -> None:
-        shared.is_outdated = True
+    def _hide(self, shared: SharedAnswer) -> None:
+        """Let the next reader execute again; changes are still reported."""
         if self._current.get(shared.key) is shared:
             del self._current[shared.key]
+
+    def _drop(self, shared: SharedAnswer) -> None:
+        shared.is_outdated = True
+        self._hide(shared)
         if shared.release is not None:
             release, shared.release = shared.release, None
             release()
