@@ -8,9 +8,9 @@ from math import ceil
 from typing import ClassVar, Final
 
 from docgraph.events.hub import Hub
-from docgraph.events.reauthorize import StreamSession
 from docgraph.events.sections import Events
 from docgraph.events.stream_client import Client
+from docgraph.events.stream_session import StreamSession
 from docgraph.events.subscription_key import find_resume_token
 from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import (

@@ -16,6 +16,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
+from docgraph.exchange.exchange import ending_visit
 from docgraph.exchange.origin import OriginPolicy
 from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
@@ -79,21 +80,14 @@ class Pipeline:
     async def readmit(
         self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
     ) -> Exchange:
-        """Authorize the same request again with current permissions; raises its rejection.
-
-        `is_counted`: it counts in the limits of its caller; end its `visit` in any case.
-        """
+        """Authorize the same request again with current permissions; raises its rejection."""
         again = Exchange(exchange.request, exchange.id, is_renewal=is_renewal)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
-        try:
-            if is_counted and self._limiter is not None:
-                self._limiter.receive(again, route)
+        if is_counted and self._limiter is not None:
+            self._limiter.receive(again, route)
+        with ending_visit(again):
             await self._examine(again, route)
-        except BaseException:
-            if again.visit is not None:
-                again.visit.end(again)
-            raise
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
@@ -116,8 +110,8 @@ class Pipeline:
             if exchange.visit is not None:
                 exchange.visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
-            is_open = _is_authorized_later(exchange)
-            await self._admit(exchange, secured=route is None or (route.secured and not is_open))
+            is_secured = route is None or route.secured
+            await self._admit(exchange, secured=is_secured and not exchange.is_authorized_later)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._pages, self._offload
@@ -154,9 +148,3 @@ class Pipeline:
             await self._interception.reject(exchange, self._authenticator.challenge(exchange))
         emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
         await self._interception.reject(exchange, Forbidden(decision.reason))
-
-
-def _is_authorized_later(exchange: Exchange) -> bool:
-    """Return whether this opens a WebSocket whose messages are authorized one by one."""
-    is_socket, parsed = exchange.request.connection.is_websocket, exchange.parsed
-    return is_socket and parsed is not None and parsed.is_authorized_later

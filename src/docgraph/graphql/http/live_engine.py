@@ -25,7 +25,7 @@ from docgraph.store import Store
 from docgraph.variables import Resolvers
 
 
-class Endpoint(Protocol):
+class LiveEndpoint(Protocol):
     """The service, as far as it is needed here."""
 
     resolvers: Resolvers
@@ -58,7 +58,7 @@ class AppEngine:
     """Executes operations of apps for live queries."""
 
     def __init__(
-        self, endpoint: Endpoint, apps: Apps, store: Store, lane: Lane, registry: PluginRegistry
+        self, endpoint: LiveEndpoint, apps: Apps, store: Store, lane: Lane, registry: PluginRegistry
     ) -> None:
         self._endpoint = endpoint
         self._apps = apps

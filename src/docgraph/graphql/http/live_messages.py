@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from docgraph.exchange import Headers
+from docgraph.exchange import Request
 from docgraph.exchange.close_reason import CloseReason
 
 PROTOCOL: Final = "graphql-transport-ws"
@@ -27,7 +27,7 @@ class ClientMessage(msgspec.Struct):
 
     type: str
     id: str | None = None
-    payload: msgspec.Raw | None = None
+    payload: msgspec.Raw = msgspec.Raw()  # empty: there is none
 
 
 _decoder = msgspec.json.Decoder(ClientMessage)
@@ -45,10 +45,10 @@ def decode_message(text: str | bytes) -> ClientMessage | None:
     return None if needs_id and message.id is None else message
 
 
-def decode_payload(payload: msgspec.Raw | None) -> dict[str, Any]:
+def decode_payload(payload: msgspec.Raw) -> dict[str, Any]:
     """Return the payload of `connection_init`; empty if it is no object."""
     try:
-        value = None if payload is None else msgspec.json.decode(payload)
+        value = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -74,7 +74,9 @@ def exists_already(id: str) -> CloseReason:
     return CloseReason(4409, f"Subscriber for {id[:40]} already exists", "messages")
 
 
-def offers_protocol(headers: Headers) -> bool:
-    """Return whether the client of a handshake understands the protocol."""
-    offered = ",".join(headers.get_list("sec-websocket-protocol"))
+def is_live_handshake(request: Request) -> bool:
+    """Return whether a request opens a WebSocket with this protocol."""
+    if request.method != "GET" or not request.connection.is_websocket:
+        return False
+    offered = ",".join(request.headers.get_list("sec-websocket-protocol"))
     return PROTOCOL in [one.strip() for one in offered.split(",")]

@@ -191,7 +191,7 @@ class LiveSocket:
             self.end(NOT_INITIALIZED)
         elif id in self._tasks or id in self.queries:
             self.end(exists_already(id))
-        elif message.payload is None:
+        elif not bytes(message.payload).startswith(b"{"):
             self.end(INVALID)
         elif len(self._tasks.keys() | self.queries.keys()) >= _MAX_OPERATIONS:
             error = TooManyRequests(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from docgraph.codec import decode
@@ -27,6 +28,14 @@ class AppRequest(Parsed):
 
     uri: str = field(kw_only=True)
     asked: RequestedOperation = field(kw_only=True)
+
+
+@lru_cache(maxsize=1024)  # most requests are for a few apps
+def find_uri(segments: tuple[str, ...]) -> str:
+    """Return the URI of the app; empty if no app can match."""
+    uri = "/".join(segments)
+    # An escaped slash is not a separator: access rules saw another path.
+    return "" if uri.count("/") >= len(segments) else uri
 
 
 class RequestedOperation:

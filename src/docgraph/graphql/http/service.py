@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
 from http import HTTPStatus
 from math import inf
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -45,11 +44,12 @@ from docgraph.graphql.http.csv_answers import (
 )
 from docgraph.graphql.http.live_engine import AppEngine
 from docgraph.graphql.http.live_events import wants_events
-from docgraph.graphql.http.live_messages import offers_protocol
+from docgraph.graphql.http.live_messages import is_live_handshake
 from docgraph.graphql.http.live_service import LiveBounds, LiveService
 from docgraph.graphql.http.persisted import (
     AppRequest,
     RequestedOperation,
+    find_uri,
     is_stored,
     reject_unknown,
 )
@@ -101,21 +101,6 @@ class Ran(NamedTuple):
             "commands": [command.as_dict() for command in self.commands],
             "documents": self.result.documents,
         }
-
-
-def _is_live_handshake(exchange: Exchange) -> bool:
-    """Return whether a request opens a WebSocket for live queries."""
-    request = exchange.request
-    is_socket = request.method == "GET" and request.connection.is_websocket
-    return is_socket and offers_protocol(request.headers)
-
-
-@lru_cache(maxsize=1024)  # most requests are for a few apps
-def _find_uri(segments: tuple[str, ...]) -> str:
-    """Return the URI of the app; empty if no app can match."""
-    uri = "/".join(segments)
-    # An escaped slash is not a separator: access rules saw another path.
-    return "" if uri.count("/") >= len(segments) else uri
 
 
 class GraphqlService(Service):
@@ -179,16 +164,18 @@ class GraphqlService(Service):
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Find the app of the path; the body is parsed on first use, the same way for all."""
-        uri = _find_uri(exchange.request.segments[len(self._base) :])
+        uri = find_uri(exchange.request.segments[len(self._base) :])
         asked = RequestedOperation(self._apps, uri, exchange.request.offload)
         exchange.request.parser = asked.read_content
         if not uri:
             raise NotFound("GraphQL app not found")
-        return AppRequest(uri=uri, asked=asked, is_authorized_later=_is_live_handshake(exchange))
+        return AppRequest(
+            uri=uri, asked=asked, is_authorized_later=is_live_handshake(exchange.request)
+        )
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """Return the methods: `GET` opens a WebSocket for live queries."""
-        return ("GET", *self.methods) if _is_live_handshake(exchange) else self.methods
+        return ("GET", *self.methods) if is_live_handshake(exchange.request) else self.methods
 
     def find_path(self, uri: str) -> str | None:
         """Return the encoded path of the app with this URI; None if no request could reach it."""
@@ -207,7 +194,7 @@ class GraphqlService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation, or open a connection for several."""
-        if _is_live_handshake(exchange):
+        if is_live_handshake(exchange.request):
             return await self._live.answer_socket(exchange)
         try:
             return await self._in_time(exchange, self._handle(exchange))
