@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.mongod_process import Mongod
 from tests.http.harness import Mongo
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, own_database, serving
@@ -37,3 +42,13 @@ def by(request: pytest.FixtureRequest) -> str:
     """How a client of a change stream listens."""
     kind: str = request.param
     return kind
+
+
+@pytest.fixture
+def standalone_uri(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[str]:
+    """The connection string of a `mongod` of its own that is no replica set."""
+    options = replace(mongod_options, is_member=False)
+    server = Mongod(tmp_path, options, lambda message: None)
+    server.launch(time.monotonic() + options.start_timeout)
+    yield f"mongodb://{server.host}/?directConnection=true"
+    server.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -27,7 +27,7 @@ class Changes:
     def read(self) -> list[ChangeFacts]:
         """What happened since the last call."""
         mark = self._marks.insert_one({}).inserted_id
-        found = []
+        found: list[ChangeFacts] = []
         for event in self._stream:
             if event["ns"].get("coll") == MARKS and event["documentKey"]["_id"] == mark:
                 return found
@@ -54,30 +54,31 @@ class Writer:
         self._make = make
         self._keys = keys
 
-    def write(self, collection: Any, kind: str) -> str:
+    def write(self, database: Database[Document], names: Sequence[str]) -> list[Any]:
         """Write once or several times; return what was done, for the message of a failure."""
-        done = [self._write(collection, kind) for _ in range(self._random.choice([1, 1, 1, 2, 4]))]
-        return f"{collection.name}: {done}"
+        times = self._random.choice([1, 1, 1, 2, 4])
+        return [self._write(database, self._random.choice(names)) for _ in range(times)]
 
-    def _write(self, collection: Any, kind: str) -> Any:
-        random = self._random
+    def _write(self, database: Database[Document], name: str) -> Any:
+        random, collection = self._random, database[name]
         number = random.randrange(14)
-        new = self._make(random, number, kind)
+        new = self._make(random, number, name)
         match random.randrange(6):
             case 0:
                 collection.replace_one({"_id": number}, new, upsert=True)
-                return ("replace", new)
-            case 1 | 2 if random.random() < 0.6:
-                return ("delete", number, collection.delete_one({"_id": number}).deleted_count)
-            case 3:
+                return (name, "replace", new)
+            case 1:
+                collection.delete_one({"_id": number})
+                return (name, "delete", number)
+            case 2:
                 new["_id"] = random.randrange(100, 10_000)
-                collection.insert_one(new)
-                return ("insert", new)
+                collection.replace_one({"_id": new["_id"]}, new, upsert=True)
+                return (name, "insert", new)
             case _:
                 update = self._make_update(new)
                 where = {} if random.random() < 0.1 else {"_id": number}
                 collection.update_many(where, update)
-                return ("update", where, update)
+                return (name, "update", where, update)
 
     def _make_update(self, new: Document) -> Any:
         random, key = self._random, self._random.choice(self._keys)

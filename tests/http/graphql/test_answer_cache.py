@@ -222,19 +222,19 @@ async def test_a_size_of_0_turns_the_cache_off(mongo_client: Mongo, mongo_uri: s
 async def test_the_least_recently_used_answers_are_dropped(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
-    small: Document = {"graphql": {"cache": {"max-lag-ms": 60_000, "max-bytes": 30_000}}}
+    small: Document = {"graphql": {"cache": {"max-lag-ms": 60_000, "max-bytes": 100_000}}}
     async with running(mongo_client, mongo_uri, small, identity("admin")) as service:
         await prepare(service)
         await ask_until_hit(service, "shop", ITEMS, {"s": 1})
         answers = find_graphql(service)._cache.answers
         with listening(CacheDropped) as dropped:
-            for number in range(100, 140):
+            for number in range(100, 160):
                 await service.query("shop", ITEMS, {"s": number})
                 assert status_of(await service.query("shop", ITEMS, {"s": 1})) == HIT
-                assert answers.bytes <= 30_000
+                assert answers.bytes <= 100_000
         assert {one.reason for one in dropped} == {"evicted"}
         assert status_of(await service.query("shop", ITEMS, {"s": 100})) == STORED
-        assert status_of(await service.query("shop", ITEMS, {"s": 139})) == HIT
+        assert status_of(await service.query("shop", ITEMS, {"s": 159})) == HIT
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ ZOE = caller("zoe", "user", team="blue")
 SHOWN: Document = {"graphql": {"cache": {"max-lag-ms": 60_000}, "explain": ["user", "guest"]}}
 SCHEMA = """
 type Query { notes: [Note] mine: [Note] }
-type Note { _id: Int text: String secret: String @visible(to: ["user"]) }
+type Note { _id: Int text: String secret: String @visible(roles: ["user"]) }
 """
 NOTES, MINE = "{ notes { _id } }", "{ mine { _id } }"
 
@@ -135,7 +135,7 @@ async def test_a_value_of_another_type_is_another_key(notes: Service) -> None:
 async def test_own_writes_of_one_caller_are_read_by_all(notes: Service) -> None:
     for one in (ADA, BOB):
         await ask_until_hit(notes, "notes", NOTES, headers=one)
-    await notes.write("notes", Write(WriteKind.DELETE, filter={"_id": {"$in": [1, 2]}}))
+    await notes.write("notes", Write(WriteKind.DELETE, filter={"_id": {"$in": [1, 2]}}, many=True))
     replies = await asyncio.gather(
         *(notes.query("notes", NOTES, headers=one) for one in (ADA, BOB, ZOE))
     )

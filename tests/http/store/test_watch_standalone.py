@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
-from docgraph.embedded.mongod_process import Mongod
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store import Store, open_store
@@ -24,15 +19,6 @@ from tests.http.rest_harness import serving
 pytestmark = pytest.mark.anyio
 
 SOON = Deadline.never()
-
-
-@pytest.fixture
-def standalone_uri(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[str]:
-    options = replace(mongod_options, is_member=False)
-    server = Mongod(tmp_path, options, lambda message: None)
-    server.launch(time.monotonic() + options.start_timeout)
-    yield f"mongodb://{server.host}/?directConnection=true"
-    server.stop()
 
 
 @pytest.fixture

@@ -26,12 +26,12 @@ class Dependency(NamedTuple):
     is_open: bool = True
 
     def render(self) -> str:
-        """Return the dependency as text."""
+        """Return the dependency as text: paths, but no values."""
         if not self.keys:
             return f"{self.namespace}: every change"
-        parts = [f"{path} = {_render_values(values)}" for path, values in sorted(self.keys.items())]
-        rows = "and every deletion" if self.is_open else f"and {len(self.ids)} documents"
-        return f"{self.namespace}: {', '.join(parts)} {rows}"
+        paths = [f"{path} ({_count(values)})" for path, values in sorted(self.keys.items())]
+        deletions = "; every deletion" if self.is_open else ""
+        return f"{self.namespace}: changes by {', '.join(paths)}{deletions}"
 
 
 def render_dependencies(dependencies: Iterable[Dependency]) -> list[str]:
@@ -44,10 +44,8 @@ def list_databases(tree: PlanTree) -> frozenset[str]:
     return frozenset(fetch.mapping.db for fetch in tree.fetches)
 
 
-def _render_values(values: frozenset[Hashable]) -> str:
-    if len(values) == 1:
-        return str(next(iter(values)))
-    return f"one of {len(values)} values"
+def _count(values: frozenset[Hashable]) -> str:
+    return "1 value" if len(values) == 1 else f"{len(values)} values"
 
 
 def merge_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:

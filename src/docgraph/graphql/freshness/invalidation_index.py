@@ -202,9 +202,8 @@ class InvalidationIndex:
     def __len__(self) -> int:
         return len(self._registrations)
 
-    @property
     def namespaces(self) -> frozenset[str]:
-        """The collections with dependents."""
+        """Return the collections with dependents."""
         return frozenset(self._collections)
 
     def needs_documents(self, db: str) -> bool:

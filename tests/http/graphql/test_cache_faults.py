@@ -1,0 +1,191 @@
+"""Cached answers while the database fails, and with several workers (52)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.exchange import Write, WriteKind
+from docgraph.observe.cache_events import WatchReset
+from tests.databases import drop
+from tests.http.cache_harness import (
+    CACHE,
+    PATIENT,
+    ask_until,
+    ask_until_hit,
+    find_graphql,
+    status_of,
+)
+from tests.http.harness import (
+    CHEAP,
+    OPEN,
+    Document,
+    Mongo,
+    Service,
+    eventually,
+    identity,
+    listening,
+    merge,
+    running,
+    starting,
+)
+from tests.replica_set import ReplicaSet
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = "type Query { things: [Thing] } type Thing { n: Int }"
+QUERY = "{ things { n } }"
+LOST = 286  # ChangeStreamHistoryLost
+
+
+async def prepare(service: Service) -> None:
+    service.insert("things", {"_id": 1, "n": 1})
+    mapped = {"Query": {"things": service.find("things", {})}}
+    await service.define("things", SCHEMA, mapped, **CACHE)
+
+
+def write(service: Service, number: int) -> None:
+    """Change the document straight in the database."""
+    service.mongo[service.db].things.update_one({"_id": 1}, {"$set": {"n": number}})
+
+
+def things(number: int) -> Document:
+    return {"things": [{"n": number}]}
+
+
+@pytest.fixture
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with running(mongo_client, mongo_uri, PATIENT, identity("admin")) as service:
+        await prepare(service)
+        await ask_until_hit(service, "things", QUERY)
+        yield service
+
+
+@contextmanager
+def failing(mongo: Mongo, db: str, **failure: object) -> Iterator[None]:
+    """Let the cursors of a database fail that follow all of it."""
+    data = {"failCommands": ["getMore"], "namespace": f"{db}.$cmd.aggregate", **failure}
+    mongo.admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data})
+    try:
+        yield
+    finally:
+        mongo.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+async def test_a_standalone_has_no_cache(standalone_uri: str) -> None:
+    with MongoClient[Document](standalone_uri, serverMonitoringMode="poll") as mongo:
+        async with running(mongo, standalone_uri, PATIENT, identity("admin")) as service:
+            await prepare(service)
+            async with asyncio.timeout(60):
+                while True:
+                    reply = await service.query("things", QUERY)
+                    assert reply.data == things(1)
+                    if status_of(reply) == "docgraph; fwd=bypass; detail=standalone":
+                        break
+                    assert status_of(reply) == "docgraph; fwd=bypass; detail=starting"
+
+
+async def test_reads_from_secondaries_are_not_cached(mongo_client: Mongo, mongo_uri: str) -> None:
+    uri = f"{mongo_uri}&readPreference=secondaryPreferred"
+    async with running(mongo_client, uri, PATIENT, identity("admin")) as service:
+        await prepare(service)
+        reply = await service.query("things", QUERY)
+        assert status_of(reply) == "docgraph; fwd=bypass; detail=read-preference"
+
+
+async def test_a_lost_resume_point_empties_the_cache(service: Service) -> None:
+    with listening(WatchReset) as resets, failing(service.mongo, service.db, errorCode=LOST):
+        await eventually(lambda: resets)
+        write(service, 2)
+        assert (await service.query("things", QUERY)).data == things(2)
+    assert (await ask_until_hit(service, "things", QUERY)).data == things(2)
+
+
+async def test_a_slow_stream_bypasses_the_cache(mongo_client: Mongo, mongo_uri: str) -> None:
+    brief: Document = {"graphql": {"cache": {"max-lag-ms": 100}}}
+    async with running(mongo_client, mongo_uri, brief, identity("admin")) as service:
+        await prepare(service)
+        await ask_until_hit(service, "things", QUERY)
+        with failing(mongo_client, service.db, blockConnection=True, blockTimeMS=1_000):
+            async with asyncio.timeout(60):
+                while True:
+                    reply = await service.query("things", QUERY)
+                    if status_of(reply) == "docgraph; fwd=bypass; detail=lag":
+                        break
+                    await asyncio.sleep(0.01)
+        assert (await ask_until_hit(service, "things", QUERY)).data == things(1)
+
+
+async def test_a_killed_cursor_misses_nothing(service: Service) -> None:
+    for number in range(2, 7):
+        await ask_until_hit(service, "things", QUERY)
+        await asyncio.to_thread(kill_cursors, service)
+        write(service, number)
+        await ask_until(service, "things", QUERY, things(number))
+
+
+def kill_cursors(service: Service) -> None:
+    """Kill the cursors that follow the whole database."""
+    namespace = f"{service.db}.$cmd.aggregate"
+    stages: list[Document] = [
+        {"$currentOp": {"allUsers": True, "idleCursors": True}},
+        {"$match": {"ns": namespace, "cursor.cursorId": {"$exists": True}}},
+    ]
+    found = [one["cursor"]["cursorId"] for one in service.mongo.admin.aggregate(stages)]
+    if found:
+        service.mongo[service.db].command({"killCursors": "$cmd.aggregate", "cursors": found})
+
+
+async def test_a_dropped_database_empties_the_cache(service: Service) -> None:
+    with listening(WatchReset):
+        await asyncio.to_thread(service.mongo.drop_database, service.db)
+        service.insert("things", {"_id": 1, "n": 2})
+        mapped = {"Query": {"things": service.find("things", {})}}
+        await service.define("things", SCHEMA, mapped, **CACHE)
+        await ask_until(service, "things", QUERY, things(2))
+    await ask_until_hit(service, "things", QUERY)
+
+
+async def test_the_cache_is_emptied_when_another_primary_is_elected(
+    replica_set: ReplicaSet,
+) -> None:
+    uri = await asyncio.to_thread(replica_set.start)
+    with MongoClient[Document](uri) as mongo:
+        async with running(mongo, uri, PATIENT, identity("admin")) as service:
+            await prepare(service)
+            await ask_until_hit(service, "things", QUERY)
+            answers = find_graphql(service)._cache.answers
+            with listening(WatchReset) as resets:
+                await asyncio.to_thread(replica_set.step_down)
+                await eventually(lambda: resets, 60)
+            assert not len(answers)
+            await asyncio.to_thread(replica_set.await_primary)
+            await asyncio.to_thread(write, service, 2)
+            await ask_until(service, "things", QUERY, things(2))
+            await ask_until_hit(service, "things", QUERY)
+
+
+async def test_every_worker_reads_the_writes_of_the_others(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    db = f"test_{uuid4().hex[:16]}"
+    own: Document = {"graphql": {"db": db}, "mclient": {"connection-string": mongo_uri}}
+    settings = merge(OPEN, CHEAP, own, PATIENT, identity("admin"))
+    try:
+        async with starting(mongo_uri, settings, workers=2) as started:
+            one, two = (Service(app, client, mongo_client, db) for app, client in started)
+            await prepare(one)
+            for number in range(2, 8):
+                await ask_until_hit(one, "things", QUERY)
+                await ask_until_hit(two, "things", QUERY)
+                update = {"$set": {"n": number}}
+                await two.write("things", Write(WriteKind.UPDATE, filter={"_id": 1}, update=update))
+                assert (await one.query("things", QUERY)).data == things(number)
+                one, two = two, one
+    finally:
+        drop(mongo_client, db)
