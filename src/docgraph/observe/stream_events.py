@@ -70,7 +70,7 @@ class LiveQueryRun(Event, frozen=True):
 
     level: ClassVar[Level] = Level.SILENT
     outcome: str  # "sent", "unchanged", "limited" or "failed"
-    is_shared: bool = False  # the execution was that of an equal query
+    execution: str = ""  # "own", or "shared" with an equal query
 
 
 class StreamIndexWrong(Event, frozen=True):

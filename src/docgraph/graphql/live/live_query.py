@@ -147,7 +147,7 @@ class LiveQuery:
             emit(LiveQueryRun("limited" if is_limited else "failed"))
             return 0.0 if is_limited else 1.0
         outcome = "sent" if self._receive(worked.answer) else "unchanged"
-        emit(LiveQueryRun(outcome, is_shared=not worked.is_own))
+        emit(LiveQueryRun(outcome, "own" if worked.is_own else "shared"))
         return 1.0 if worked.is_own else SHARED_COST
 
     def _fail(self, error: Exception) -> None:
