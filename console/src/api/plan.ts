@@ -44,6 +44,8 @@ export interface Plan {
   readonly plan?: string;
   readonly commands?: readonly Command[];
   readonly documents?: number;
+  readonly dependsOn?: readonly string[];
+  readonly notTrackable?: string;
   readonly errors: readonly GraphqlError[];
 }
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from docgraph.cli.verdicts import CommandVerdict
     from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
-    from docgraph.graphql.http.service import Ran
+    from docgraph.graphql.http.ran import Ran
     from docgraph.server.app import Docgraph
 
 _T = TypeVar("_T")
@@ -62,10 +62,10 @@ def explain(  # noqa: PLR0913 - the options
         found = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
-            return await graphql.run_freely(found, request, exchange), []
+            return await graphql.run_freely(found, request, exchange, is_explained=True), []
         outlook = await graphql.estimate_any_cost(found, request, exchange)
         async with recording(bench.store) as commands:
-            ran = await graphql.run_freely(found, request, exchange)
+            ran = await graphql.run_freely(found, request, exchange, is_explained=True)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, check_commands(sent, outlook)
 
@@ -115,12 +115,16 @@ def _read_variables(text: str) -> dict[str, Any]:
 
 
 def _print(ran: Ran, verdicts: list[CommandVerdict]) -> None:
+    from docgraph.graphql.freshness.explain_freshness import render_freshness
+
     click.echo(ran.plan.explain())
     for command in ran.result.commands:
         click.echo(
             f"{command.milliseconds:8.2f} ms  {command.documents:6} documents  "
             f"{command.kind} {command.collection} for {command.field}"
         )
+    for line in render_freshness(ran.freshness):
+        click.echo(line)
     for one in verdicts:
         click.echo(f"\n{one.describe()}\n  {one.verdict}")
         if one.advice:
@@ -136,5 +140,6 @@ def _print_json(ran: Ran, verdicts: list[CommandVerdict]) -> None:
         "plan": ran.plan.explain(),
         "commands": [one.as_dict() for one in verdicts],
         "errors": [error.as_dict() for error in ran.result.errors],
+        **ran.freshness,
     }
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())

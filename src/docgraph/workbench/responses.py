@@ -137,7 +137,9 @@ class ToolResponses:
     ) -> dict[str, Any]:
         graphql, app = self.visits.access.graphql, visit.app
         try:
-            ran = await graphql.run(app, request, visit.exchange, is_draft=is_draft)
+            ran = await graphql.run(
+                app, request, visit.exchange, is_draft=is_draft, is_explained=True
+            )
         except OperationRefused as refusal:
             plan = await graphql.plan(app, request, visit.exchange)
             errors = [one.as_dict() for one in refusal.errors]
@@ -147,6 +149,7 @@ class ToolResponses:
             "commands": [command.as_dict() for command in ran.commands],
             "documents": ran.result.documents,
             "errors": [one.as_dict() for one in ran.result.errors],
+            **ran.freshness,
         }
 
     # --- matrix -----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ export function PlanView({ plan, onPlace }: PlanViewProps) {
       {scans.map((fetch, index) => <Scan key={index} fetch={fetch} />)}
       {plan.commands && plan.commands.length > 0 && <Commands commands={plan.commands} />}
       <Fetches fetches={plan.fetches} />
+      <Freshness plan={plan} />
       {plan.plan !== undefined && (
         <details class="plan-text">
           <summary>The plan as text</summary>
@@ -33,6 +34,18 @@ export function PlanView({ plan, onPlace }: PlanViewProps) {
         </details>
       )}
     </div>
+  );
+}
+
+/** Which changes make the answer outdated, for the cache and for live queries. */
+function Freshness({ plan: { dependsOn, notTrackable } }: { plan: Plan }) {
+  if (notTrackable !== undefined) return <p class="soft">Neither cached nor live: {notTrackable}.</p>;
+  if (dependsOn === undefined || dependsOn.length === 0) return null;
+  return (
+    <section aria-label="Depends on">
+      <h3>Depends on</h3>
+      <ul>{dependsOn.map((one) => <li key={one}>{one}</li>)}</ul>
+    </section>
   );
 }
 

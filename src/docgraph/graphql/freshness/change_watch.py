@@ -12,7 +12,7 @@ from typing import Final
 from docgraph.graphql.freshness.database_watch import DatabaseWatch, WatchPosition
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import Registration
-from docgraph.graphql.freshness.sources import Sources
+from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
 

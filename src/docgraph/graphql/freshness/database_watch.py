@@ -22,7 +22,7 @@ from docgraph.exchange.errors import NotSupported
 from docgraph.graphql.freshness.change_facts import OTHER, ChangeFacts
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import InvalidationIndex, Registration
-from docgraph.graphql.freshness.sources import Sources
+from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed

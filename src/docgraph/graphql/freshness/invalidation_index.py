@@ -17,6 +17,7 @@ keys is found by the values of one of its paths, its anchor. The rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from sys import getsizeof
@@ -26,9 +27,12 @@ from docgraph.codec.equality import Key, candidate_keys
 from docgraph.exchange import Document
 from docgraph.graphql.freshness.change_facts import ChangeFacts, Steps, is_touched, split_path
 from docgraph.graphql.freshness.dependency import Dependency
+from docgraph.runtime import LruDict
 
 _ENTRY_BYTES: Final = 250  # of an entry in a table, without its key
 _BASE_BYTES: Final = 500  # of a registration
+_KEPT_COLLECTIONS: Final = 1_000  # without dependents, whose counts are remembered
+_KEPT_PATHS: Final = 100
 _ID: Final = "_id"
 
 
@@ -81,7 +85,6 @@ class _Anchor:
 
     path: tuple[str, ...]
     steps: Steps
-    touched: int = 0  # events that changed the path, which no value survives
     table: _Table = field(default_factory=_Table)
 
     def find(self, document: Document) -> Iterator[_Anchored]:
@@ -97,8 +100,9 @@ class _Anchor:
 
 @dataclass(slots=True)
 class _Collection:
-    """The dependencies on one collection."""
+    """The dependencies on one collection; `touches` counts the events that changed a path."""
 
+    touches: Counter[str]
     members: dict[int, _Anchored] = field(default_factory=dict)  # all of them
     whole: dict[int, _Anchored] = field(default_factory=dict)
     opened: dict[int, _Anchored] = field(default_factory=dict)
@@ -128,7 +132,10 @@ class _Collection:
             known.pop(id(one), None)
         if one.path:
             self.ids.remove(one.dependency.ids, one)
-            self.anchors[one.path].table.remove(one.dependency.keys[one.path], one)
+            table = self.anchors[one.path].table
+            table.remove(one.dependency.keys[one.path], one)
+            if not table:
+                del self.anchors[one.path]
 
     def _choose(self, keys: Mapping[str, frozenset[Hashable]]) -> str:
         """Return the path to find a dependency by: rarely touched, with few others; none: empty."""
@@ -137,10 +144,9 @@ class _Collection:
         return min(keys, key=lambda path: (*self._weigh(path, keys[path]), path), default="")
 
     def _weigh(self, path: str, values: frozenset[Hashable]) -> tuple[int, int]:
-        anchor = self.anchors.get(path)
-        if anchor is None:
-            return 0, len(values)
-        return anchor.touched, sum(1 + len(anchor.table.get(value, ())) for value in values)
+        table = self.anchors[path].table if path in self.anchors else {}
+        owners = sum(1 + len(table.get(value, ())) for value in values)
+        return self.touches[path], owners
 
     def find(self, facts: ChangeFacts) -> Iterator[_Anchored]:
         """Return the dependencies that a change concerns."""
@@ -177,7 +183,7 @@ class _Collection:
             if path == _ID:
                 yield from anchor.table.get(facts.id, {}).values()
             elif is_touched(anchor.steps, facts.touched):
-                anchor.touched += 1
+                self.touches[path] += 1
                 yield from anchor.list_all()
             elif facts.document is not None:
                 yield from anchor.find(facts.document)
@@ -196,14 +202,16 @@ class InvalidationIndex:
 
     def __init__(self) -> None:
         self._collections: dict[str, _Collection] = {}
+        self._touches: LruDict[str, Counter[str]] = LruDict(_KEPT_COLLECTIONS)
         self._registrations: dict[int, Registration] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._registrations)
 
+    @property
     def namespaces(self) -> frozenset[str]:
-        """Return the collections with dependents."""
+        """The collections with dependents."""
         return frozenset(self._collections)
 
     def needs_documents(self, db: str) -> bool:
@@ -220,12 +228,22 @@ class InvalidationIndex:
         """
         registration = Registration(tuple(dependencies), on_change)
         for one in registration.dependencies:
-            collection = self._collections.setdefault(one.namespace, _Collection())
+            collection = self._collections.get(one.namespace)
+            if collection is None:
+                collection = self._open(one.namespace)
             registration.anchors.append(collection.add(registration, one))
         registration.bytes = _BASE_BYTES + sum(map(_measure, registration.dependencies))
         self.bytes += registration.bytes
         self._registrations[id(registration)] = registration
         return registration
+
+    def _open(self, namespace: str) -> _Collection:
+        touches = self._touches.get(namespace)
+        if touches is None or len(touches) > _KEPT_PATHS:
+            touches = Counter()
+            self._touches.put(namespace, touches)
+        collection = self._collections[namespace] = _Collection(touches)
+        return collection
 
     def remove(self, registration: Registration) -> None:
         """Remove a registration, if it is still there."""

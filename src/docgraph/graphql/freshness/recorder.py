@@ -16,7 +16,7 @@ from docgraph.codec.equality import equality_key
 from docgraph.exchange import Document
 from docgraph.graphql.freshness.dependency import Dependency, merge_dependencies
 from docgraph.graphql.freshness.filter_keys import Keys, drop_texts, find_keys
-from docgraph.graphql.freshness.sources import Source, Sources
+from docgraph.graphql.freshness.read_sources import ReadSource, Sources
 from docgraph.graphql.freshness.trackability import find_moving, find_moving_condition
 from docgraph.store.guard.references import find_reference, nested_pipelines
 
@@ -56,7 +56,7 @@ class ReadRecord:
         """Whether deletions concern only the documents found; `_id` in the keys has all ids."""
         return bool(self.keys) and _ID not in self.keys
 
-    def build(self, source: Source) -> list[Dependency]:
+    def build(self, source: ReadSource) -> list[Dependency]:
         """Return the dependencies in the collections that are read."""
         if not source.has_keys:
             return [Dependency(one) for one in source.namespaces]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from math import inf
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
 from docgraph.codec.csv_table import CSV, CsvCells, render_disposition
@@ -27,12 +27,12 @@ from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
 from docgraph.graphql.execute.cursor_keys import KeyRing
-from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
-from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.freshness.change_watch import ChangeWatch
+from docgraph.graphql.freshness.explain_freshness import explain_freshness
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.csv_answers import (
@@ -54,6 +54,7 @@ from docgraph.graphql.http.persisted import (
     reject_unknown,
 )
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
+from docgraph.graphql.http.ran import Ran
 from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
@@ -79,28 +80,6 @@ T = TypeVar("T")
 # The database ends a command in time itself, and its connection survives: wait for that.
 _GRACE = 0.1
 _WRONG = "invalid-query"
-
-
-class Ran(NamedTuple):
-    """An operation that was run: its plan, its result, and whether the plan was cached."""
-
-    plan: Plan
-    result: Result
-    kept: bool
-
-    @property
-    def commands(self) -> list[CommandRecord]:
-        """The commands that were sent to the database, in order."""
-        return sorted(self.result.commands, key=lambda command: command.started)
-
-    def explain(self) -> dict[str, Any]:
-        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
-        return {
-            "plan": self.plan.explain(),
-            "planCached": self.kept,
-            "commands": [command.as_dict() for command in self.commands],
-            "documents": self.result.documents,
-        }
 
 
 class GraphqlService(Service):
@@ -210,13 +189,17 @@ class GraphqlService(Service):
         limits: GraphqlLimits | None = None,
         *,
         is_draft: bool = False,
+        is_explained: bool = False,
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
-        `limits` replace those of the app. Nothing is cached for a draft.
+        `limits` replace those of the app. Nothing is cached for a draft. `is_explained`: with the
+        `freshness` of the answer.
         """
         self._check_freedom(app, request, exchange)
-        return await self.run_freely(app, request, exchange, limits, is_draft=is_draft)
+        return await self.run_freely(
+            app, request, exchange, limits, is_draft=is_draft, is_explained=is_explained
+        )
 
     async def run_freely(
         self,
@@ -226,10 +209,12 @@ class GraphqlService(Service):
         limits: GraphqlLimits | None = None,
         *,
         is_draft: bool = False,
+        is_explained: bool = False,
     ) -> Ran:
         """Run an operation from the command line, where `operations-only` does not apply."""
         answers = None if is_draft else self._answers
-        return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
+        run = self._explain if is_explained else self._run
+        return await self._in_time(exchange, run(app, request, exchange, limits, answers))
 
     async def run_recorded(
         self,
@@ -302,7 +287,7 @@ class GraphqlService(Service):
         table = await self._find_table(app, request, exchange)
         if app.definition.cache is not None and table is None:
             return await self._answer_cached(app, request, exchange)
-        ran = await self._run(app, request, exchange, None, self._answers)
+        ran = await self._run_shown(app, request, exchange)
         if table is not None and not ran.result.errors:
             return await self._answer_csv(*table, ran)
         return self._render(app, ran, exchange).body
@@ -313,10 +298,10 @@ class GraphqlService(Service):
         text = (request.query, request.operation_name, request.variables, introspection)
 
         async def execution(recorder: DependencyRecorder | None) -> FreshAnswer:
-            ran = await self._run(app, request, exchange, None, self._answers, recorder)
+            ran = await self._run_shown(app, request, exchange, recorder)
             return self._render(app, ran, exchange)
 
-        is_verbose = self.config.verbose and self._is_administrator(exchange.account)
+        is_verbose = self._is_verbose(exchange)
         used = await self._cache.answer(
             plan,
             OperationText(*text, has_extensions=is_verbose or request.limits),
@@ -329,7 +314,7 @@ class GraphqlService(Service):
 
     def _render(self, app: App, ran: Ran, exchange: Exchange) -> FreshAnswer:
         extensions: dict[str, Any] = {}
-        if self.config.verbose and self._is_administrator(exchange.account):
+        if self._is_verbose(exchange):
             extensions |= ran.explain()
         if ran.result.limits:
             extensions["limits"] = ran.result.limits
@@ -366,6 +351,18 @@ class GraphqlService(Service):
         headers = [("Content-Disposition", disposition), ("Vary", "Accept")]
         return Body(200, text, CSV, headers)
 
+    def _run_shown(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        recorder: DependencyRecorder | None = None,
+    ) -> Awaitable[Ran]:
+        """Run the operation of a request, explained if the caller sees that."""
+        if self._is_verbose(exchange):
+            return self._explain(app, request, exchange, None, self._answers)
+        return self._run(app, request, exchange, None, self._answers, recorder)
+
     async def _run(
         self,
         app: App,
@@ -394,6 +391,23 @@ class GraphqlService(Service):
             dependencies=recorder,
         )
         return Ran(plan, result, kept)
+
+    async def _explain(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        limits: GraphqlLimits | None,
+        answers: IntrospectionCache | None,
+    ) -> Ran:
+        """Run an operation, and find out what its answer depends on."""
+        recorder = DependencyRecorder(self.watch.sources)
+        ran = await self._run(app, request, exchange, limits, answers, recorder)
+        coerced = ran.plan.variables.read(request.variables).coerced
+        tree = await ran.plan.grow(coerced, self._lane)
+        interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
+        freshness = await explain_freshness(tree, recorder, exchange, self.resolvers, interceptors)
+        return ran._replace(freshness=freshness)
 
     async def _estimate_cost(
         self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None
@@ -441,5 +455,7 @@ class GraphqlService(Service):
                 raise
             raise exchange.deadline.exceeded() from None
 
-    def _is_administrator(self, account: Account | None) -> bool:
-        return account is not None and self._root_role in account.roles
+    def _is_verbose(self, exchange: Exchange) -> bool:
+        """Return whether the caller is an administrator who sees how answers are made."""
+        account = exchange.account
+        return self.config.verbose and account is not None and self._root_role in account.roles

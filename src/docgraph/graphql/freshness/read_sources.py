@@ -24,7 +24,7 @@ _PATIENCE_MS: Final = 2_000
 _MAX_VIEWS: Final = 20  # that follow each other, as in the database
 
 
-class Source(NamedTuple):
+class ReadSource(NamedTuple):
     """What a namespace reads; `untrackable` is the reason why its changes cannot be followed.
 
     `has_keys`: values of a filter find the documents of a change event. `has_texts`: texts, too.
@@ -45,7 +45,7 @@ class Sources:
 
     def __init__(self, store: Store) -> None:
         self._inventory = Inventory(store)
-        self._known: LruDict[str, tuple[float, Source]] = LruDict(_KEPT)
+        self._known: LruDict[str, tuple[float, ReadSource]] = LruDict(_KEPT)
         self._generation = 0
 
     def forget(self) -> None:
@@ -53,11 +53,11 @@ class Sources:
         self._known.clear()
         self._generation += 1
 
-    async def load(self, namespaces: Iterable[str]) -> dict[str, Source]:
+    async def load(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
         """Return the source of each namespace."""
         return {one: await self._find(one, _MAX_VIEWS) for one in namespaces}
 
-    async def _find(self, namespace: str, depth: int) -> Source:
+    async def _find(self, namespace: str, depth: int) -> ReadSource:
         known = self._known.get(namespace)
         if known is not None and known[0] > elapsed():
             return known[1]
@@ -67,30 +67,32 @@ class Sources:
             self._known.put(namespace, (elapsed() + _TTL, source))
         return source
 
-    async def _load(self, namespace: str, depth: int) -> Source:
+    async def _load(self, namespace: str, depth: int) -> ReadSource:
         db, _, name = namespace.partition(".")
         deadline = Deadline.after_ms(_PATIENCE_MS)
         try:
             found = await self._inventory.describe(db, name, deadline)
         except DocgraphError:
-            return Source(untrackable=f"the type of {namespace} cannot be read")
+            return ReadSource(untrackable=f"the type of {namespace} cannot be read")
         if found is None:
-            return Source(untrackable=f"{namespace} does not exist")
+            return ReadSource(untrackable=f"{namespace} does not exist")
         if found.kind == "view" and depth:
             return await self._resolve_view(db, found, depth - 1)
         if found.kind != "collection":
-            return Source(untrackable=f"{namespace} is a {found.kind}, which has no change events")
+            return ReadSource(
+                untrackable=f"{namespace} is a {found.kind}, which has no change events"
+            )
         has_texts = not found.is_capped and not found.has_collation
-        return Source(frozenset({namespace}), not found.is_capped, has_texts)
+        return ReadSource(frozenset({namespace}), not found.is_capped, has_texts)
 
-    async def _resolve_view(self, db: str, view: Listed, depth: int) -> Source:
+    async def _resolve_view(self, db: str, view: Listed, depth: int) -> ReadSource:
         """Return the collections that a view reads; its own stages decide about keys."""
         if (name := find_moving(view.stages)) is not None:
-            return Source(untrackable=f"the view {db}.{view.name} uses {name}")
+            return ReadSource(untrackable=f"the view {db}.{view.name} uses {name}")
         read = [view.source, *(one.collection for one in find_references(view.stages, db))]
         inner = [await self._find(f"{db}.{one}", depth) for one in dict.fromkeys(read)]
         reason = next((one.untrackable for one in inner if one.untrackable), None)
-        return Source(frozenset().union(*(one.namespaces for one in inner)), untrackable=reason)
+        return ReadSource(frozenset().union(*(one.namespaces for one in inner)), untrackable=reason)
 
 
-Known = Mapping[str, Source]
+Known = Mapping[str, ReadSource]

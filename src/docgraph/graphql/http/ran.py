@@ -1,0 +1,36 @@
+"""An operation that was run, with everything that explains it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from docgraph.graphql.execute.execute import Result
+from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.plan.plan import Plan
+
+
+class Ran(NamedTuple):
+    """An operation that was run: its plan, its result, and whether the plan was cached.
+
+    `freshness` is for explanations: what the answer depends on (`explain_freshness`).
+    """
+
+    plan: Plan
+    result: Result
+    kept: bool
+    freshness: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+    @property
+    def commands(self) -> list[CommandRecord]:
+        """The commands that were sent to the database, in order."""
+        return sorted(self.result.commands, key=lambda command: command.started)
+
+    def explain(self) -> dict[str, Any]:
+        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
+        return {
+            "plan": self.plan.explain(),
+            "planCached": self.kept,
+            "commands": [command.as_dict() for command in self.commands],
+            "documents": self.result.documents,
+            **self.freshness,
+        }
