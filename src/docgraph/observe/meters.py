@@ -164,14 +164,10 @@ class Meters:
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
-            **self._build_cache_handlers(),
-            stream_events.LiveQueryChanged: self._count_live,
-            stream_events.LiveQueryRun: self._counter(
-                "docgraph_live_runs_total", "outcome", "execution"
-            ),
+            **self._build_freshness_handlers(),
         }
 
-    def _build_cache_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+    def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
         return {
             cache_events.CacheUsed: self._counter(
                 "docgraph_cache_requests_total", "result", "reason"
@@ -183,6 +179,10 @@ class Meters:
                 event.bytes
             ),
             cache_events.CacheLag: self._set_lag,
+            stream_events.LiveQueryChanged: self._count_live,
+            stream_events.LiveQueryRun: self._counter(
+                "docgraph_live_runs_total", "outcome", "execution"
+            ),
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:

@@ -60,6 +60,7 @@ class AppEngine:
     def __init__(
         self, endpoint: LiveEndpoint, apps: Apps, store: Store, lane: Lane, registry: PluginRegistry
     ) -> None:
+        self.watch = endpoint.watch
         self._endpoint = endpoint
         self._apps = apps
         self._store = store
@@ -130,6 +131,6 @@ class AppEngine:
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[Result, tuple[Dependency, ...] | str]:
         """Execute an operation; return what its answer depends on, or why that is not known."""
-        recorder = DependencyRecorder(self._endpoint.watch.sources)
+        recorder = DependencyRecorder(self.watch.sources)
         result = await self._endpoint.run_recorded(app, request, exchange, recorder)
         return result, await recorder.finish()

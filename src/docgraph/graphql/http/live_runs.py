@@ -41,6 +41,8 @@ Authorize = Callable[[], Awaitable[LiveRequest]]
 class LiveEngine(Protocol):
     """The endpoint, as live queries use it."""
 
+    watch: ChangeWatch
+
     async def find_app(self, exchange: Exchange) -> App:
         """Return the app that a request is sent to."""
         ...
@@ -89,9 +91,9 @@ class LiveEngine(Protocol):
 class LiveRuns:
     """Runs live queries of this process."""
 
-    def __init__(self, engine: LiveEngine, watch: ChangeWatch, answers: SharedAnswers) -> None:
+    def __init__(self, engine: LiveEngine, answers: SharedAnswers) -> None:
         self._engine = engine
-        self._watch = watch
+        self._watch = engine.watch
         self._answers = answers
 
     async def run_again(self, authorize: Authorize, query: LiveQuery) -> Worked:

@@ -26,7 +26,6 @@ from docgraph.exchange.exchange import AdmittedApp
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.live_events import EVENTS, LiveEvents, send_once
 from docgraph.graphql.http.live_messages import PROTOCOL
@@ -84,7 +83,6 @@ class LiveService:
     def __init__(
         self,
         engine: LiveEngine,
-        watch: ChangeWatch,
         dry_run: DryRun,
         options: GraphqlLive,
         bounds: LiveBounds,
@@ -93,7 +91,7 @@ class LiveService:
         answers = SharedAnswers()
         self._engine = engine
         self._answers = answers
-        self._runs = LiveRuns(engine, watch, answers)
+        self._runs = LiveRuns(engine, answers)
         self._dry_run = dry_run
         self._interval = options.min_interval_ms / 1000
         self._max_queries = ceil(options.max_queries / bounds.workers)

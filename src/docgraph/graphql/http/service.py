@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
-from docgraph.codec.csv_table import CSV, CsvCells, render_disposition
+from docgraph.codec.csv_table import CsvCells
 from docgraph.events.sections import Events
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
@@ -27,7 +27,7 @@ from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
 from docgraph.graphql.execute.cursor_keys import KeyRing
-from docgraph.graphql.execute.execute import execute
+from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
@@ -37,10 +37,10 @@ from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.csv_answers import (
     CsvShape,
+    answer_table,
     find_cells,
     find_preference,
     find_shape,
-    render_table,
 )
 from docgraph.graphql.http.live_engine import AppEngine
 from docgraph.graphql.http.live_events import wants_events
@@ -58,7 +58,6 @@ from docgraph.graphql.http.ran import Ran
 from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
-    reject_length,
     render_error,
     render_result,
 )
@@ -120,9 +119,7 @@ class GraphqlService(Service):
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
         engine = AppEngine(self, self._apps, store, self._lane, registry)
         bounds = LiveBounds.build(events, core.workers)
-        self._live = LiveService(
-            engine, self.watch, imagined_requests, config.live, bounds, generations
-        )
+        self._live = LiveService(engine, imagined_requests, config.live, bounds, generations)
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
@@ -289,7 +286,7 @@ class GraphqlService(Service):
             return await self._answer_cached(app, request, exchange)
         ran = await self._run_shown(app, request, exchange)
         if table is not None and not ran.result.errors:
-            return await self._answer_csv(*table, ran)
+            return await answer_table(*table, ran.plan, ran.result)
         return self._render(app, ran, exchange).body
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
@@ -341,15 +338,6 @@ class GraphqlService(Service):
             if preference.is_required:
                 raise
             return None
-
-    async def _answer_csv(self, shape: CsvShape, cells: CsvCells, ran: Ran) -> Answer:
-        limit = ran.plan.app.limits.response_bytes
-        text = await render_table(shape, ran.result.data, cells, limit)
-        if text is None:
-            raise reject_length(limit)
-        disposition = render_disposition(ran.plan.name or shape.path[-1])
-        headers = [("Content-Disposition", disposition), ("Vary", "Accept")]
-        return Body(200, text, CSV, headers)
 
     def _run_shown(
         self,
