@@ -9,11 +9,11 @@ from typing import Any
 
 from pymongo.collection import Collection
 
-from docgraph.events.close_reason import StreamClosed
 from docgraph.events.hub import Hub
 from docgraph.events.sections import Events
 from docgraph.events.stream_client import Client
 from docgraph.exchange import Subscription
+from docgraph.exchange.close_reason import StreamClosed
 from docgraph.runtime import cancel_until_over
 from docgraph.store import Store
 

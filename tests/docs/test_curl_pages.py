@@ -18,6 +18,7 @@ PAGES = {
     "docs/how-to/use-the-rest-api.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/export-csv.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/cache-answers.md": ("/dbAclAuthorizer/enabled=false",),
+    "docs/how-to/live-queries.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/reference/rest-batch.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/reference/tools.md": (
         "/fullAuthorizer/enabled=false",

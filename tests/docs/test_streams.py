@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from docgraph.config.options import options_of
-from docgraph.events import close_reason
-from docgraph.events.close_reason import LEFT, CloseReason
 from docgraph.events.sections import Events
+from docgraph.exchange import close_reason
+from docgraph.exchange.close_reason import LEFT, CloseReason
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
 from docgraph.store.guard.stage_checks import STREAM_STAGES

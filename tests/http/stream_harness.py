@@ -116,12 +116,22 @@ class StreamClient:
 class SocketClient(StreamClient):
     """A WebSocket."""
 
+    protocols: tuple[str, ...] = ()
+    protocol: str | None = None  # that the server has chosen
+
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
         self._frames = WSConnection(ConnectionType.CLIENT)
         extra = [(name.encode(), value.encode()) for name, value in headers.items()]
         self.peer.send(
-            self._frames.send(Request(host=self._host, target=path, extra_headers=extra))
+            self._frames.send(
+                Request(
+                    host=self._host,
+                    target=path,
+                    extra_headers=extra,
+                    subprotocols=list(self.protocols),
+                )
+            )
         )
         async with asyncio.timeout(_PATIENCE):
             while not self._accept():
@@ -136,6 +146,7 @@ class SocketClient(StreamClient):
         self._frames.receive_data(self._take_output())
         event = next(self._frames.events())
         assert isinstance(event, AcceptConnection), event
+        self.protocol = event.subprotocol
         return True
 
     def say(self, *frames: Event) -> None:
@@ -160,6 +171,9 @@ class SocketClient(StreamClient):
 class SseClient(StreamClient):
     """Server-sent events."""
 
+    method, body = "GET", b""
+    kinds = frozenset({"change", "error", "snapshot", "snapshot-end"})
+
     _text = b""
     place = ""  # where it has begun
     retry = 0  # ms after which it connects again
@@ -168,9 +182,11 @@ class SseClient(StreamClient):
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
         fields = {"accept": "text/event-stream", **headers}
-        request = build_request("GET", path, host=self._host).removesuffix(b"\r\n")
+        if self.body:
+            fields["content-length"] = str(len(self.body))
+        request = build_request(self.method, path, host=self._host).removesuffix(b"\r\n")
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        self.peer.send(request + lines.encode() + b"\r\n")
+        self.peer.send(request + lines.encode() + b"\r\n" + self.body)
         async with asyncio.timeout(_PATIENCE):
             while b"\r\n\r\n" not in self.peer.transport.output:
                 await self.peer._wait()
@@ -202,7 +218,7 @@ class SseClient(StreamClient):
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])
         else:
-            assert fields["event"] in ("change", "error", "snapshot", "snapshot-end")
+            assert fields["event"] in self.kinds
             self.ids.append(fields.get("id", ""))
             self.events.append(json.loads(fields["data"]))
 

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from docgraph.events.audiences import Audience
 from docgraph.events.change_record import ResumeToken
-from docgraph.events.close_reason import FAILED, HISTORY_LOST, CloseReason
 from docgraph.events.encoded_event import EncodedEvent, Rendering
 from docgraph.events.event_log import EventLog
 from docgraph.events.event_shapes import EventShape
 from docgraph.exchange import Subscription
+from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, CloseReason
 from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamFailed

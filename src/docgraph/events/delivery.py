@@ -16,12 +16,12 @@ from typing import Final
 from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.channel import Channel
-from docgraph.events.close_reason import TOO_SLOW
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
 from docgraph.events.event_shapes import EventShape, Result, Shapes
 from docgraph.events.fanout import Fanout
 from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import DocgraphError
+from docgraph.exchange.close_reason import TOO_SLOW
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamStageFailed, StreamTold

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import NotifyWhen, SharedMessages
+from docgraph.exchange.close_reason import TOO_SLOW, CloseReason, StreamClosed
 
 _FEW: Final = 32
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from math import ceil
 from typing import ClassVar, Final
 
 from docgraph.events.hub import Hub
-from docgraph.events.reauthorize import Reauthorizer, Session
 from docgraph.events.sections import Events
 from docgraph.events.stream_client import Client
+from docgraph.events.stream_session import StreamSession
 from docgraph.events.subscription_key import find_resume_token
 from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import (
@@ -24,20 +22,20 @@ from docgraph.exchange import (
     Subscription,
     Upgrade,
 )
-from docgraph.exchange.errors import Forbidden, RequestError, TooManyRequests
-from docgraph.exchange.origin import RequestOrigin
+from docgraph.exchange.errors import RequestError
+from docgraph.exchange.origin import check_socket_origin
+from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamClient
 from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks
+from docgraph.runtime.reauthorize import Reauthorizer
 from docgraph.runtime.sections import Core
+from docgraph.runtime.stream_limits import StreamLimits
 from docgraph.store import Store
 from docgraph.store.guard.event_ids import hides_ids
 
 _EVENTS: Final = "text/event-stream"
-_SOCKET_SCHEMES: Final = frozenset({"ws", "wss"})
-# Proxies must forward each event immediately.
-_HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
 
 
 class Streams:
@@ -59,14 +57,14 @@ class Streams:
         snapshot: Snapshot | None = None,
     ) -> Answer:
         """Open a WebSocket or server-sent events; raise the error that rejects the request."""
-        is_socket = exchange.request.connection.scheme in _SOCKET_SCHEMES
+        is_socket = exchange.request.connection.is_websocket
         _check_transport(exchange, is_socket=is_socket)
         client = await self._open(exchange, subscription, renew, snapshot, is_socket=is_socket)
         if is_socket:
             return Upgrade(partial(serve_socket, client))
         place = b"" if hides_ids(subscription.shown) else client.place
         chunks = EventChunks(client, self._heartbeat, place)
-        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS), stop=chunks.stop)
+        return Stream(chunks, media_type=_EVENTS, headers=list(EVENT_HEADERS), stop=chunks.stop)
 
     async def _open(
         self,
@@ -80,7 +78,7 @@ class Streams:
         """Return a client that lives until the task of its request ends, in whatever way."""
         token = find_resume_token(exchange.request, subscription)
         since = self._renewals.read_announced()
-        give_back = self._places.acquire(exchange)
+        give_back = self._places.acquire(exchange.account, exchange.request.connection.client)
         try:
             client = await self._hub.join(subscription, token, snapshot)
         except BaseException:
@@ -88,7 +86,7 @@ class Streams:
             raise
         account = exchange.account
         ends = None if account is None else account.expires_at
-        session = Session(client, subscription, renew, expires_at=ends)
+        session = StreamSession(client, subscription, renew, expires_at=ends)
         self._renewals.add(session, since)
         transport = "websocket" if is_socket else "sse"
         emit(StreamClient(transport))
@@ -108,10 +106,7 @@ class Streams:
 def _check_transport(exchange: Exchange, *, is_socket: bool) -> None:
     request = exchange.request
     if is_socket:
-        if (
-            request.page is RequestOrigin.FOREIGN
-        ):  # browsers send no CORS preflight before they open a WebSocket
-            raise Forbidden("a page of another origin may not open a WebSocket")
+        check_socket_origin(request.page)
     elif _EVENTS not in (request.headers.get("accept") or "").lower():
         raise RequestError(
             "Change Stream requires WebSocket or SSE — send either 'Upgrade: websocket' "
@@ -140,7 +135,11 @@ class EventStreamsProvider(Provider):
         self._renewals = Reauthorizer(generations, config.renewal_interval_ms / 1000)
         self._streams = Streams(
             self._hub,
-            StreamLimits(config, core.workers),
+            StreamLimits(
+                "change streams",
+                per_user=ceil(config.max_connections_per_user / core.workers),
+                per_address=ceil(config.max_connections_per_address / core.workers),
+            ),
             self._renewals,
             config.heartbeat_interval_ms / 1000,
         )
@@ -158,38 +157,3 @@ class EventStreamsProvider(Provider):
         """Close the cursors."""
         await self._tasks.close()
         await self._hub.close()
-
-
-class StreamLimits:
-    """Limits on open streams per user and per address, for this worker's share of them.
-
-    A slot is acquired when a stream opens and released when it ends.
-    """
-
-    def __init__(self, options: Events, workers: int) -> None:
-        self._per_user = ceil(options.max_connections_per_user / workers)
-        self._per_address = ceil(options.max_connections_per_address / workers)
-        self._taken: Counter[tuple[str, str]] = Counter()
-
-    def acquire(self, exchange: Exchange) -> Callable[[], None]:
-        """Acquire a slot; call the result to release it. Raise `TooManyRequests` if none."""
-        keys = []
-        if exchange.account is not None:
-            keys.append((("user", exchange.account.name), self._per_user))
-        client = exchange.request.connection.client
-        if client is not None:
-            keys.append((("address", client[0]), self._per_address))
-        for (kind, name), most in keys:
-            if self._taken[kind, name] >= most:
-                raise TooManyRequests(
-                    f"this {kind} has too many change streams open, {most} of them",
-                    hint="close one of them first",
-                )
-        self._taken.update(key for key, _ in keys)
-        return lambda: self._give_back([key for key, _ in keys])
-
-    def _give_back(self, keys: list[tuple[str, str]]) -> None:
-        for key in keys:
-            self._taken[key] -= 1
-            if not self._taken[key]:
-                del self._taken[key]

@@ -21,7 +21,6 @@ from docgraph.codec import JsonMode
 from docgraph.events.audiences import Audience, Audiences
 from docgraph.events.change_record import ChangeRecord, ResumeToken
 from docgraph.events.channel import Channel, Portion
-from docgraph.events.close_reason import FAILED, GONE, LEFT, CloseReason
 from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
@@ -32,6 +31,7 @@ from docgraph.events.log_budget import LogBudget
 from docgraph.events.record_queue import RecordQueue
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
+from docgraph.exchange.close_reason import FAILED, GONE, LEFT, CloseReason
 from docgraph.exchange.errors import (
     Overloaded,
     QueryError,

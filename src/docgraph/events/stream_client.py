@@ -10,11 +10,11 @@ from docgraph.codec import JsonMode, encode
 from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.channel import Channel
-from docgraph.events.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent, build_token, read_token
 from docgraph.events.event_log import LogReader
 from docgraph.events.stream_snapshot import SnapshotReader
 from docgraph.exchange import DocgraphError, NotifyWhen, SharedMessages
+from docgraph.exchange.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.exchange.errors import StoreUnavailable
 
 _PAUSE: Final = 0.5  # seconds before another attempt to read past events

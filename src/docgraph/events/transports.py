@@ -9,14 +9,13 @@ from random import randint
 from time import monotonic
 from typing import Final
 
-from docgraph.events.close_reason import LEFT, STOPPED, TOO_MANY_MESSAGES, StreamClosed
 from docgraph.events.encoded_event import EncodedEvent
 from docgraph.events.stream_client import Client
 from docgraph.exchange import Socket
+from docgraph.exchange.close_reason import LEFT, STOPPED, MessageLimit, StreamClosed
 from docgraph.runtime import cancel_until_over
 
 _MAX_MESSAGES: Final = 100  # per client and minute, of any content
-_MINUTE: Final = 60.0
 _HEARTBEAT: Final = b":\n\n"
 _RETRY_MS: Final = (1000, 5000)
 _LARGE: Final = 64 * 1024  # bytes of an event that is not joined with others
@@ -26,7 +25,7 @@ async def serve_socket(
     client: Client, socket: Socket, *, clock: Callable[[], float] = monotonic
 ) -> None:
     """Send events until the stream ends, the peer disconnects or it sends too much."""
-    socket.count_frame = _MessageLimit(client, clock)
+    socket.count_frame = MessageLimit(_MAX_MESSAGES, client.end, clock)
     listening = asyncio.create_task(_listen(client, socket), name="stream client")
     client.on_end = listening.cancel
     client.pass_to(socket.offer)
@@ -39,23 +38,6 @@ async def serve_socket(
     finally:
         client.on_end = None
         await cancel_until_over({listening})
-
-
-class _MessageLimit:
-    """Ends a client that sends too many messages; pings cost as much and count as well."""
-
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
-        self._client = client
-        self._clock = clock
-        self._arrivals: deque[float] = deque(maxlen=_MAX_MESSAGES)
-
-    def __call__(self) -> tuple[int, str] | None:
-        now, arrivals = self._clock(), self._arrivals
-        if len(arrivals) == _MAX_MESSAGES and now - arrivals[0] < _MINUTE:
-            self._client.end(TOO_MANY_MESSAGES)
-            return TOO_MANY_MESSAGES.code, TOO_MANY_MESSAGES.reason
-        arrivals.append(now)
-        return None
 
 
 async def _listen(client: Client, socket: Socket) -> None:

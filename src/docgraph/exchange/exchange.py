@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,8 +43,14 @@ class Permission:
 class AdmittedApp(Protocol):
     """Authentication and authorization for long responses and for the requests of a batch."""
 
-    async def readmit(self, exchange: Exchange) -> Exchange:
-        """Authorize the request again as if it came now; raise the error that rejects it."""
+    async def readmit(
+        self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
+    ) -> Exchange:
+        """Authorize the request again as if it came now; raise the error that rejects it.
+
+        `is_counted`: it counts in the limits of its caller; end its `visit` in any case. Without
+        `is_renewal` it has credentials that were not checked before.
+        """
         ...
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
@@ -126,9 +133,26 @@ class Exchange:
     leave_queue: Callable[[], None] = keep_place  # for work that is bounded in another way
 
     @property
+    def is_authorized_later(self) -> bool:
+        """Whether it opens a WebSocket whose messages are authorized one by one."""
+        is_socket, parsed = self.request.connection.is_websocket, self.parsed
+        return is_socket and parsed is not None and parsed.is_authorized_later
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """The caller's roles; an anonymous caller has none."""
         return self.account.roles if self.account else ()
+
+
+@contextmanager
+def ending_visit(exchange: Exchange) -> Iterator[None]:
+    """End the `visit` of a request that is rejected."""
+    try:
+        yield
+    except BaseException:
+        if exchange.visit is not None:
+            exchange.visit.end(exchange)
+        raise
 
 
 def transaction_of(exchange: Exchange | None) -> Transaction | None:

@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.headers import Headers
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -67,6 +68,12 @@ class OriginPolicy:
             return RequestOrigin.OURS
         is_own = _is_own(origin, scheme, host or headers.get("host") or "")
         return _ours_if(is_own and (site == _UNSPECIFIED or site in _SAME_ORIGIN))
+
+
+def check_socket_origin(page: RequestOrigin) -> None:
+    """Reject a page of another origin: browsers send no CORS preflight for a WebSocket."""
+    if page is RequestOrigin.FOREIGN:
+        raise Forbidden("a page of another origin may not open a WebSocket")
 
 
 def spell_origin(text: str) -> str:

@@ -28,9 +28,14 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The request as the service parsed it; `refusal` is its error for admitted callers."""
+    """The request as the service parsed it; `refusal` is its error for admitted callers.
+
+    `is_authorized_later`: no allower has to approve it, because the service has each message of the
+    connection authorized as a request of its own.
+    """
 
     refusal: DocgraphError | None = None
+    is_authorized_later: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ BodyReader = Callable[[int], Awaitable[bytes]]
 Offload = Callable[..., Awaitable[Any]]
 LARGE_BODY: Final = 32 * 1024  # bytes; up to this size, bodies are parsed on the event loop
 _UNPARSED = object()
+_SOCKET_SCHEMES: Final = frozenset({"ws", "wss"})
 
 
 async def _run_here(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -82,6 +83,11 @@ class Connection:
     scheme: str = "http"
     http_version: str = "1.1"
     host: str | None = None
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the request is the handshake of a WebSocket."""
+        return self.scheme in _SOCKET_SCHEMES
 
 
 class Request:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 HeaderList = list[tuple[str, str]]
+
+# Of server-sent events: proxies must forward each of them immediately.
+EVENT_HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
 
 
 @dataclass(slots=True)

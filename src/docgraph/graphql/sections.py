@@ -39,6 +39,25 @@ class GraphqlLimits(Section, frozen=True):
     response_bytes: Annotated[Size, Meta(description="size of the response")] = 16_777_216
 
 
+class GraphqlLive(Section, frozen=True):
+    """Live queries (`query @live`), in apps with `descriptor.live`."""
+
+    min_interval_ms: Annotated[
+        int,
+        Meta(description="shortest time between two answers of a query", ge=10, le=3_600_000),
+    ] = 200
+    max_queries: Annotated[
+        Count, Meta(description="live queries of an instance that are open at a time")
+    ] = 10_000
+    max_executions: Annotated[
+        Count,
+        Meta(
+            description="times per second that an instance runs live queries again; beyond it "
+            "answers are less frequent, for each user alike"
+        ),
+    ] = 200
+
+
 class GraphqlCache(Section, frozen=True):
     """The cache of answers, for apps with `descriptor.cache`."""
 
@@ -122,6 +141,9 @@ class Graphql(ServiceConfig, frozen=True):
     ] = None
     limits: Annotated[GraphqlLimits, Meta(description="what one query may cost")] = msgspec.field(
         default_factory=GraphqlLimits
+    )
+    live: Annotated[GraphqlLive, Meta(description="live queries")] = msgspec.field(
+        default_factory=GraphqlLive
     )
     cache: Annotated[GraphqlCache, Meta(description="the cache of answers")] = msgspec.field(
         default_factory=GraphqlCache

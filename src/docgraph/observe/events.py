@@ -37,6 +37,8 @@ from docgraph.observe.process_events import (  # noqa: F401 - part of the list
     WorkerStarted,
 )
 from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
+    LiveQueryChanged,
+    LiveQueryRun,
     StreamClient,
     StreamCursors,
     StreamFailed,

@@ -164,10 +164,10 @@ class Meters:
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
-            **self._build_cache_handlers(),
+            **self._build_freshness_handlers(),
         }
 
-    def _build_cache_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+    def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
         return {
             cache_events.CacheUsed: self._counter(
                 "docgraph_cache_requests_total", "result", "reason"
@@ -179,6 +179,10 @@ class Meters:
                 event.bytes
             ),
             cache_events.CacheLag: self._set_lag,
+            stream_events.LiveQueryChanged: self._count_live,
+            stream_events.LiveQueryRun: self._counter(
+                "docgraph_live_runs_total", "outcome", "execution"
+            ),
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
@@ -270,6 +274,14 @@ class Meters:
         else:
             clients.dec()
             self._rare["docgraph_stream_closed_total"].of(event.reason).inc()
+
+    def _count_live(self, event: stream_events.LiveQueryChanged) -> None:
+        queries = self._rare["docgraph_live_queries"].of(event.transport)
+        if not event.reason:
+            queries.inc()
+        else:
+            queries.dec()
+            self._rare["docgraph_live_closed_total"].of(event.reason).inc()
 
     def _count_told(self, event: stream_events.StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)

@@ -160,6 +160,21 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
         ("db",),
         "How old the state of a database is that cached answers are compared with.",
     ),
+    "docgraph_live_queries": (
+        "gauge:livesum",
+        ("transport",),
+        "Live queries that are open, over all workers.",
+    ),
+    "docgraph_live_runs_total": (
+        "counter",
+        ("outcome", "execution"),
+        "Times that live queries were run again: sent, unchanged, limited, failed.",
+    ),
+    "docgraph_live_closed_total": (
+        "counter",
+        ("reason",),
+        "Live queries that have ended, and why.",
+    ),
     "docgraph_plugin_failures_total": ("counter", ("plugin",), "Exceptions of plugins."),
     "docgraph_background_failures_total": ("counter", ("task",), "Failures of background tasks."),
     "docgraph_loop_lags_total": (

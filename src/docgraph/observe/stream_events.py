@@ -57,6 +57,22 @@ class StreamSampled(Event, frozen=True):
     outcome: str  # "same", "different", or "failed": the database did not answer
 
 
+class LiveQueryChanged(Event, frozen=True):
+    """A live query has begun, or has ended for a `reason`. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    transport: str  # "websocket" or "sse"
+    reason: str = ""  # "left", "rights", …: a word of a small set
+
+
+class LiveQueryRun(Event, frozen=True):
+    """A live query was run again. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    outcome: str  # "sent", "unchanged", "limited" or "failed"
+    execution: str = ""  # "own", or "shared" with an equal query
+
+
 class StreamIndexWrong(Event, frozen=True):
     """The index of row filters decided differently from the database, which decides from now on."""
 

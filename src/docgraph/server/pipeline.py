@@ -16,6 +16,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
+from docgraph.exchange.exchange import ending_visit
 from docgraph.exchange.origin import OriginPolicy
 from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
@@ -76,12 +77,17 @@ class Pipeline:
         await self._examine(exchange, route)
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
-    async def readmit(self, exchange: Exchange) -> Exchange:
+    async def readmit(
+        self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
+    ) -> Exchange:
         """Authorize the same request again with current permissions; raises its rejection."""
-        again = Exchange(exchange.request, exchange.id, is_renewal=True)
+        again = Exchange(exchange.request, exchange.id, is_renewal=is_renewal)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
-        await self._examine(again, route)
+        if is_counted and self._limiter is not None:
+            self._limiter.receive(again, route)
+        with ending_visit(again):
+            await self._examine(again, route)
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
@@ -104,7 +110,8 @@ class Pipeline:
             if exchange.visit is not None:
                 exchange.visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
-            await self._admit(exchange, secured=route is None or route.secured)
+            is_secured = route is None or route.secured
+            await self._admit(exchange, secured=is_secured and not exchange.is_authorized_later)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._pages, self._offload

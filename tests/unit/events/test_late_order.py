@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.events.close_reason import TOO_SLOW, CloseReason
 from docgraph.events.delivery import _LATE_PORTION, _MAX_LATE, LateShapes
+from docgraph.exchange.close_reason import TOO_SLOW, CloseReason
 from docgraph.exchange.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio

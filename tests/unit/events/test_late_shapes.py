@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.events.close_reason import TOO_SLOW
 from docgraph.events.delivery import LateShapes, Prepared
+from docgraph.exchange.close_reason import TOO_SLOW
 from docgraph.exchange.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.events.close_reason import (
+from docgraph.events.stream_session import StreamSession
+from docgraph.exchange import Subscription, WatchedIsGone
+from docgraph.exchange.close_reason import (
     CHANGED,
     FAILED,
     GONE,
@@ -17,8 +19,6 @@ from docgraph.events.close_reason import (
     OTHER_RIGHTS,
     CloseReason,
 )
-from docgraph.events.reauthorize import Reauthorizer, Session
-from docgraph.exchange import Subscription, WatchedIsGone
 from docgraph.exchange.errors import (
     DefinitionError,
     Forbidden,
@@ -31,6 +31,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.runtime.generations import Generations, create_generations
+from docgraph.runtime.reauthorize import Reauthorizer
 from docgraph.variables.moments import NOW
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +81,7 @@ def build(
 
     client = Client()
     renewals = Reauthorizer(generations, 50.0, clock=clock)
-    renewals.sessions.add(Session(cast("Any", client), ASKED, renew, judged_at=clock.now))
+    renewals.sessions.add(StreamSession(cast("Any", client), ASKED, renew, judged_at=clock.now))
     return renewals, client, asked
 
 
@@ -166,6 +167,7 @@ async def test_the_time_in_a_row_filter_makes_no_difference(generations: Generat
         generations, clock, replace(momentary, row=dict(momentary.row or {}))
     )
     (session,) = renewals.sessions
+    assert isinstance(session, StreamSession)
     session.subscription = momentary
     clock.now += 50.0
     await renewals.reauthorize_due()

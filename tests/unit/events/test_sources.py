@@ -24,12 +24,12 @@ from docgraph.codec import JsonMode
 from docgraph.events import fanout
 from docgraph.events import source as sources
 from docgraph.events import stream_client as clients
-from docgraph.events.close_reason import FAILED, GONE, TOO_SLOW
 from docgraph.events.hub import Hub
 from docgraph.events.sections import Events
 from docgraph.events.stream_client import Client
 from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import NotifyWhen, SharedMessages, Subscription
+from docgraph.exchange.close_reason import FAILED, GONE, TOO_SLOW
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store.streams import StreamView
 from tests.chance import examples

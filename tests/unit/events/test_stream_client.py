@@ -8,18 +8,18 @@ from typing import Any, cast
 import pytest
 from bson import Timestamp
 
-from docgraph.events.close_reason import (
+from docgraph.events.encoded_event import EncodedEvent
+from docgraph.events.event_log import EventLog
+from docgraph.events.stream_client import Client
+from docgraph.events.transports import EventChunks
+from docgraph.exchange import SharedMessages
+from docgraph.exchange.close_reason import (
     FAILED,
     HISTORY_LOST,
     STOPPED,
     CloseReason,
     StreamClosed,
 )
-from docgraph.events.encoded_event import EncodedEvent
-from docgraph.events.event_log import EventLog
-from docgraph.events.stream_client import Client
-from docgraph.events.transports import EventChunks
-from docgraph.exchange import SharedMessages
 from docgraph.exchange.errors import ResumePointLost, StoreRejected
 
 pytestmark = pytest.mark.anyio

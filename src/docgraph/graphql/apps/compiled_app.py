@@ -17,7 +17,7 @@ from docgraph.graphql.definition.declared_operations import DeclaredOperation
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
-from docgraph.graphql.definition.schema import extend_base
+from docgraph.graphql.definition.schema import declare_live, extend_base
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
@@ -75,21 +75,28 @@ class App:
             found = self.kept_variant(mode)
             if found is None:
                 schema = extend_base(self.document, mode, assume_valid=True)
+                schema = declare_live(schema, is_declared=bool(self.definition.live))
                 _store_enums(schema, self.enums)
                 found = self._variants[mode] = replace(self, schema=schema, mode=mode)
         return found
 
+    @cached_property
+    def _all_roles(self) -> frozenset[str]:
+        """The roles on which the visible schema depends."""
+        live = self.definition.live
+        return self.visibility.all_roles.union(() if isinstance(live, bool) else live)
+
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """Return the app as a caller with these roles sees it; built once per set of roles."""
-        key = self.visibility.all_roles.intersection(roles)
+        key = self._all_roles.intersection(roles)
         view = self._views.get(key)
         return self._build_view(key) if view is None else view
 
     def kept_view(self, roles: Iterable[str]) -> VisibleApp | None:
         """Return the cached view, or None: building one takes long for a large schema."""
-        if not self.visibility.all_roles:
+        if not self._all_roles:
             return self.visible_to(roles)
-        return self._views.get(self.visibility.all_roles.intersection(roles))
+        return self._views.get(self._all_roles.intersection(roles))
 
     def _build_view(self, key: frozenset[str]) -> VisibleApp:
         with self._lock:  # all threads must share one view: plans are cached with it
@@ -100,13 +107,12 @@ class App:
         return view
 
     def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:
-        hidden = self.visibility.hidden_from(roles)
-        if not hidden:
-            return self.schema
-        follows = self.visibility.follows
-        schema = build_visible_schema(self.document, self.schema, hidden, self.mode, follows)
-        _store_enums(schema, self.enums)
-        return schema
+        hidden, schema = self.visibility.hidden_from(roles), self.schema
+        if hidden:
+            follows = self.visibility.follows
+            schema = build_visible_schema(self.document, schema, hidden, self.mode, follows)
+            _store_enums(schema, self.enums)
+        return declare_live(schema, is_declared=self.definition.has_live(roles))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +138,11 @@ class VisibleApp:
     def definition(self) -> AppDefinition:
         """The definition of the app."""
         return self.app.definition
+
+    @property
+    def has_live(self) -> bool:
+        """Whether these callers may run live queries."""
+        return self.definition.has_live(self.key)
 
     @property
     def version(self) -> str:

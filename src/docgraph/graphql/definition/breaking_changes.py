@@ -71,7 +71,17 @@ def _compare_descriptors(
         yield Effect(Severity.BREAKING, "The app no longer answers with CSV.")
     elif new.csv and not old.csv:
         yield Effect(Severity.SAFE, "The app answers with CSV where callers accept it.")
+    yield from _compare_live(old, new)
     yield from _compare_operations(old, new)
+
+
+def _compare_live(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:
+    if old.live and not new.live:
+        yield Effect(Severity.BREAKING, "The app no longer has live queries.")
+    elif new.live and not old.live:
+        yield Effect(Severity.SAFE, "The app has live queries.")
+    elif old.live != new.live:
+        yield Effect(Severity.DANGEROUS, "Other roles may run live queries.")
 
 
 def _compare_operations(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:

@@ -42,7 +42,13 @@ from docgraph.graphql.definition.groups import check_groups
 from docgraph.graphql.definition.list_mappings import add_lists
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
-from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
+from docgraph.graphql.definition.schema import (
+    SchemaError,
+    build_schema,
+    check_live,
+    declare_live,
+    parse_schema,
+)
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
 from docgraph.store.guard.stage_checks import Policy
@@ -189,6 +195,9 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
             findings.errors += error.findings
     visibility = read_visibility(schema, generated.follows)
     findings.errors += check_visibility(schema, visibility)
+    if definition.live:
+        findings.errors += check_live(schema)
+        schema = declare_live(schema, is_declared=True)
     return Examination(
         findings.report(),
         document,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
@@ -35,7 +35,8 @@ __all__ = [
 
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (
-    *("uri", "description", "enabled", "limits", "json-mode", "csv", "operations", "cache"),
+    *("uri", "description", "enabled", "limits", "json-mode", "csv", "operations"),
+    *("cache", "live"),
 )
 _CACHE_KEYS = ("enabled", "max-age-s")
 _MAX_LIMIT = 2**31 - 1
@@ -63,6 +64,7 @@ class AppDefinition:
     version: str  # a digest of the whole document
     operations: tuple[DeclaredOperation, ...] = ()
     csv: bool = False  # answers with one list may be CSV
+    live: bool | tuple[str, ...] = False  # whether `@live` exists, or the roles that have it
     cache: CacheOptions | None = None  # None: answers are not cached
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
@@ -70,6 +72,12 @@ class AppDefinition:
     def json_mode_or(self, default: str) -> JsonMode:
         """Return how values of results are written: by the descriptor, or this default."""
         return JSON_MODES[self.json_mode or default]
+
+    def has_live(self, roles: Collection[str]) -> bool:
+        """Return whether a caller with these roles may run live queries."""
+        return self.live is True or (
+            self.live is not False and not set(self.live).isdisjoint(roles)
+        )
 
 
 def normalise_uri(uri: str) -> str:
@@ -154,6 +162,7 @@ class _Decoder:
             version=self._digest(),
             operations=read_operations(descriptor.get("operations"), self._problems),
             csv=self._read(descriptor, "csv", bool, False, "descriptor."),
+            live=self._read_live(descriptor),
             cache=self._read_cache(descriptor),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
@@ -255,6 +264,15 @@ class _Decoder:
         known = ", ".join(JSON_MODES)
         self._problem("descriptor.json-mode", f"{mode!r} is not a mode", f"modes are {known}")
         return None
+
+    def _read_live(self, descriptor: Mapping[str, Any]) -> bool | tuple[str, ...]:
+        live = descriptor.get("live")
+        if live is None or isinstance(live, bool):
+            return bool(live)
+        if isinstance(live, list) and live and all(isinstance(role, str) for role in live):
+            return tuple(live)
+        self._problem("descriptor.live", "must be a boolean or a list of roles")
+        return False
 
     def _digest(self) -> str:
         try:

@@ -155,6 +155,14 @@ _DEFINITIONS: Schema = {
                 "type": "boolean",
                 "default": False,
             },
+            "live": {
+                "description": "Who may run live queries (`query @live`): everybody, or roles.",
+                "anyOf": [
+                    {"type": "boolean"},
+                    {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                ],
+                "default": False,
+            },
             "cache": _object(
                 "Whether answers are cached until the data changes.",
                 {

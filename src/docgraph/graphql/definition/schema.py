@@ -66,6 +66,12 @@ VISIBLE = GraphQLDirective(
     description="Hides a field from callers who have none of the roles.",
 )
 
+LIVE = GraphQLDirective(
+    "live",
+    [DirectiveLocation.QUERY],
+    description="Sends the answer again whenever it has changed.",
+)
+
 _BASE, _PLAIN_BASE = (
     GraphQLSchema(types=list(scalars.values()), directives=[*specified_directives, VISIBLE])
     for scalars in (BSON_SCALARS, PLAIN_BSON_SCALARS)
@@ -141,6 +147,23 @@ def extend_base(
     settings["query"] = query if isinstance(query, GraphQLObjectType) else None
     settings["assume_valid"] = assume_valid
     return GraphQLSchema(**settings)
+
+
+def declare_live(schema: GraphQLSchema, *, is_declared: bool) -> GraphQLSchema:
+    """Return the schema with the directive `@live`, or without it."""
+    others = [one for one in schema.directives if one is not LIVE]
+    if (len(others) < len(schema.directives)) is is_declared:
+        return schema
+    settings = schema.to_kwargs()
+    settings["directives"] = (*others, LIVE) if is_declared else tuple(others)
+    settings["assume_valid"] = True
+    return GraphQLSchema(**settings)
+
+
+def check_live(schema: GraphQLSchema) -> Iterator[Finding]:
+    """Yield a finding if the author declares a directive `@live`, which an app with it has."""
+    if any(one.name == LIVE.name for one in schema.directives):
+        yield Finding("schema", "@live is predeclared with descriptor.live", "rename the directive")
 
 
 def _parse(text: str) -> DocumentNode:

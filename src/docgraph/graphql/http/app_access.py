@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from docgraph.codec import JsonMode
 from docgraph.exchange import Account, Exchange
@@ -18,30 +18,13 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.http.body import GraphqlRequest, render_body
-from docgraph.graphql.http.service import AppRequest, GraphqlService
+from docgraph.graphql.http.persisted import AppRequest
+from docgraph.graphql.http.request_dry_run import DryRun
+from docgraph.graphql.http.service import GraphqlService
 from docgraph.plugins.kinds import Decision
 
 _AT_ONCE: Final = 16  # apps
 _NO_QUERY: Final = GraphqlRequest("{ __typename }")
-
-
-class DryRun(Protocol):
-    """The provider `imagined-requests`: authorizes requests that no one has sent."""
-
-    def check_post(
-        self, outer: Exchange, path: str, body: bytes, account: Account | None
-    ) -> Exchange:
-        """Return the exchange of a JSON POST by `account` to the encoded path.
-
-        It has the time that `outer` has left.
-        """
-        ...
-
-    async def authorize(
-        self, exchange: Exchange, outer: Exchange, *, quietly: bool = False
-    ) -> Decision:
-        """Return the decision about such a request; `quietly` leaves a denial out of the log."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,17 @@ from docgraph.codec.csv_table import (
     encode_line,
     parse_formulas,
     quote_cell,
+    render_disposition,
     show_json,
 )
-from docgraph.exchange import Exchange
+from docgraph.exchange import Body, Exchange
 from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Acceptance, find_acceptance
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.inputs import build_bson
-from docgraph.graphql.http.response_shape import MEDIA_TYPE
+from docgraph.graphql.execute.result import Result
+from docgraph.graphql.http.response_shape import MEDIA_TYPE, reject_length
+from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 
 _JSON: Final = (MEDIA_TYPE, "application/json")
@@ -125,6 +128,16 @@ def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
 
 
 # --- the table ------------------------------------------------------------------------------------
+
+
+async def answer_table(shape: CsvShape, cells: CsvCells, plan: Plan, result: Result) -> Body:
+    """Return the response with the table of a result."""
+    limit = plan.app.limits.response_bytes
+    text = await render_table(shape, result.data, cells, limit)
+    if text is None:
+        raise reject_length(limit)
+    disposition = render_disposition(plan.name or shape.path[-1])
+    return Body(200, text, CSV, [("Content-Disposition", disposition), ("Vary", "Accept")])
 
 
 async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) -> bytes | None:

@@ -7,10 +7,12 @@ Relay do. The request is resolved once: rules check the same text that is run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from docgraph.codec import decode
+from docgraph.exchange import Parsed
 from docgraph.exchange.errors import DefinitionError, QueryError, RequestError
 from docgraph.exchange.request import LARGE_BODY, Offload
 from docgraph.graphql.apps.apps import Apps
@@ -18,6 +20,22 @@ from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.declared_operations import digest_text
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest, OperationReference, parse_body
+
+
+@dataclass(frozen=True, slots=True)
+class AppRequest(Parsed):
+    """A request to the app with this URI; `asked` is the operation of its body."""
+
+    uri: str = field(kw_only=True)
+    asked: RequestedOperation = field(kw_only=True)
+
+
+@lru_cache(maxsize=1024)  # most requests are for a few apps
+def find_uri(segments: tuple[str, ...]) -> str:
+    """Return the URI of the app; empty if no app can match."""
+    uri = "/".join(segments)
+    # An escaped slash is not a separator: access rules saw another path.
+    return "" if uri.count("/") >= len(segments) else uri
 
 
 class RequestedOperation:

@@ -49,13 +49,18 @@ def render_error(error: DocgraphError) -> Body:
     headers = list(error.headers)
     if isinstance(error, Unauthenticated | Forbidden):
         return Body(error.status, headers=headers)
+    content = orjson.dumps({"data": None, "errors": list_errors(error)})
+    return Body(error.status, content, MEDIA_TYPE, headers)
+
+
+def list_errors(error: DocgraphError) -> list[dict[str, Any]]:
+    """Return the entries of `errors`, ready for JSON."""
     entries = [entry.as_dict() for entry in _entries(error)]
     if isinstance(error.details, Mapping) and "id" in error.details:
         entries[0]["extensions"]["id"] = error.details["id"]
     if error.hint is not None:
         entries[0]["extensions"]["hint"] = error.hint
-    content = orjson.dumps({"data": None, "errors": entries})
-    return Body(error.status, content, MEDIA_TYPE, headers)
+    return entries
 
 
 def _entries(error: DocgraphError) -> Iterable[GraphqlError]:

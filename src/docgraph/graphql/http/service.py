@@ -8,16 +8,15 @@ operation, and executes it within the time limit. Errors are raised; the pipelin
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
-from docgraph.codec.csv_table import CSV, CsvCells, render_disposition
-from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
+from docgraph.codec.csv_table import CsvCells
+from docgraph.events.sections import Events
+from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
@@ -28,7 +27,7 @@ from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
 from docgraph.graphql.execute.cursor_keys import KeyRing
-from docgraph.graphql.execute.execute import execute
+from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
@@ -38,17 +37,27 @@ from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.csv_answers import (
     CsvShape,
+    answer_table,
     find_cells,
     find_preference,
     find_shape,
-    render_table,
 )
-from docgraph.graphql.http.persisted import RequestedOperation, is_stored, reject_unknown
+from docgraph.graphql.http.live_engine import AppEngine
+from docgraph.graphql.http.live_events import wants_events
+from docgraph.graphql.http.live_messages import is_live_handshake
+from docgraph.graphql.http.live_service import LiveBounds, LiveService
+from docgraph.graphql.http.persisted import (
+    AppRequest,
+    RequestedOperation,
+    find_uri,
+    is_stored,
+    reject_unknown,
+)
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
 from docgraph.graphql.http.ran import Ran
+from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
-    reject_length,
     render_error,
     render_result,
 )
@@ -72,22 +81,6 @@ _GRACE = 0.1
 _WRONG = "invalid-query"
 
 
-@dataclass(frozen=True, slots=True)
-class AppRequest(Parsed):
-    """A request to the app with this URI; `asked` is the operation of its body."""
-
-    uri: str = field(kw_only=True)
-    asked: RequestedOperation = field(kw_only=True)
-
-
-@lru_cache(maxsize=1024)  # most requests are for a few apps
-def _find_uri(segments: tuple[str, ...]) -> str:
-    """Return the URI of the app; empty if no app can match."""
-    uri = "/".join(segments)
-    # An escaped slash is not a separator: access rules saw another path.
-    return "" if uri.count("/") >= len(segments) else uri
-
-
 class GraphqlService(Service):
     """One endpoint per app, at `<uri>/<app uri>`."""
 
@@ -108,6 +101,8 @@ class GraphqlService(Service):
         logging: Logging,
         generations: Generations,
         core: Core,
+        events: Events,
+        imagined_requests: DryRun,
     ) -> None:
         self.max_body_size = config.max_body_size
         self.config = config
@@ -122,17 +117,22 @@ class GraphqlService(Service):
         self.watch = ChangeWatch(store, config.cache.max_lag_ms)
         max_bytes = config.cache.max_bytes // max(1, core.workers)
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
+        engine = AppEngine(self, self._apps, store, self._lane, registry)
+        bounds = LiveBounds.build(events, core.workers)
+        self._live = LiveService(engine, imagined_requests, config.live, bounds, generations)
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
 
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
-        self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
         self._cache.interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
+        self._live.start()
 
     async def close(self) -> None:
         """Cancel work in progress for callers."""
+        await self._live.close()
         await self._operations.close()
         await self._answers.close()
         await self.watch.close()
@@ -140,12 +140,18 @@ class GraphqlService(Service):
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Find the app of the path; the body is parsed on first use, the same way for all."""
-        uri = _find_uri(exchange.request.segments[len(self._base) :])
+        uri = find_uri(exchange.request.segments[len(self._base) :])
         asked = RequestedOperation(self._apps, uri, exchange.request.offload)
         exchange.request.parser = asked.read_content
         if not uri:
             raise NotFound("GraphQL app not found")
-        return AppRequest(uri=uri, asked=asked)
+        return AppRequest(
+            uri=uri, asked=asked, is_authorized_later=is_live_handshake(exchange.request)
+        )
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Return the methods: `GET` opens a WebSocket for live queries."""
+        return ("GET", *self.methods) if is_live_handshake(exchange.request) else self.methods
 
     def find_path(self, uri: str) -> str | None:
         """Return the encoded path of the app with this URI; None if no request could reach it."""
@@ -163,7 +169,9 @@ class GraphqlService(Service):
         return limit
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Run one operation."""
+        """Run one operation, or open a connection for several."""
+        if is_live_handshake(exchange.request):
+            return await self._live.answer_socket(exchange)
         try:
             return await self._in_time(exchange, self._handle(exchange))
         except StoreError as error:
@@ -204,6 +212,17 @@ class GraphqlService(Service):
         answers = None if is_draft else self._answers
         run = self._explain if is_explained else self._run
         return await self._in_time(exchange, run(app, request, exchange, limits, answers))
+
+    async def run_recorded(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        recorder: DependencyRecorder | None,
+    ) -> Result:
+        """Run an operation of an authorized request; record what it depends on."""
+        work = self._run(app, request, exchange, None, self._answers, recorder)
+        return (await self._in_time(exchange, work)).result
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
         """Return the app as the caller of the exchange sees it."""
@@ -260,12 +279,14 @@ class GraphqlService(Service):
         request = await parsed.asked.find(body, exchange.request.content_type)
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
+        if app.definition.has_live(exchange.roles) and wants_events(exchange):
+            return await self._live.answer_events(exchange, request)
         table = await self._find_table(app, request, exchange)
         if app.definition.cache is not None and table is None:
             return await self._answer_cached(app, request, exchange)
         ran = await self._run_shown(app, request, exchange)
         if table is not None and not ran.result.errors:
-            return await self._answer_csv(*table, ran)
+            return await answer_table(*table, ran.plan, ran.result)
         return self._render(app, ran, exchange).body
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
@@ -283,7 +304,7 @@ class GraphqlService(Service):
             OperationText(*text, has_extensions=is_verbose or request.limits),
             exchange,
             execution,
-            resolvers=self._resolvers,
+            resolvers=self.resolvers,
             lane=self._lane,
         )
         return used.render(is_shown=is_verbose or self.may_explain(exchange.account))
@@ -318,15 +339,6 @@ class GraphqlService(Service):
                 raise
             return None
 
-    async def _answer_csv(self, shape: CsvShape, cells: CsvCells, ran: Ran) -> Answer:
-        limit = ran.plan.app.limits.response_bytes
-        text = await render_table(shape, ran.result.data, cells, limit)
-        if text is None:
-            raise reject_length(limit)
-        disposition = render_disposition(ran.plan.name or shape.path[-1])
-        headers = [("Content-Disposition", disposition), ("Vary", "Accept")]
-        return Body(200, text, CSV, headers)
-
     def _run_shown(
         self,
         app: App,
@@ -356,7 +368,7 @@ class GraphqlService(Service):
             store=self._store,
             exchange=exchange,
             variable_values=request.variables,
-            variables_resolver=self._resolvers,
+            variables_resolver=self.resolvers,
             settings=self.config,
             limits=limits or plan.app.limits,
             lane=self._lane,
@@ -382,7 +394,7 @@ class GraphqlService(Service):
         coerced = ran.plan.variables.read(request.variables).coerced
         tree = await ran.plan.grow(coerced, self._lane)
         interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
-        freshness = await explain_freshness(tree, recorder, exchange, self._resolvers, interceptors)
+        freshness = await explain_freshness(tree, recorder, exchange, self.resolvers, interceptors)
         return ran._replace(freshness=freshness)
 
     async def _estimate_cost(
@@ -392,7 +404,7 @@ class GraphqlService(Service):
         limits, variables = plan.app.limits, request.variables
         run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
         run.key_ring = self._key_ring
-        return await estimate_cost(run, self._resolvers, budget)
+        return await estimate_cost(run, self.resolvers, budget)
 
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange

@@ -22,6 +22,7 @@ from graphql import (
 )
 
 from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.definition.schema import LIVE
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.arguments import find_variables
 from docgraph.graphql.plan.build import TreeBuilder
@@ -76,6 +77,11 @@ class Plan:
     def name(self) -> str:
         """The name of the operation, if it has one."""
         return self.operation.name.value if self.operation.name else ""
+
+    @cached_property
+    def is_live(self) -> bool:
+        """Whether the operation has `@live`, which only callers who may use it can write."""
+        return any(one.name.value == LIVE.name for one in self.operation.directives or ())
 
     @cached_property
     def variables(self) -> VariableReader:

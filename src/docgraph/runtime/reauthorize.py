@@ -1,9 +1,9 @@
-"""Reauthorization of open change streams: checks again whether clients may still read them.
+"""Reauthorization of open streams: checks again whether clients may still read them.
 
 Every session is authorized again at least once a minute, as if its request came now. All sessions
 are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
-metadata. A session is closed, with the reason, when its current permissions would give it other
-events or none. The current time in a row filter makes no difference: it is that of each decision.
+metadata. A session is closed, with the reason, when its current permissions would give it something
+else, or nothing.
 
 A session whose credentials expire at a known time (`exp` of a token) is authorized again then.
 """
@@ -11,45 +11,23 @@ A session whose credentials expire at a known time (`exp` of a token) is authori
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from time import monotonic, time
-from typing import Final
+from typing import Final, Protocol
 
-from docgraph.events.close_reason import (
-    CHANGED,
-    FAILED,
-    GONE,
-    NOT_ALLOWED,
-    NOT_KNOWN,
-    OTHER_RIGHTS,
-    CloseReason,
-)
-from docgraph.events.stream_client import Client
-from docgraph.events.subscription_key import identify
-from docgraph.exchange import DocgraphError, Renew, Subscription, WatchedIsGone
-from docgraph.exchange.errors import (
-    Forbidden,
-    NotFound,
-    Overloaded,
-    SecurityViolation,
-    StoreError,
-    StoreForbidden,
-    StoreRejected,
-    Unauthenticated,
-)
+from docgraph.exchange.close_reason import FAILED, CloseReason
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
-from docgraph.runtime import Generations
-from docgraph.runtime.generations import Generation
+from docgraph.runtime.generations import Generation, Generations
 
 _TICK: Final = 1.0  # seconds between two checks for announcements
 _EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
 _EXPIRY_SECONDS: Final = 3.0  # for which they are checked again if they are still accepted
 _AT_ONCE: Final = 10  # sessions that are authorized at the same time
-_REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # errors that end the session
-_CONCERNING: Final[tuple[Generation, ...]] = (
+CONCERNING: Final[tuple[Generation, ...]] = (
     "collections",
     "logins",
     "rules",
@@ -58,17 +36,33 @@ _CONCERNING: Final[tuple[Generation, ...]] = (
 )
 
 
-@dataclass(eq=False, slots=True)
-class Session:
-    """A client, its subscription, and how to authorize it again."""
+class EndableClient(Protocol):
+    """A client of a stream; `ending` is the reason once it was ended."""
 
-    client: Client
-    subscription: Subscription
-    renew: Renew
-    judged_at: float = field(default_factory=monotonic)
-    gone_since: float | None = None  # when its collection was first missing
-    expires_at: float | None = None  # its credentials, in seconds since the epoch
-    expiry_due: int | None = None  # the second in which that is checked
+    @property
+    def ending(self) -> CloseReason | None:
+        """Why it was ended; None while it is open."""
+        ...
+
+    def end(self, ending: CloseReason) -> None:
+        """End it, and send it the reason."""
+
+
+@dataclass(eq=False)
+class Session(ABC):
+    """A client, and how to authorize it again."""
+
+    client: EndableClient
+    judged_at: float = field(default_factory=monotonic, kw_only=True)
+    expires_at: float | None = field(default=None, kw_only=True)  # in seconds since the epoch
+    expiry_due: int | None = field(default=None, kw_only=True)  # the second in which it is checked
+
+    @abstractmethod
+    async def find_ending(self, now: float, interval: float) -> CloseReason | None:
+        """Return why it must end; None: nothing changed, or it cannot be decided now.
+
+        `interval` is the time in seconds until the next check.
+        """
 
 
 class _Expiries:
@@ -113,6 +107,7 @@ class Reauthorizer:
         generations: Generations,
         interval: float,
         *,
+        concerning: Sequence[Generation] = CONCERNING,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
     ) -> None:
@@ -120,6 +115,7 @@ class Reauthorizer:
         self._expiries = _Expiries()
         self._wall = wall
         self._generations = generations
+        self._concerning = concerning
         self._interval = interval
         self._clock = clock
         self._announced = self.read_announced()
@@ -180,47 +176,13 @@ class Reauthorizer:
     async def _reauthorize(self, session: Session) -> None:
         session.judged_at = self._clock()
         try:
-            ending = await self._find_ending(session)
+            ending = await session.find_ending(session.judged_at, self._interval)
         except Exception as error:  # a session that cannot be authorized gets no more events
-            emit(UnattendedFailed("the renewal of a change stream", error))
+            emit(UnattendedFailed("the renewal of a stream", error))
             ending = FAILED
         if ending is not None:
             session.client.end(ending)
 
     def read_announced(self) -> Announced:
         """Return a value that differs after each announcement."""
-        return tuple(map(self._generations.read, _CONCERNING))
-
-    async def _find_ending(self, session: Session) -> CloseReason | None:
-        """Return why the session must end; None if nothing changed or it cannot be decided now."""
-        before = session.subscription
-        try:
-            now = await session.renew()
-        except Unauthenticated:
-            return NOT_KNOWN
-        except (Forbidden, SecurityViolation):
-            return NOT_ALLOWED
-        except WatchedIsGone:
-            return self._await_end(session)
-        except NotFound:
-            return GONE
-        except _REFUSING:
-            return FAILED
-        except (StoreError, Overloaded):
-            return None  # the database is unavailable or overloaded; the next check tries again
-        except DocgraphError:
-            return CHANGED  # the stored stream cannot be opened any more
-        session.gone_since = None
-        return _compare(before, now)
-
-    def _await_end(self, session: Session) -> CloseReason | None:
-        """Let the stream report its own end, unless it was opened after that end."""
-        if session.gone_since is None:
-            session.gone_since = self._clock()
-        return GONE if self._clock() - session.gone_since >= self._interval else None
-
-
-def _compare(before: Subscription, now: Subscription) -> CloseReason | None:
-    if identify(now) == identify(before):
-        return None
-    return CHANGED if (now.row, now.shown) == (before.row, before.shown) else OTHER_RIGHTS
+        return tuple(map(self._generations.read, self._concerning))

@@ -1,13 +1,19 @@
-"""Close reasons of change streams: a WebSocket close code (RFC 6455 7.4) and a sentence.
+"""Close reasons of streams: a WebSocket close code (RFC 6455 7.4) and a sentence.
 
 Server-sent events have no close codes: their last event is named `close` and contains both.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
+from typing import Final
 
 import orjson
+
+_MINUTE: Final = 60.0  # seconds for which messages of a client are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,25 @@ HISTORY_LOST = CloseReason(
     4002, "events were lost, connect again and read everything anew", "history"
 )
 FAILED = CloseReason(1011, "the stream failed, the log of the server has the reason", "failed")
+
+
+class MessageLimit:
+    """Ends a client that sends too many messages; pings cost as much and count as well."""
+
+    def __init__(
+        self,
+        most: int,
+        end: Callable[[CloseReason], object],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._end = end
+        self._clock = clock
+        self._arrivals: deque[float] = deque(maxlen=most)
+
+    def __call__(self) -> tuple[int, str] | None:
+        now, arrivals = self._clock(), self._arrivals
+        if len(arrivals) == arrivals.maxlen and now - arrivals[0] < _MINUTE:
+            self._end(TOO_MANY_MESSAGES)
+            return TOO_MANY_MESSAGES.code, TOO_MANY_MESSAGES.reason
+        arrivals.append(now)
+        return None

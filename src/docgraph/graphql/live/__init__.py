@@ -1,0 +1,1 @@
+"""Live queries: answers that are sent again when they have changed."""
