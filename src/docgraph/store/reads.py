@@ -109,6 +109,12 @@ class StoreReads:
             return await fetch_in(transaction, self.commands, db, command, deadline, take)
         return await self.commands.fetch(db, command, deadline, consistency, take=take)
 
+    async def decode(
+        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
+    ) -> list[Document]:
+        """Decode documents that a `RawTake` has received."""
+        return await self.commands.decode(db, collection, documents, deadline)
+
     async def explain(
         self,
         db: str,

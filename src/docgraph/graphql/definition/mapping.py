@@ -163,6 +163,11 @@ class EnumMapping:
             names.setdefault(unordered_key(value), name)
         object.__setattr__(self, "_names", names)
 
+    @property
+    def text_names(self) -> Mapping[str, str]:
+        """The names of the stored values that are texts."""
+        return {value: name for value, name in self._names.items() if type(value) is str}
+
     def name_of(self, value: Any) -> str:
         """Return the name of a stored value, numbers by value; raise ValueError if unknown."""
         try:

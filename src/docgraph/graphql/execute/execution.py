@@ -27,6 +27,7 @@ from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
+from docgraph.store.driver.portions import RawTake
 from docgraph.variables import Scope, matches_nothing
 
 CONCURRENT_COMMANDS = 8
@@ -70,6 +71,7 @@ class Run:
     answers: IntrospectionCache | None = None
     key_ring: KeyRing | None = None
     cuts: CutLists | None = None  # only if the caller wants to know
+    is_raw: bool = False  # documents are not decoded where an output program renders them
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
@@ -81,13 +83,18 @@ class Run:
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
     ) -> list[Document]:
-        """Return the documents of a window of a query, in one command."""
-        documents: list[Document] = []
+        """Return the documents of a window of a query, in one command; some may not be decoded."""
+        documents: list[Any] = []
         page = window.page
+
+        async def add(portion: list[Any]) -> None:
+            documents.extend(portion)
+
+        is_raw = self.is_raw and page is None and fetch.is_renderable
         async with self.gate:
             started = time.perf_counter()
             try:
-                documents = await self.store.reads.find(
+                documents += await self.store.reads.find(
                     fetch.mapping.db,
                     fetch.mapping.collection,
                     filter_,
@@ -101,10 +108,11 @@ class Run:
                     rows=self.rows,
                     complete=fetch.is_root,
                     trusted=True,
+                    take=RawTake(add) if is_raw else None,
                 )
             finally:
                 self._record(fetch, "find", started, documents)
-        return list(documents)  # large documents come in a list of another type
+        return documents
 
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset

@@ -258,7 +258,7 @@ class GraphqlService(Service):
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
         table = await self._find_table(app, request, exchange)
-        ran = await self._run(app, request, exchange, None, self._answers)
+        ran = await self._run(app, request, exchange, None, self._answers, is_raw=table is None)
         if table is not None and not ran.result.errors:
             return await self._answer_csv(*table, ran)
         extensions: dict[str, Any] = {}
@@ -304,6 +304,8 @@ class GraphqlService(Service):
         exchange: Exchange,
         limits: GraphqlLimits | None,
         answers: IntrospectionCache | None,
+        *,
+        is_raw: bool = False,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         if (trace := current.get()) is not None:
@@ -321,6 +323,7 @@ class GraphqlService(Service):
             key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
+            is_raw=is_raw,
         )
         return Ran(plan, result, kept)
 

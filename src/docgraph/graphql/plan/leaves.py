@@ -1,11 +1,15 @@
-"""Leaf fields of a block: read from a document and serialized as JSON."""
+"""Leaf fields of a block: read from a document and serialized as JSON.
+
+`describe` returns a field as the native extension expects it in an output program, or None.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import FieldPosition
@@ -13,6 +17,7 @@ from docgraph.graphql.errors import FieldPosition
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
 Kind = type[Any]
+Described = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,10 @@ class TypenameField:
     key: str
     value: str
 
+    def describe(self) -> Described | None:
+        """Return the constant."""
+        return "text", self.key, orjson.dumps(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class UnmappedField:
@@ -30,6 +39,10 @@ class UnmappedField:
     key: str
     type: GraphQLOutputType
     position: FieldPosition
+
+    def describe(self) -> Described | None:
+        """Return null, where it is allowed."""
+        return ("text", self.key, b"null") if is_nullable(self.type) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,18 @@ class LeafField:
     serialize: Serialize
     unchanged: Kind | None = None  # values of exactly this type are their own JSON
     is_date: bool = False  # shown as `{"$date": …}`, most of the time
+    names: Mapping[str, str] | None = None  # of an enum, by the stored text
+
+    def describe(self) -> Described | None:
+        """Return the path and the declared type."""
+        if not is_plain_path(self.path):
+            return None
+        return "leaf", self.key, self.path, str(self.type), self.names
+
+
+def is_plain_path(path: Iterable[str]) -> bool:
+    """Return whether a path has names only: a number is an index, or the name of a field."""
+    return not any(step.isdigit() for step in path)
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:

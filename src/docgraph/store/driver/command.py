@@ -17,7 +17,7 @@ it costs a task for every message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -54,9 +54,9 @@ from docgraph.store.driver.errors import (
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
-from docgraph.store.driver.lenient_decode import decode_reply
+from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.driver.portions import LARGE, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -107,6 +107,7 @@ class Commands:
         self._fast_path = FastPath.find(client)
         self._database = lru_cache(maxsize=_KEPT_DATABASES)(client.get_database)
         self._abandoned = AbandonedReads(client)
+        self._turn = asyncio.Lock()
 
     async def stop(self) -> None:
         """Stop killing abandoned operations; call it before the client is closed."""
@@ -143,7 +144,7 @@ class Commands:
             database = self._database(db)
             if take is not None and seen.comment is not None:
                 take = seen.counting(take)
-            wait = Wait(deadline, seen.restart)
+            wait = Wait(deadline, seen.restart, isinstance(take, RawTake))
             read = partial(self._read, database, command, preference, one_batch, take, wait)
             try:
                 if (
@@ -161,6 +162,17 @@ class Commands:
                 if not isinstance(error.__cause__, OperationFailure):  # the server itself ended it
                     self._abandoned.add(command, preference)
                 raise
+
+    async def decode(
+        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
+    ) -> list[Document]:
+        """Decode documents that were not decoded when they arrived."""
+        reader = ResultReader(self._options, db, {"find": collection})
+        if sum(map(len, documents)) > LARGE:
+            return await RawBatch(documents, reader, self._turn, deadline).decode()
+        decoded = list(map(reader.read, documents))
+        reader.finish()
+        return decoded
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""
