@@ -155,7 +155,11 @@ fn size_of(kind: u8, data: &[u8]) -> Fit<usize> {
         _ => return Err(Misfit("an unknown BSON type")),
     };
     let length = read_length(data)?;
-    if length < least { Err(MALFORMED) } else { Ok(length + more) }
+    if length < least {
+        Err(MALFORMED)
+    } else {
+        Ok(length + more)
+    }
 }
 
 /// The reply without its documents, and where they are in the message.

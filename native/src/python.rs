@@ -182,7 +182,10 @@ impl Program {
     ) -> PyResult<Bound<'py, PyList>> {
         let (out, ends) = self.render(py, batch, columns, max_bytes, false)?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        PyList::new(py, starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>())
+        PyList::new(
+            py,
+            starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>(),
+        )
     }
 }
 
