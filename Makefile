@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -148,6 +148,11 @@ $(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing what builds the site"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]'
 	@touch $@
+
+native: $(VENV)/.run ## build and install the native lane, an extension in Rust (cargo)
+	@command -v cargo >/dev/null || { echo "the native lane needs cargo (Rust 1.85 or newer); everything works without it"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall ./native
+	@$(BIN)/python -c 'from docgraph.runtime.native import explain_lane; print("lane:", explain_lane())'
 
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -155,7 +155,11 @@ fn size_of(kind: u8, data: &[u8]) -> Fit<usize> {
         _ => return Err(Misfit("an unknown BSON type")),
     };
     let length = read_length(data)?;
-    if length < least { Err(MALFORMED) } else { Ok(length + more) }
+    if length < least {
+        Err(MALFORMED)
+    } else {
+        Ok(length + more)
+    }
 }
 
 /// The reply without its documents, and where they are in the message.
@@ -216,5 +220,23 @@ pub fn join_values(values: &[Value]) -> Fit<Vec<u8>> {
         data.extend_from_slice(value.data);
     }
     data.extend_from_slice(&[0, 0]);
+    Ok(data)
+}
+
+/// Encodes a document with the fields of these names only.
+pub fn keep_fields(document: &[u8], names: &[String]) -> Fit<Vec<u8>> {
+    let mut data = vec![0; 4];
+    let mut elements = Elements::of(document)?;
+    while let Some((name, value)) = elements.next()? {
+        if names.iter().any(|one| one.as_bytes() == name) {
+            data.push(value.kind);
+            data.extend_from_slice(name);
+            data.push(0);
+            data.extend_from_slice(value.data);
+        }
+    }
+    data.push(0);
+    let length = data.len() as i32;
+    data[..4].copy_from_slice(&length.to_le_bytes());
     Ok(data)
 }

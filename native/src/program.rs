@@ -313,7 +313,11 @@ impl<'a> Writer<'a> {
     }
 
     fn check_size(&self, more: usize) -> Fit<()> {
-        if self.out.len() + more > self.max_bytes { Err(Misfit("too large")) } else { Ok(()) }
+        if self.out.len() + more > self.max_bytes {
+            Err(Misfit("too large"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -416,7 +420,11 @@ fn read_integer(value: Value) -> Fit<i64> {
         DOUBLE => {
             let number = value.double()?;
             let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_INTEGERS;
-            if is_whole { Ok(number as i64) } else { Err(Misfit("no whole number")) }
+            if is_whole {
+                Ok(number as i64)
+            } else {
+                Err(Misfit("no whole number"))
+            }
         }
         _ => Err(Misfit("a value of another type")),
     }
@@ -429,7 +437,11 @@ fn read_float(value: Value) -> Fit<f64> {
         INT32 | INT64 => {
             let number = read_integer(value)?;
             let double = number as f64;
-            if double as i128 == i128::from(number) { Ok(double) } else { Err(Misfit("a long without exact double")) }
+            if double as i128 == i128::from(number) {
+                Ok(double)
+            } else {
+                Err(Misfit("a long without exact double"))
+            }
         }
         _ => Err(Misfit("a value of another type")),
     }

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice, PyString, PyTuple};
 
-use crate::bson::{self, join_values, Fit};
+use crate::bson::{self, join_values, keep_fields, Fit, Value};
 use crate::json::write_string;
 use crate::program::{self, find_value, EnumNames, Object, Scalar, Step, Type, Writer};
 use crate::values::{Mode, MAX_DEPTH};
@@ -84,6 +84,12 @@ impl Batch {
         view.get_item(PySlice::new(py, place.0 as isize, place.1 as isize, 1))
     }
 
+    /// A copy of each document, encoded.
+    fn documents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let copies: Vec<_> = self.slices(py).into_iter().map(|one| PyBytes::new(py, one)).collect();
+        PyList::new(py, copies)
+    }
+
     /// The documents from `start` up to `stop`, without copies.
     fn part(&self, py: Python, start: usize, stop: usize) -> Self {
         let stop = stop.min(self.documents.len());
@@ -113,6 +119,40 @@ impl Batch {
         let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
         decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
     }
+}
+
+/// A batch, or a list of encoded documents.
+#[derive(FromPyObject)]
+enum Documents<'py> {
+    Batch(Bound<'py, Batch>),
+    List(Vec<Bound<'py, PyBytes>>),
+}
+
+impl Documents<'_> {
+    fn slices(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Batch(batch) => batch.get().slices(batch.py()),
+            Self::List(documents) => documents.iter().map(|one| one.as_bytes()).collect(),
+        }
+    }
+}
+
+/// Documents with these fields only, decoded together by the driver's `decode`.
+#[pyfunction]
+fn view<'py>(
+    py: Python<'py>,
+    documents: Vec<Bound<'py, PyBytes>>,
+    names: Vec<String>,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut parts = Vec::with_capacity(documents.len());
+    for (index, document) in documents.iter().enumerate() {
+        let part = keep_fields(document.as_bytes(), &names);
+        parts.push(part.map_err(|fault| misfit(py, fault, index as isize))?);
+    }
+    let values: Vec<_> = parts.iter().map(|data| Value { kind: bson::DOCUMENT, data }).collect();
+    let joined = join_values(&values).map_err(|fault| misfit(py, fault, -1))?;
+    decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
 }
 
 fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
@@ -159,30 +199,33 @@ impl Program {
     }
 
     /// One JSON array of all documents; `columns` has a list of JSON texts for each slot.
-    #[pyo3(signature = (batch, columns = Vec::new(), max_bytes = None))]
+    #[pyo3(signature = (documents, columns = Vec::new(), max_bytes = None))]
     fn render_list<'py>(
         &self,
         py: Python<'py>,
-        batch: &Batch,
+        documents: Documents<'py>,
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (out, _) = self.render(py, batch, columns, max_bytes, true)?;
+        let (out, _) = self.render(py, documents, columns, max_bytes, true)?;
         Ok(PyBytes::new(py, &out))
     }
 
     /// One JSON text for each document.
-    #[pyo3(signature = (batch, columns = Vec::new(), max_bytes = None))]
+    #[pyo3(signature = (documents, columns = Vec::new(), max_bytes = None))]
     fn render_each<'py>(
         &self,
         py: Python<'py>,
-        batch: &Batch,
+        documents: Documents<'py>,
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (out, ends) = self.render(py, batch, columns, max_bytes, false)?;
+        let (out, ends) = self.render(py, documents, columns, max_bytes, false)?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        PyList::new(py, starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>())
+        PyList::new(
+            py,
+            starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -190,16 +233,16 @@ impl Program {
     fn render(
         &self,
         py: Python,
-        batch: &Batch,
+        documents: Documents,
         columns: Vec<Bound<PyList>>,
         max_bytes: Option<usize>,
         is_list: bool,
     ) -> PyResult<(Vec<u8>, Vec<usize>)> {
-        let columns = open_columns(&columns, self.slots, batch.documents.len())?;
+        let documents = documents.slices();
+        let columns = open_columns(&columns, self.slots, documents.len())?;
         let columns: Vec<Vec<&[u8]>> =
             columns.iter().map(|column| column.iter().map(|json| json.as_bytes()).collect()).collect();
-        let documents = batch.slices(py);
-        let size = batch.size();
+        let size: usize = documents.iter().map(|document| document.len()).sum();
         let max_bytes = max_bytes.unwrap_or(usize::MAX);
         let write = || write_all(&self.program, &documents, &columns, max_bytes, is_list);
         let written = if size > LARGE { py.detach(write) } else { write() };
@@ -324,5 +367,6 @@ fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("Misfit", module.py().get_type::<Misfit>())?;
     module.add_class::<Batch>()?;
     module.add_class::<Program>()?;
+    module.add_function(wrap_pyfunction!(view, module)?)?;
     module.add_function(wrap_pyfunction!(split_reply, module)?)
 }

@@ -128,12 +128,20 @@ fn write_array(out: &mut Vec<u8>, mut elements: Elements, mode: Mode, depth: usi
 }
 
 pub fn check_depth(depth: usize) -> Fit<()> {
-    if depth > MAX_DEPTH { Err(Misfit("nested too deep")) } else { Ok(()) }
+    if depth > MAX_DEPTH {
+        Err(Misfit("nested too deep"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Rejects what the driver changes: a duplicate name, of which the last counts, and a reference.
 pub fn check_reference(name: &[u8]) -> Fit<()> {
-    if name == b"$ref" { Err(Misfit("a reference")) } else { Ok(()) }
+    if name == b"$ref" {
+        Err(Misfit("a reference"))
+    } else {
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -159,7 +167,11 @@ impl<'a> Names<'a> {
             }
             self.many.insert(name)
         };
-        if is_new { Ok(()) } else { Err(Misfit("a duplicate name")) }
+        if is_new {
+            Ok(())
+        } else {
+            Err(Misfit("a duplicate name"))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from docgraph.runtime.native import report_native
 from docgraph.runtime.shielded import ShieldedTasks
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
@@ -86,6 +87,7 @@ class Store:
     def connect(self) -> None:
         """Start to search for the servers, in the background."""
         report_obstacle(self.client)
+        report_native()
         self._availability.start()
 
     async def drain(self) -> None:
