@@ -115,6 +115,12 @@ class StoreReads:
         """Decode documents that a `RawTake` has received."""
         return await self.commands.decode(db, collection, documents, deadline)
 
+    def decode_fields(
+        self, documents: Sequence[bytes], names: Sequence[str]
+    ) -> list[Document] | None:
+        """Decode these fields of such documents; None if that is not possible."""
+        return self.commands.decode_fields(documents, names)
+
     async def explain(
         self,
         db: str,

@@ -57,7 +57,7 @@ from docgraph.graphql.plan.plan_tree import (
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.runtime.concurrent import concurrently
-from docgraph.runtime.native import native
+from docgraph.runtime.native import find_native
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Scope, Variables
 
@@ -93,7 +93,7 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
     run.cuts = CutLists() if report_limits else None
-    run.is_raw = is_raw and native is not None and not report_limits
+    run.is_raw = is_raw and not report_limits and find_native() is not None
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:

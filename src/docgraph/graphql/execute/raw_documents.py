@@ -18,11 +18,10 @@ from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import embed_json
 from docgraph.graphql.plan.plan_tree import Block, Fetch
-from docgraph.runtime.native import Misfit, Program, native
+from docgraph.runtime.native import NativeProgram, find_native
 
 _PORTION: Final = 1024 * 1024  # bytes of documents that are rendered in one turn of the event loop
 _RAW: Final = frozenset({bytes})
-_ABSENT: Final = object()
 
 
 def has_raw(documents: Sequence[Any]) -> bool:
@@ -39,17 +38,11 @@ async def view(
     """
     if not run.is_raw or not has_raw(documents):
         return documents
-    wanted = list(dict.fromkeys(names))
-    if native is None or "" in wanted or not _RAW.issuperset(map(type, documents)):
+    wanted = list(names)
+    if "" in wanted or not _RAW.issuperset(map(type, documents)):
         return await open_documents(documents, run, source)
-    try:
-        columns = [native.values(documents, name, _ABSENT) for name in wanted]
-    except Misfit:
-        return await open_documents(documents, run, source)
-    return [
-        {name: value for name, value in zip(wanted, row, strict=True) if value is not _ABSENT}
-        for row in zip(*columns, strict=True)
-    ]
+    found = run.store.reads.decode_fields(documents, wanted)
+    return await open_documents(documents, run, source) if found is None else found
 
 
 async def open_documents(documents: Sequence[Any], run: Run, source: Fetch | None) -> list[Any]:
@@ -69,8 +62,8 @@ async def render_block(
     is_whole: bool,
 ) -> CompletedValues | None:
     """Return the JSON of all objects, or of the list of them; None if the program cannot."""
-    program = block.program
-    if program is None or any([column.damaged for column in columns]):
+    program, native = block.program, find_native()
+    if program is None or native is None or any([column.damaged for column in columns]):
         return None
     if not _RAW.issuperset(map(type, documents)):
         return None
@@ -81,13 +74,13 @@ async def render_block(
                 return CompletedValues([program.render_list(documents, texts, limit)], is_list=True)
             return CompletedValues(program.render_each(documents, texts, limit))
         items = await _render_portions(program, documents, texts, limit)
-    except Misfit:
+    except native.misfit:
         return None
     return CompletedValues(items)
 
 
 async def _render_portions(
-    program: Program, documents: Sequence[Any], columns: Sequence[list[bytes]], limit: int
+    program: NativeProgram, documents: Sequence[Any], columns: Sequence[list[bytes]], limit: int
 ) -> list[bytes]:
     """Render a portion at a time; other requests run in between."""
     items: list[bytes] = []

@@ -151,7 +151,7 @@ class TreeBuilder:
             self._find_serializer(named),
             unchanged,
             is_date=named.name == "DateTime" and self.app.mode is not JsonMode.GRAPHQL_PLAIN,
-            names=self.app.enums[named.name].text_names if is_enum_type(named) else None,
+            names=self.app.enums[named.name].names if is_enum_type(named) else None,
         )
 
     def _build_fetch(

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from graphql import GraphQLOutputType, is_list_type, is_non_null_type
+from graphql import GraphQLOutputType, get_named_type, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import FieldPosition
 
@@ -29,7 +29,7 @@ class TypenameField:
 
     def describe(self) -> Described | None:
         """Return the constant."""
-        return "text", self.key, orjson.dumps(self.value)
+        return self.key, "constant", orjson.dumps(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class UnmappedField:
 
     def describe(self) -> Described | None:
         """Return null, where it is allowed."""
-        return ("text", self.key, b"null") if is_nullable(self.type) else None
+        return (self.key, "constant", b"null") if is_nullable(self.type) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,23 @@ class LeafField:
     serialize: Serialize
     unchanged: Kind | None = None  # values of exactly this type are their own JSON
     is_date: bool = False  # shown as `{"$date": …}`, most of the time
-    names: Mapping[str, str] | None = None  # of an enum, by the stored text
+    names: Mapping[Hashable, str] | None = None  # of an enum, by the stored value
 
     def describe(self) -> Described | None:
         """Return the path and the declared type."""
-        if not is_plain_path(self.path):
-            return None
-        return "leaf", self.key, self.path, str(self.type), self.names
+        named: Described = ("scalar", get_named_type(self.type).name)
+        if self.names is not None:
+            named = ("enum", self.names)
+        return self.key, "stored", self.path, describe_type(self.type, named)
 
 
-def is_plain_path(path: Iterable[str]) -> bool:
-    """Return whether a path has names only: a number is an index, or the name of a field."""
-    return not any(step.isdigit() for step in path)
+def describe_type(type_: GraphQLOutputType, named: Described) -> Described:
+    """Return the lists and nullability around a named type."""
+    if is_non_null_type(type_):
+        return "non-null", describe_type(type_.of_type, named)
+    if is_list_type(type_):
+        return "list", describe_type(type_.of_type, named)
+    return named
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:

@@ -30,10 +30,10 @@ from docgraph.graphql.plan.leaves import (
     Serialize,
     TypenameField,
     UnmappedField,
-    is_plain_path,
+    describe_type,
 )
 from docgraph.graphql.plan.relation import Relation
-from docgraph.runtime.native import Program, build_program, native
+from docgraph.runtime.native import NativeProgram, find_native
 from docgraph.variables import parse_path
 
 __all__ = [
@@ -70,12 +70,12 @@ class Embedded:
     def describe(self) -> Described | None:
         """Return the objects for an output program; None if they need more than the document."""
         inner = self.selection.only_block if self.selection.resolve is None else None
-        if inner is None or inner.failure or inner.fetches or not is_plain_path(self.path):
+        if inner is None or inner.failure or inner.fetches:
             return None
         fields = inner.describe_fields()
         if fields is None:
             return None
-        return "object", self.key, self.path, str(self.type), fields
+        return self.key, "stored", self.path, describe_type(self.type, ("object", fields))
 
     @cached_property
     def is_list_type(self) -> bool:
@@ -156,8 +156,7 @@ class Fetch:
         """Whether output programs render the documents, so that they need not be decoded."""
         selection = self.selection
         return (
-            native is not None
-            and selection is not None
+            selection is not None
             and self.connection is None
             and all(block.program is not None for block in selection.blocks.values())
         )
@@ -234,19 +233,25 @@ class Block:
         return frozenset(map(_first_step, keys))
 
     @cached_property
-    def program(self) -> Program | None:
+    def program(self) -> NativeProgram | None:
         """The output program of this block; None if its documents must be decoded.
 
         It has a slot for each of the `fetches`.
         """
-        fields = None if self.failure or self.needs_root else self.describe_fields()
-        return fields and build_program(fields, self.mode)
+        native = find_native()
+        if native is None or self.failure or self.needs_root:
+            return None
+        fields = self.describe_fields()
+        try:
+            return None if fields is None else native.build_program(fields, self.mode.value)
+        except ValueError:
+            return None  # it cannot render one of the types
 
     def describe_fields(self) -> list[Described] | None:
         """Return the fields of the output program."""
         slots = {id(fetch): number for number, fetch in enumerate(self.fetches)}
         described = [
-            ("slot", one.key, slots[id(one)])
+            (one.key, "slot", slots[id(one)])
             if isinstance(one, Fetch)
             else None
             if isinstance(one, Introspection)

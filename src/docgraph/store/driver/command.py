@@ -22,6 +22,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
+import bson
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
@@ -41,6 +42,7 @@ from pymongo.read_preferences import _ServerMode
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
+from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
@@ -173,6 +175,18 @@ class Commands:
         decoded = list(map(reader.read, documents))
         reader.finish()
         return decoded
+
+    def decode_fields(
+        self, documents: Sequence[bytes], names: Sequence[str]
+    ) -> list[Document] | None:
+        """Decode these fields of documents; None if that is not possible."""
+        native = find_native()
+        if native is None:
+            return None
+        try:
+            return native.view(documents, names, partial(bson.decode, codec_options=self._options))
+        except (native.misfit, InvalidBSON):
+            return None
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""

@@ -18,7 +18,7 @@ from bson import DBRef
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.runtime.native import native
+from docgraph.runtime.native import find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
@@ -151,11 +151,12 @@ def split_batch(
     answer: memoryview,
 ) -> tuple[bytes | memoryview, Sequence[bytes | memoryview]]:
     """Return a response without the documents of its batch, and these documents."""
-    if native is not None:
+    if (native := find_native()) is not None:
         try:
-            return native.split_reply(bytes(answer)) or (answer, ())
-        except ValueError:
+            split = native.split_reply(answer)
+        except native.misfit:
             return answer, ()  # the driver reports what is wrong with it
+        return split.head, split.documents()
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:
