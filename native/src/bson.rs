@@ -240,3 +240,15 @@ pub fn keep_fields(document: &[u8], names: &[String]) -> Fit<Vec<u8>> {
     data[..4].copy_from_slice(&length.to_le_bytes());
     Ok(data)
 }
+
+/// The last value of this name, as the driver reads it.
+pub fn find_field<'a>(document: &'a [u8], wanted: &[u8]) -> Fit<Option<Value<'a>>> {
+    let mut found = None;
+    let mut elements = Elements::of(document)?;
+    while let Some((name, value)) = elements.next()? {
+        if name == wanted {
+            found = Some(value);
+        }
+    }
+    Ok(found)
+}

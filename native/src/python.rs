@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice, PyString, PyTuple};
 
-use crate::bson::{self, join_values, keep_fields, Fit, Value};
+use crate::bson::{self, find_field, join_values, keep_fields, Fit, Value};
 use crate::json::write_string;
 use crate::program::{self, find_value, EnumNames, Object, Scalar, Step, Type, Writer};
 use crate::values::{Mode, MAX_DEPTH};
@@ -153,6 +153,32 @@ fn view<'py>(
     let values: Vec<_> = parts.iter().map(|data| Value { kind: bson::DOCUMENT, data }).collect();
     let joined = join_values(&values).map_err(|fault| misfit(py, fault, -1))?;
     decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
+}
+
+/// The value of a field of each document, decoded together; `missing` where there is none.
+#[pyfunction]
+fn read_field<'py>(
+    py: Python<'py>,
+    documents: Vec<Bound<'py, PyBytes>>,
+    name: &str,
+    decode: &Bound<'py, PyAny>,
+    missing: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut found = Vec::with_capacity(documents.len());
+    let mut absent = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        let value = find_field(document.as_bytes(), name.as_bytes());
+        found.push(value.map_err(|fault| misfit(py, fault, index as isize))?.unwrap_or_else(|| {
+            absent.push(index);
+            bson::MISSING
+        }));
+    }
+    let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
+    let values = decode.call1((PyBytes::new(py, &joined),))?.get_item("v")?;
+    for index in absent {
+        values.set_item(index, missing)?;
+    }
+    Ok(values)
 }
 
 fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
@@ -367,6 +393,7 @@ fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("Misfit", module.py().get_type::<Misfit>())?;
     module.add_class::<Batch>()?;
     module.add_class::<Program>()?;
+    module.add_function(wrap_pyfunction!(read_field, module)?)?;
     module.add_function(wrap_pyfunction!(view, module)?)?;
     module.add_function(wrap_pyfunction!(split_reply, module)?)
 }

@@ -15,11 +15,10 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import AnswerTooLarge
 from docgraph.exchange.request import Offload
 from docgraph.runtime.native import NativeProgram, find_native
-from docgraph.store.driver.portions import LargePortion, RawTake, Take
+from docgraph.store.driver.portions import PORTION, LargePortion, RawTake, Take
 
 DecodeDocuments = Callable[[list[bytes]], Awaitable[list[Document]]]
 
-_LONG: Final = 2 * 1024 * 1024  # bytes that are rendered in a thread
 _RAW: Final = frozenset({bytes})
 
 
@@ -72,7 +71,7 @@ class JsonList:
             return None
         render = self._program.render_list
         try:
-            if sum(map(len, documents)) > _LONG:
+            if max(map(len, documents)) > PORTION:
                 text: bytes = await self._offload(render, documents)
                 return text
             return render(documents)

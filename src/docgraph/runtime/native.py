@@ -81,7 +81,9 @@ class NativeLane(NamedTuple):
     build_batch: Callable[[Sequence[Buffer]], NativeBatch]
     build_program: Callable[[Sequence[tuple[Any, ...]], str], NativeProgram]
     build_whole: Callable[[str, Sequence[str]], NativeProgram]
-    view: Callable[[Sequence[bytes], Sequence[str], Decode], list[Any]]  # some fields, decoded
+    # The values of a field of each document, and documents with some of their fields.
+    read_field: Callable[[Sequence[bytes], str, Decode, object], list[Any]]
+    view: Callable[[Sequence[bytes], Sequence[str], Decode], list[Any]]
     misfit: type[Exception]  # with the `index` of the document, -1 for the reply itself
 
 
@@ -135,6 +137,7 @@ def _load() -> _LoadResult:
             module.Batch,
             program,
             program.whole,
+            module.read_field,
             module.view,
             module.Misfit,
         )

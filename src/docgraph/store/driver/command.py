@@ -68,6 +68,7 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
+_ABSENT = object()
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -183,10 +184,15 @@ class Commands:
         native = find_native()
         if native is None:
             return None
+        decode = partial(bson.decode, codec_options=self._options)
         try:
-            return native.view(documents, names, partial(bson.decode, codec_options=self._options))
+            if len(names) > 1:
+                return native.view(documents, names, decode)
+            (name,) = names
+            found = native.read_field(documents, name, decode, _ABSENT)
         except (native.misfit, InvalidBSON):
             return None
+        return [{} if value is _ABSENT else {name: value} for value in found]
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""
