@@ -271,7 +271,7 @@ def test_a_damaged_reply_is_a_misfit_or_is_taken_apart(data: bytes) -> None:
     except LANE.misfit:
         return
     for place in range(len(batch)):
-        assert batch.slice(place) in data
+        assert bytes(batch.slice(place)) in data
     assert len(batch.head) <= len(data)
 
 
