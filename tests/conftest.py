@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import blockbuster.blockbuster as buster
 import pytest
@@ -26,7 +25,7 @@ from docgraph.store.driver.fast_path import FastPath
 from tests import hanging
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
-from tests.databases import data_directory, drop
+from tests.databases import data_directory, drop, new_name
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
@@ -45,6 +44,7 @@ settings.register_profile(
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_JSON = {"unit", "properties"}
 _OF_A_DATABASE = "mongod_options"  # the fixture that whatever starts a database needs
 _LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
@@ -92,14 +92,16 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests that start a server, a database or another process are not among the fast ones.
 
-    They are marked before tests are chosen by their marks. When all are in their order, the longest
-    ones come first: at the end no worker waits for another. Those in a browser stay together, and
-    share it.
+    They are marked before tests are chosen by their marks, as are those of the directories that run
+    with the native lane, too. When all are in their order, the longest ones come first: at the end
+    no worker waits for another. Those in a browser stay together, and share it.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if _OF_A_DATABASE in fixtures or _SLOW & set(item.path.parts):
             item.add_marker("server")
+        if _JSON & set(item.path.parts):
+            item.add_marker("json")
     yield
     items.sort(
         key=lambda item: (not _SLOW & set(item.path.parts), "browser" not in item.path.parts)
@@ -285,6 +287,6 @@ def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
 @pytest.fixture
 def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
     """The name of a database that belongs to this test alone and is dropped after it."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield name
     drop(mongo_client, name)

@@ -24,6 +24,7 @@ from docgraph.observe.process_events import (  # noqa: F401 - part of the list
     CertificateLoaded,
     FewDescriptors,
     ForkerLost,
+    NativeIgnored,
     ReloadFailed,
     ServerReloaded,
     WorkerLost,

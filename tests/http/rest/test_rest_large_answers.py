@@ -15,7 +15,7 @@ from docgraph.store.driver import portions
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 
 @module_application
