@@ -122,13 +122,19 @@ impl Batch {
 }
 
 /// A batch, or a list of encoded documents.
-#[derive(FromPyObject)]
 enum Documents<'py> {
     Batch(Bound<'py, Batch>),
     List(Vec<Bound<'py, PyBytes>>),
 }
 
-impl Documents<'_> {
+impl<'py> Documents<'py> {
+    fn open(documents: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match documents.cast_exact::<PyList>() {
+            Ok(list) => open_list(list).map(Self::List),
+            Err(_) => Ok(Self::Batch(documents.cast::<Batch>()?.clone())),
+        }
+    }
+
     fn slices(&self) -> Vec<&[u8]> {
         match self {
             Self::Batch(batch) => batch.get().slices(batch.py()),
@@ -137,16 +143,20 @@ impl Documents<'_> {
     }
 }
 
+fn open_list<'py>(list: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    list.iter().map(|one| Ok(one.cast_into::<PyBytes>()?)).collect()
+}
+
 /// Documents with these fields only, decoded together by the driver's `decode`.
 #[pyfunction]
 fn view<'py>(
     py: Python<'py>,
-    documents: Vec<Bound<'py, PyBytes>>,
+    documents: &Bound<'py, PyList>,
     names: Vec<String>,
     decode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut parts = Vec::with_capacity(documents.len());
-    for (index, document) in documents.iter().enumerate() {
+    for (index, document) in open_list(documents)?.iter().enumerate() {
         let part = keep_fields(document.as_bytes(), &names);
         parts.push(part.map_err(|fault| misfit(py, fault, index as isize))?);
     }
@@ -159,11 +169,12 @@ fn view<'py>(
 #[pyfunction]
 fn read_field<'py>(
     py: Python<'py>,
-    documents: Vec<Bound<'py, PyBytes>>,
+    documents: &Bound<'py, PyList>,
     name: &str,
     decode: &Bound<'py, PyAny>,
     missing: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let documents = open_list(documents)?;
     let mut found = Vec::with_capacity(documents.len());
     let mut absent = Vec::new();
     for (index, document) in documents.iter().enumerate() {
@@ -229,7 +240,7 @@ impl Program {
     fn render_list<'py>(
         &self,
         py: Python<'py>,
-        documents: Documents<'py>,
+        documents: &Bound<'py, PyAny>,
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
@@ -242,7 +253,7 @@ impl Program {
     fn render_each<'py>(
         &self,
         py: Python<'py>,
-        documents: Documents<'py>,
+        documents: &Bound<'py, PyAny>,
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -259,11 +270,12 @@ impl Program {
     fn render(
         &self,
         py: Python,
-        documents: Documents,
+        documents: &Bound<PyAny>,
         columns: Vec<Bound<PyList>>,
         max_bytes: Option<usize>,
         is_list: bool,
     ) -> PyResult<(Vec<u8>, Vec<usize>)> {
+        let documents = Documents::open(documents)?;
         let documents = documents.slices();
         let columns = open_columns(&columns, self.slots, documents.len())?;
         let columns: Vec<Vec<&[u8]>> =
@@ -312,10 +324,7 @@ fn open_columns<'py>(
     if columns.len() != slots || columns.iter().any(|column| column.len() != documents) {
         return Err(invalid("one column for each slot, with one text for each document, is needed"));
     }
-    let open = |column: &Bound<'py, PyList>| {
-        column.iter().map(|json| Ok(json.cast_into::<PyBytes>()?)).collect::<PyResult<Vec<_>>>()
-    };
-    columns.iter().map(open).collect()
+    columns.iter().map(open_list).collect()
 }
 
 fn invalid(reason: &str) -> PyErr {
