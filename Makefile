@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -115,8 +115,9 @@ LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py d
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
 	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
 
-drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade
+drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade, the native lane
 	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)
+	@if command -v cargo >/dev/null; then $(MAKE) --no-print-directory drill-native; else echo "cargo is not installed: the native lane is left out"; fi
 
 # The drills of one file are named by their ids, too: make drill-f08.
 DRILL_IDS := $(sort $(shell grep -ohE 'def test_[fl][0-9]+_' tests/drills/drill_*.py | grep -oE '[fl][0-9]+'))
@@ -149,6 +150,15 @@ $(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]'
 	@touch $@
 
+native: $(VENV)/.run ## build and install the native lane, an extension in Rust (cargo)
+	@command -v cargo >/dev/null || { echo "the native lane needs cargo (Rust 1.85 or newer); everything works without it"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall ./native
+	@DOCGRAPH_NATIVE= $(BIN)/python -c 'from docgraph.runtime.native import explain_lane, name_lane; print("lane:", explain_lane()); exit(name_lane() != "native")'
+
+drill-native: native $(VENV)/.dev ## fuzz the native lane for 10 minutes, then run the HTTP tests with it (FUZZ_SECONDS=60)
+	@cd native && FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) cargo test --quiet --release --no-default-features --test fuzz
+	@$(BIN)/pytest -q -n $(TESTERS) --dist worksteal tests/unit tests/properties tests/http $(ARGS)
+
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
@@ -165,7 +175,7 @@ $(VENV)/.dist: $(VENV)/.created constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt hatchling packaging
 	@touch $@
 
-dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, and what they are made of (CycloneDX)
+dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, what they are made of (CycloneDX), and the native lane where cargo is
 	@rm -rf dist
 	@$(BIN)/python -m tools.dist $(ARGS)
 
@@ -176,4 +186,4 @@ dist-check: dist ## install the wheel in a clean environment, and run it from an
 	@$(BIN)/python tools/dist_check.py $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*
+	@rm -rf $(VENV) .venv-*/ .tools native/target build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*

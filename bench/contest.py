@@ -127,10 +127,16 @@ def load_definitions() -> list[dict[str, Any]]:
 
 @contextmanager
 def running_docgraph(
-    uri: str, extra: Mapping[str, str] | None = None, *, checkout: Path | None = None
+    uri: str,
+    extra: Mapping[str, str] | None = None,
+    *,
+    checkout: Path | None = None,
+    native: bool = True,
 ) -> Iterator[Contestant]:
     """docgraph as a user runs it; with a checkout, the version that stands there."""
     path = {"PYTHONPATH": str(checkout.resolve() / "src")} if checkout else {}
+    if not native:
+        path["DOCGRAPH_NATIVE"] = "off"
     settings = {**CONFIG, "/mclient/connection-string": uri, **(extra or {})}
     options = [f"--set={path}={value}" for path, value in settings.items()]
     with (
@@ -150,9 +156,8 @@ def running_docgraph(
             raise SystemExit("docgraph did not start")
         port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
         try:
-            yield Contestant(
-                checkout.name if checkout else "docgraph", port, psutil.Process(process.pid)
-            )
+            name = checkout.name if checkout else "docgraph" if native else "python lane"
+            yield Contestant(name, port, psutil.Process(process.pid))
         finally:
             process.terminate()
 
@@ -269,6 +274,9 @@ def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argpars
     parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10, W13")
     parser.add_argument(
         "--beside", type=Path, help="a checkout of another version, in place of the twin"
+    )
+    parser.add_argument(
+        "--lanes", action="store_true", help="also without the native lane, in the same run"
     )
     parser.add_argument("--only", nargs="*", help="ids of workloads")
     args = parser.parse_args()

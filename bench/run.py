@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 from bench import agents, lists, logins, people, questions, row_filters, streams
@@ -43,8 +43,10 @@ def main() -> None:
                 with (
                     running_docgraph(uri, config) as docgraph,
                     running_rival(uri, args, config) as rival,
+                    running_lane(uri, args, config) as lane,
                 ):
-                    print_rungs(wanted(workloads, args), [docgraph, rival], uri, args)
+                    contestants = [docgraph, rival] + ([lane] if lane else [])
+                    print_rungs(wanted(workloads, args), contestants, uri, args)
         if wanted(agents.WORKLOADS, args):
             logins.store_user(uri)
             with (
@@ -75,6 +77,13 @@ def running_rival(
     return running_twin(uri)
 
 
+def running_lane(
+    uri: str, args: argparse.Namespace, config: Mapping[str, str]
+) -> AbstractContextManager[Contestant | None]:
+    """docgraph without the native lane, if both are compared."""
+    return running_docgraph(uri, config, native=False) if args.lanes else nullcontext()
+
+
 def print_rungs(
     workloads: Sequence[Workload],
     contestants: list[Contestant],
@@ -93,20 +102,27 @@ def print_rungs(
     database = find_database(uri)
     for workload in workloads:
         is_shared = args.beside or workload.id in HANDLERS
-        rivals = contestants if is_shared else contestants[:1]
+        rivals = [one for one in contestants if is_shared or one.name != "twin"]
         compare(workload, rivals)
         result = time_rung(workload, rivals, args, database)
         own, rival = result["docgraph"], result.get(other)
         line = (
             format_pair(own, rival) if args.beside and rival else format_rates(own, rival, workload)
         )
-        print(f"{workload.id:16} {line}", flush=True)
+        lane = result.get("python lane")
+        print(f"{workload.id:16} {line}{format_lane(own, lane) if lane else ''}", flush=True)
+
+
+def format_lane(own: Result, lane: Result) -> str:
+    """CPU per request with the native lane divided by that without it, in pairs."""
+    pairs = compare_pairs([one.cpu_ms for one in own.rounds], [one.cpu_ms for one in lane.rounds])
+    return f"   python lane {lane.cpu_ms:.3f}, {pairs.render()}"
 
 
 def format_rates(own: Result, rival: Result | None, workload: Workload) -> str:
     """Requests per second, also of the twin where it knows the rung."""
     ratio = f"{own.rate / rival.rate:.2f}" if rival else ""
-    beside = f" ({rival.cpu_ms:.3f})" if rival else ""
+    beside = f" ({rival.cpu_ms:.3f}, {own.cpu_ms / rival.cpu_ms:.2f})" if rival else ""
     return (
         f"{own.rate:10.0f} {rival.rate if rival else 0:8.0f} {ratio:>6} {workload.bar or '':>5}"
         f"   {own.p50:.1f}/{own.p99:.1f}   {own.cpu_ms:.3f}{beside}"

@@ -6,6 +6,7 @@ generic engine is measured against. Start it with `uvicorn`, MONGO_URI in the en
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -211,10 +212,26 @@ async def document(variables: dict[str, Any]) -> Any:
     return _render(await _db().posts.find_one({"_id": 4711}))
 
 
-async def page(variables: dict[str, Any]) -> Any:
+def page(limit: int) -> Handler:
     """R2"""
-    cursor = _db().posts.find({}, sort=[("_id", -1)], limit=100, batch_size=100)
-    return [_render(one) for one in await cursor.to_list()]
+
+    async def handle(variables: dict[str, Any]) -> Any:
+        cursor = _db().posts.find({}, sort=[("_id", -1)], limit=limit, batch_size=limit)
+        return [_render(one) for one in await cursor.to_list()]
+
+    return handle
+
+
+async def long(variables: dict[str, Any]) -> Any:
+    """W12"""
+    fields = {"title": 1, "body": 1}
+    found = await asyncio.gather(*(_posts(1000, fields) for _ in range(3)))
+    return {
+        f"p{number}": [
+            {"id": row["_id"], "title": row["title"], "body": row["body"]} for row in rows
+        ]
+        for number, rows in enumerate(found)
+    }
 
 
 async def _find_notes(name: str) -> list[dict[str, Any]]:
@@ -258,7 +275,9 @@ HANDLERS: dict[str, Handler] = {
     "W6": union,
     "W7": tags,
     "R1": document,
-    "R2": page,
+    "R2": page(100),
+    "R2-1000": page(1000),
+    "W12": long,
     **{f"W14-{name}": notes(name) for name in row_filters.FILTERS},
     **{f"W14-{name}-rest": notes_page(name) for name in row_filters.FILTERS},
 }

@@ -40,6 +40,7 @@ class Workload:
         return orjson.dumps({"query": self.query, "variables": self.variables})
 
 
+_LONG = [f"p{n}: posts(limit: 1000) {{ id title body }}" for n in range(3)]
 TO_ONE = "{ posts(limit: 100) { id title author { id name } } }"
 
 WORKLOADS = (
@@ -77,6 +78,8 @@ WORKLOADS = (
     Workload("W8", "full introspection", get_introspection_query()),
     Workload("R1", "GET a document", path="/data/posts/4711?id_type=number", bar=0.85),
     Workload("R2", "GET a page of 100", path="/data/posts?pagesize=100", bar=0.85),
+    Workload("R2-1000", "GET a page of 1000", path="/data/posts?pagesize=1000", bar=0.85),
+    Workload("W12", "1 MB", f"{{ {' '.join(_LONG)} }}"),
 )
 
 # W3 again, on a server with authentication; the first one is what the others are compared with.

@@ -44,6 +44,7 @@ settings.register_profile(
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_JSON = {"unit", "properties"}
 _OF_A_DATABASE = "mongod_options"  # the fixture that whatever starts a database needs
 _LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
@@ -91,14 +92,16 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests that start a server, a database or another process are not among the fast ones.
 
-    They are marked before tests are chosen by their marks. When all are in their order, the longest
-    ones come first: at the end no worker waits for another. Those in a browser stay together, and
-    share it.
+    They are marked before tests are chosen by their marks, as are those of the directories that run
+    with the native lane, too. When all are in their order, the longest ones come first: at the end
+    no worker waits for another. Those in a browser stay together, and share it.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if _OF_A_DATABASE in fixtures or _SLOW & set(item.path.parts):
             item.add_marker("server")
+        if _JSON & set(item.path.parts):
+            item.add_marker("json")
     yield
     items.sort(
         key=lambda item: (not _SLOW & set(item.path.parts), "browser" not in item.path.parts)

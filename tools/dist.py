@@ -1,5 +1,7 @@
 """Build the packages in `dist`: a wheel, the source, and what they are made of (CycloneDX).
 
+Where cargo is installed, also the wheel of the native lane for this system.
+
     python -m tools.dist [--optional]
 
 `--optional` ends well where the machine lacks what builds the console, and says so.
@@ -8,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,13 +36,27 @@ def main(arguments: list[str]) -> int:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return done.returncode
-    (wheel,) = DIST.glob("*.whl")
+    (wheel,) = DIST.glob("docgraph-*.whl")
     version = wheel.name.split("-")[1]
     bill = DIST / f"docgraph-{version}.cdx.json"
     bill.write_text(json.dumps(sbom.build(), indent=2) + "\n")
+    code = build_native(is_optional="--optional" in arguments)
     for path in sorted(DIST.iterdir()):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1024:.0f} KiB")
-    return 0
+    return code
+
+
+def build_native(*, is_optional: bool) -> int:
+    """Build the wheel of the native lane where cargo is; the exit code."""
+    if shutil.which("cargo") is None:
+        print("no wheel of the native lane: cargo is not installed", file=sys.stderr)
+        return 0
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--wheel-dir", str(DIST), str(ROOT / "native")]
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if done.returncode:
+        print("the wheel of the native lane cannot be built", file=sys.stderr)
+    return 0 if is_optional else done.returncode
 
 
 if __name__ == "__main__":

@@ -27,7 +27,14 @@ DIST = ROOT / "dist"
 PATIENCE = 120  # seconds for each step
 NOBODY = "mongodb://127.0.0.1:9/"  # a server says that it is ready also without its database
 WHEEL_HAS = ("docgraph/console/static/manifest.json", "docgraph/examples/chat/page.html")
-SOURCE_HAS = ("LICENSE", "Makefile", "constraints.txt", "tests/conftest.py", WHEEL_HAS[0])
+SOURCE_HAS = (
+    "LICENSE",
+    "Makefile",
+    "constraints.txt",
+    "tests/conftest.py",
+    "native/Cargo.toml",
+    WHEEL_HAS[0],
+)
 
 
 class Wrong(Exception):
@@ -156,7 +163,7 @@ def ask(address: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Everything, in a directory that is gone afterwards."""
-    found = [*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")]
+    found = [*DIST.glob("docgraph-*.whl"), *DIST.glob("docgraph-*.tar.gz")]
     if len(found) != len(("wheel", "source")):
         print("there is no package to check: make dist", file=sys.stderr)
         return 0 if "--optional" in arguments else 1

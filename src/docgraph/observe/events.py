@@ -1,57 +1,16 @@
 """Events: the closed list of everything that docgraph logs, counts and traces.
 
 Code creates one of these and passes it to `docgraph.observe.emit`; log and metrics listen and
-decide how to use it. An event has plain facts and never a secret: no header, no body, no query
-string, no token. `docs/reference/logging.md` lists them all, and a test checks that it is complete.
+decide how to use it. The events of the imported modules are part of the list. An event has plain
+facts and never a secret: no header, no body, no query string, no token.
+`docs/reference/logging.md` lists them all, and a test checks that it is complete.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.observe.cache_events import (  # noqa: F401 - part of the list
-    CacheDropped,
-    CacheLag,
-    CacheSize,
-    CacheUsed,
-    WatchReset,
-)
-from docgraph.observe.command_events import (  # noqa: F401 - part of the list
-    CommandFinished,
-    QueryFailed,
-    SlowOperation,
-)
 from docgraph.observe.event import Event, Level
-from docgraph.observe.limit_events import (  # noqa: F401 - part too
-    CallersLimited,
-    LoadShed,
-    RequestLimited,
-)
-from docgraph.observe.process_events import (  # noqa: F401 - part of the list
-    CertificateLoaded,
-    FewDescriptors,
-    ForkerLost,
-    ReloadFailed,
-    ServerReloaded,
-    WorkerLost,
-    WorkerStarted,
-)
-from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
-    LiveQueryChanged,
-    LiveQueryRun,
-    StreamClient,
-    StreamCursors,
-    StreamFailed,
-    StreamIndexWrong,
-    StreamSampled,
-    StreamStageFailed,
-    StreamTold,
-)
-from docgraph.observe.trace_events import (  # noqa: F401 - part of the list
-    CollectorFound,
-    CollectorLost,
-    StreamBegun,
-)
 from docgraph.observe.tracing import RequestTrace
 
 # --- server and workers ---------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class _Children(Generic[Metric]):
 class Meters:
     """Counts events until it is closed."""
 
-    def __init__(self, version: str, *, shared: bool) -> None:
+    def __init__(self, version: str, lane: str, *, shared: bool) -> None:
         self._registry = CollectorRegistry()
         self._shared = shared
         if shared:
@@ -101,7 +101,7 @@ class Meters:
         self._handlers = self._build_handlers()
         self._metrics["docgraph_start_time_seconds"].set(time.time())
         self._metrics["docgraph_processes"].set(1)
-        self._rare["docgraph_info"].of(version, platform.python_version()).set(1)
+        self._rare["docgraph_info"].of(version, platform.python_version(), lane).set(1)
         subscribe(self.count, wants=self._handlers.__contains__)
 
     def count(self, event: Event) -> None:

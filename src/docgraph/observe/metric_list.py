@@ -204,7 +204,7 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     ),
     "docgraph_info": (
         "gauge:livemax",
-        ("version", "python"),
+        ("version", "python", "lane"),
         "Always 1; the labels say what is running.",
     ),
 }

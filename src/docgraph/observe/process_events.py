@@ -53,6 +53,14 @@ class ReloadFailed(Event, frozen=True):
     reason: str
 
 
+class NativeIgnored(Event, frozen=True):
+    """docgraph-native is installed and not used: the Python lane gives the same answers."""
+
+    level: ClassVar[Level] = Level.WARNING
+    reason: str
+    hint: str = "install docgraph-native in the version of docgraph, or uninstall it"
+
+
 class FewDescriptors(Event, frozen=True):
     """The system allows too few open files for `connection-options.max-connections`."""
 

@@ -44,13 +44,16 @@ def join_multiprocess(directory: Path) -> None:
     os.environ[VARIABLE] = str(directory)
 
 
-def open_metrics(version: str) -> None:
-    """Start to count the events of this process; call `close_metrics` at the end."""
+def open_metrics(version: str, lane: str = "python") -> None:
+    """Start to count the events of this process; call `close_metrics` at the end.
+
+    `lane` names what renders documents as JSON: `native` or `python`.
+    """
     global _meters  # noqa: PLW0603 - one per process
     from docgraph.observe.meters import Meters
 
     close_metrics()
-    _meters = Meters(version, shared=VARIABLE in os.environ)
+    _meters = Meters(version, lane, shared=VARIABLE in os.environ)
 
 
 def close_metrics() -> None:

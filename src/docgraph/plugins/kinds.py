@@ -188,7 +188,8 @@ class DataInterceptor(Plugin, Protocol):
     replacements: the REST API applies them to the stored document and guards the write by its ETag.
 
     An interceptor at after-read with `takes_portions` treats each document alone, and may receive
-    the documents of a large response in several portions. Others receive all of them at once.
+    the documents of a large response in several portions. Others receive all of them at once. If
+    none `changes_read`, the documents need not be decoded.
 
     Interceptors at after-write all run, also when the client has disconnected or one of them
     raises. One with `hears_uncertain` is also called after a write that failed and may have been
@@ -208,6 +209,10 @@ class DataInterceptor(Plugin, Protocol):
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
         """Return the read to run, or to count the documents of."""
         return read
+
+    def changes_read(self, exchange: Exchange | None, resource: Resource) -> bool:
+        """Return whether `after_read` concerns this read; its resource does."""
+        return True
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]

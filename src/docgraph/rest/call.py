@@ -279,7 +279,14 @@ class RestCall:
         """Return an empty list for the documents of a response."""
         if self.wants_csv:
             return CsvList(self._build_table(), MAX_BYTES, self.request.offload)
-        return JsonList(self.parameters.json_mode, MAX_BYTES, self.request.offload)
+        return JsonList(
+            self.parameters.json_mode, MAX_BYTES, self.request.offload, self.decode_documents
+        )
+
+    async def decode_documents(self, documents: list[bytes]) -> list[Document]:
+        """Decode documents of the collection that were read without that."""
+        reads, deadline = self.context.store.reads, self.exchange.deadline
+        return await reads.decode(self.db, self.collection, documents, deadline)
 
     def open_export(self, max_bytes: int | None = None) -> CsvExport:
         """Return an empty list that is sent while it is read.

@@ -26,7 +26,7 @@ from docgraph.exchange.request import Offload
 from docgraph.exchange.response import HeaderList
 from docgraph.rest.streamed_lists import check_size
 from docgraph.runtime.tasks import cancel_until_over
-from docgraph.store.driver.portions import LargePortion
+from docgraph.store.driver.portions import LargePortion, Take
 from docgraph.store.guard.shown import Shown, is_hidden_whole
 
 VARY: Final = ("Vary", "Accept")
@@ -46,7 +46,16 @@ class CsvList:
         self._table = table
         self._most_bytes = most_bytes
         self._offload = offload
-        self.last: Document = {}
+        self._last: Document = {}
+
+    @property
+    def receiver(self) -> Take:
+        """What receives the documents of a read."""
+        return self.add
+
+    async def find_last(self) -> Document:
+        """Return the last document."""
+        return self._last
 
     @property
     def count(self) -> int:
@@ -65,7 +74,7 @@ class CsvList:
             else:
                 self._table.add(some)
             check_size(self._table.size, self._most_bytes)
-        self.last = documents[-1] if documents else self.last
+        self._last = documents[-1] if documents else self._last
 
     def render(self) -> bytes:
         """Return the CSV."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
+
+T = TypeVar("T")
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -171,3 +173,23 @@ async def watch_loop(threshold: float = 0.25, interval: float = 0.5) -> None:
         late = loop.time() - due
         if late > threshold:
             emit(LoopLagged(round(late, 3)))
+
+
+async def concurrently(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run the calls concurrently; the first error cancels the others and is raised unchanged."""
+    pending = list(calls)
+    if len(pending) == 1:
+        return [await pending[0]]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in pending]
+    except BaseExceptionGroup as errors:
+        first = _first(errors)
+        raise first from first.__cause__  # the cause identifies the origin of the error
+    return [task.result() for task in tasks]
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

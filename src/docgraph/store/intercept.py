@@ -70,10 +70,11 @@ class Interceptors:
 
         Return None without `take`, or if one of the interceptors needs all documents together.
         """
-        if take is None or any(
-            not one.takes_portions and one.resolve(resource) for one, _ in self._after_read
-        ):
+        steps = [one for one, _ in self._after_read if one.resolve(resource)]
+        if take is None or not all(one.takes_portions for one in steps):
             return None
+        if not any(one.changes_read(exchange, resource) for one in steps):
+            return take
 
         async def pass_changed(documents: list[Document]) -> None:
             await take(await self.after_read(exchange, resource, documents))

@@ -18,7 +18,7 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.store.collection_stats import CollectionStats, Index
-from docgraph.store.driver.portions import Take
+from docgraph.store.driver.portions import RawTake, Take
 
 Sort = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ async def find_in_order(
     settled = await _choose_order(facts, place, order, command)
     watched = None if take is None else _Watched(take)
     try:
-        return await send(settled, watched)
+        return await send(settled, watched and RawTake.like(watched, watched.take))
     except DocgraphError as error:
         is_begun = watched is not None and watched.is_begun
         if settled.hint is order.hint or is_begun or not _is_refused(error):
@@ -71,12 +71,12 @@ class _Watched:
     """Passes documents on and records that: a retry would pass them on again."""
 
     def __init__(self, take: Take) -> None:
-        self._take = take
+        self.take = take
         self.is_begun = False
 
     async def __call__(self, documents: list[Document]) -> None:
         self.is_begun = True
-        await self._take(documents)
+        await self.take(documents)
 
 
 async def _choose_order(

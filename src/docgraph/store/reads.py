@@ -109,6 +109,18 @@ class StoreReads:
             return await fetch_in(transaction, self.commands, db, command, deadline, take)
         return await self.commands.fetch(db, command, deadline, consistency, take=take)
 
+    async def decode(
+        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
+    ) -> list[Document]:
+        """Decode documents that a `RawTake` has received."""
+        return await self.commands.decode(db, collection, documents, deadline)
+
+    def decode_fields(
+        self, documents: Sequence[bytes], names: Sequence[str]
+    ) -> list[Document] | None:
+        """Decode these fields of such documents; None if that is not possible."""
+        return self.commands.decode_fields(documents, names)
+
     async def explain(
         self,
         db: str,

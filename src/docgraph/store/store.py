@@ -11,6 +11,7 @@ from typing import Final
 
 from pymongo import ReadPreference
 
+from docgraph.runtime.native import report_native
 from docgraph.runtime.shielded import ShieldedTasks
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
@@ -88,6 +89,7 @@ class Store:
     def connect(self) -> None:
         """Start to search for the servers, in the background."""
         report_obstacle(self.client)
+        report_native()
         self._availability.start()
 
     async def drain(self) -> None:

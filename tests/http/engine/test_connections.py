@@ -18,7 +18,7 @@ from tests.http.engine.harness import Engine
 
 Document = dict[str, Any]
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = """
 type User { id: Int name: String posts: [Post!]! latest: [Post!]! boss: User }

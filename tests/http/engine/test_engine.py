@@ -17,7 +17,7 @@ from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine, codes, only_error
 from tests.http.harness import UNREACHABLE, eventually, failing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 Client = MongoClient[dict[str, Any]]
 

@@ -10,7 +10,7 @@ from pymongo import MongoClient
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from tests.http.engine.harness import Engine, only_error
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 Client = MongoClient[dict[str, Any]]
 

@@ -12,7 +12,7 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute import fetch_by_in
 from tests.http.engine.harness import Engine
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 Client = MongoClient[dict[str, Any]]
 

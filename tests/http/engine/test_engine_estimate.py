@@ -13,7 +13,7 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 Client = MongoClient[dict[str, Any]]
 

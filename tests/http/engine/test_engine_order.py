@@ -14,7 +14,7 @@ from docgraph.store import Store
 from tests.http.engine.harness import Engine
 from tests.http.harness import listening
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 Client = MongoClient[dict[str, Any]]
 

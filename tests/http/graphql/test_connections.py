@@ -23,7 +23,7 @@ from tests.http.harness import (
 )
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = """
 type Post { id: Int title: String salary: Int @visible(roles: ["boss"]) author: Int }

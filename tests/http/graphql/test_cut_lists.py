@@ -21,7 +21,7 @@ from tests.http.harness import (
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, use
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = """
 type Query {

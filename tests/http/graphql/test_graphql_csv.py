@@ -19,7 +19,7 @@ from tests.http.access_harness import allow, caller, guarded
 from tests.http.harness import MEDIA_TYPE, Document, Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 CSV = {"accept": "text/csv"}
 TYPE = "text/csv; charset=utf-8"

@@ -13,7 +13,7 @@ from docgraph.observe.command_events import CommandFinished
 from tests.http.harness import Document, Mongo, Service, listening, names_of, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = """
 type Query {

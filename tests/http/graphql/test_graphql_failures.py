@@ -26,7 +26,7 @@ from tests.http.harness import (
 from tests.http.hosts import module_application
 from tests.http.proxy import Proxy, proxying
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = "type Query { items: [Item] others: [Item] } type Item { name: String }"
 ASK = "{ items { name } }"

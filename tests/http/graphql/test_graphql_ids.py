@@ -14,7 +14,7 @@ from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Service, build_definition, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 HEX = "64b000000000000000000001"
 UUID = bytes(range(16))

@@ -13,7 +13,7 @@ from docgraph.exchange.errors import DefinitionError
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 OID = ObjectId("64b000000000000000000001")
 STORED: dict[str, Any] = {

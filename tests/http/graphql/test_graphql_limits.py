@@ -18,7 +18,7 @@ from docgraph.observe.command_events import CommandFinished
 from tests.http.harness import Mongo, Reply, Service, listening, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 SCHEMA = """
 type Query { nodes(limit: Int): [Node] node(text: String, list: [Int], where: BsonDocument): Node }

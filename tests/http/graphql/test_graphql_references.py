@@ -13,7 +13,7 @@ from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 CREWS = [ObjectId(f"64b0000000000000000000{n:02x}") for n in range(3)]
 SCHEMA = """

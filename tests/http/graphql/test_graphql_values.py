@@ -15,7 +15,7 @@ from tests.expect import present
 from tests.http.harness import Document, Mongo, Service, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 OID = ObjectId("64b000000000000000000001")
 SCALARS = (

@@ -14,7 +14,7 @@ from tests.http.access_harness import TestCaller, caller
 from tests.http.harness import Document, Mongo, Service, identity, running
 from tests.http.hosts import module_application
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 CALLERS: dict[str, Document] = {
     "nobody": {},

@@ -12,7 +12,7 @@ from tests.http.harness import Document, Mongo, build_definition
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 RESERVED = (
     *("_properties", "_revocations", "_digestNonces", "_cursorKeys", "fs.chunks"),

@@ -12,7 +12,7 @@ from bson.binary import UuidRepresentation
 
 from tests.http.harness import Mongo, Service, running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 VALUE = UUID("00112233-4455-6677-8899-aabbccddeeff")
 ORDERS = {

@@ -24,7 +24,7 @@ from tests.http.harness import Mongo, Reply, eventually, failing, idle_cursors, 
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 CSV = {"accept": "text/csv"}
 TYPE = "text/csv; charset=utf-8"

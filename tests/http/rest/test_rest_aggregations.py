@@ -9,7 +9,7 @@ import pytest
 from tests.http.harness import Mongo, failing, identity, idle_cursors, profiled
 from tests.http.rest_harness import COLLECTION, Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 BY_TAG = {"$match": {"tag": {"$var": "tag"}}}
 SORTED = {"$sort": {"_id": 1}}

@@ -11,7 +11,7 @@ from docgraph.observe.command_events import CommandFinished
 from tests.http.harness import Mongo, identity, listening
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 
 async def test_an_empty_collection_is_an_empty_array(api: Api) -> None:

@@ -11,7 +11,7 @@ from bson import Int64, ObjectId
 from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, relative, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 UPDATED, CREATED = 200, 201
 

@@ -10,7 +10,7 @@ from bson import Int64, MaxKey, MinKey, ObjectId
 
 from tests.http.rest_harness import Api, relative
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 OID = ObjectId("5" * 24)
 

@@ -15,7 +15,7 @@ from docgraph.store.driver import portions
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 
 @module_application
@@ -90,6 +90,7 @@ async def test_a_very_large_document_is_encoded_in_a_thread(
         return encode(*args)
 
     monkeypatch.setattr(streamed_lists, "encode", watch)
+    monkeypatch.setattr(streamed_lists, "find_program", lambda mode: None)
 
     one = await api.get("/things/large", jsonMode=mode)
     listed = await api.get("/things", jsonMode=mode, filter={"_id": "large"})

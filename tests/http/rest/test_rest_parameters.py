@@ -10,7 +10,7 @@ import pytest
 from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 
 @pytest.fixture

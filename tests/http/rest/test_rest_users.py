@@ -24,7 +24,7 @@ from tests.http.harness import Document, Mongo, Reply, Service
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 STRONG = {
     "dbRealmAuthenticator": {

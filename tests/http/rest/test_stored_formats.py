@@ -28,7 +28,7 @@ from tests.http.formats import (
 from tests.http.harness import Document, Mongo, Service, eventually
 from tests.http.hosts import hosted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 VERSIONS = sorted(path.stem for path in FILES.glob("*.json"))
 NEWER = {"_next": {"since": "the next version"}}

@@ -19,7 +19,7 @@ from tests.http.harness import Mongo, Service, build_definition, listening
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.json]
 
 BAD = Binary(b"\0", 4)
 SHOWN = {"$binary": {"base64": "AA==", "subType": "04"}}

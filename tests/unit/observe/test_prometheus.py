@@ -215,7 +215,10 @@ def test_what_goes_wrong_is_counted() -> None:
 
 
 def test_the_version_is_told() -> None:
-    assert _value("docgraph_info", version="1.2.3", python=platform.python_version()) == 1
+    assert (
+        _value("docgraph_info", version="1.2.3", python=platform.python_version(), lane="python")
+        == 1
+    )
 
 
 def test_only_what_is_documented_is_exposed() -> None:

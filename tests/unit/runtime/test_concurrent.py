@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 
 pytestmark = pytest.mark.anyio
 

@@ -152,6 +152,11 @@ class ResponseProjector(_Enforcing):
     takes_portions: ClassVar[bool] = True
     priority: ClassVar[int] = 900
 
+    def changes_read(self, exchange: Exchange | None, resource: Resource) -> bool:
+        """Return whether the permission hides properties."""
+        permission = self.find_permission(exchange, resource)
+        return permission is not None and bool(permission.project_response)
+
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:

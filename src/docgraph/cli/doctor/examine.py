@@ -33,7 +33,7 @@ from docgraph.store.mounts import REVOCATION_STORE
 from docgraph.store.sections import MClient
 
 _CHECKS = (
-    *("address", "login", "version", "members", "clock", "connections", "fast path"),
+    *("address", "login", "version", "members", "clock", "connections", "fast path", "JSON lane"),
     *("rights", "indexes", "passwords"),
 )
 _MAX_APPS = 10_000

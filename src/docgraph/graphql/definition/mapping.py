@@ -151,22 +151,25 @@ AnyMapping = FieldMapping | QueryMapping | AggregationMapping
 
 @dataclass(frozen=True, slots=True)
 class EnumMapping:
-    """`stored` by name, every name of the enum in it; a name without mapping stores itself."""
+    """`stored` by name, every name of the enum in it; a name without mapping stores itself.
+
+    `names` are the same by the key of the stored value.
+    """
 
     name: str
     stored: Mapping[str, Any]
-    _names: Mapping[Hashable, str] = field(init=False, repr=False, compare=False)
+    names: Mapping[Hashable, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names: dict[Hashable, str] = {}
         for name, value in self.stored.items():
             names.setdefault(unordered_key(value), name)
-        object.__setattr__(self, "_names", names)
+        object.__setattr__(self, "names", names)
 
     def name_of(self, value: Any) -> str:
         """Return the name of a stored value, numbers by value; raise ValueError if unknown."""
         try:
-            return self._names[unordered_key(value)]
+            return self.names[unordered_key(value)]
         except KeyError:
             raise ValueError(f"enum {self.name} has no name for the stored value") from None
 

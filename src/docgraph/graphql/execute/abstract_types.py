@@ -13,6 +13,9 @@ from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.plan.plan_tree import Block, Selection
 
+_DICT = frozenset({dict})
+_TEXT = frozenset({str})
+
 
 @dataclass(slots=True)
 class Group:
@@ -56,8 +59,9 @@ def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
     """Group the documents by the type that the type resolver returns."""
     assert selection.resolve is not None  # noqa: S101 - only interfaces and unions are sorted
     groups: dict[str, Group] = {}
+    names = _resolve_texts(selection, documents)
     for position, document in enumerate(documents):
-        name = selection.resolve(document)
+        name = selection.resolve(document) if names is None else names[position]
         block = selection.blocks.get(name) if name is not None else None
         if block is None or name is None:
             continue
@@ -66,3 +70,17 @@ def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
             group = groups[name] = Group(block)
         group.positions.append(position)
     return Groups(selection, len(documents), list(groups.values()))
+
+
+def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str | None] | None:
+    """Return the type of each document, if a text alone decides it: resolve each text once."""
+    if len(selection.resolver_paths) != 1 or selection.resolver_names != selection.resolver_paths:
+        return None
+    (name,) = selection.resolver_names
+    if not name or not _DICT.issuperset(map(type, documents)):
+        return None
+    texts = [document.get(name) for document in documents]
+    if selection.resolve is None or not _TEXT.issuperset(map(type, texts)):
+        return None
+    known = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}
+    return [known[text] for text in texts]

@@ -19,7 +19,7 @@ from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.variables.value_marks import narrow
 
 Answer = list[Document] | FieldFailure

@@ -16,10 +16,14 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 
 class CompletedValues(NamedTuple):
-    """Completed values; `damaged` when some of them are `Damaged`."""
+    """Completed values; `damaged` when some of them are `Damaged`. Bytes are JSON.
+
+    `is_list`: there is one, the list of all of them.
+    """
 
     items: list[Any]
     damaged: bool = False
+    is_list: bool = False
 
     @classmethod
     def checked(cls, items: list[Any]) -> CompletedValues:

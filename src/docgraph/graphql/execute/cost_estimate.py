@@ -21,7 +21,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_text import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Resolvers, Template, matches_nothing

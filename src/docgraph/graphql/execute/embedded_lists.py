@@ -19,7 +19,13 @@ from docgraph.graphql.execute.examine import examine
 from docgraph.graphql.plan.plan_tree import Embedded, Fetch, Selection
 
 _DICT = frozenset({dict})
+_FETCHED = frozenset({dict, bytes})  # bytes: a document that is not decoded
 _LIST = frozenset({list})
+_JSON = frozenset({bytes})
+
+
+def _join(items: list[bytes] | None) -> bytes | None:
+    return None if items is None else b"[" + b",".join(items) + b"]"
 
 
 class Elements:
@@ -69,7 +75,8 @@ class Elements:
 
         Written for many values: the work per value is done in C.
         """
-        kinds = _LIST if self._column.is_list_type else _DICT
+        documents = _FETCHED if isinstance(self._column, Fetch) else _DICT
+        kinds = _LIST if self._column.is_list_type else documents
         values = self._values
         if not kinds.issuperset(map(type, values)):
             if is_non_null_type(self._column.type):
@@ -79,7 +86,7 @@ class Elements:
                 return False
         if self._column.is_list_type:
             values = list(chain.from_iterable(values))
-            if not _DICT.issuperset(map(type, values)):
+            if not documents.issuperset(map(type, values)):
                 return False
         distinct = dict(zip(map(id, values), values, strict=True))
         self.documents = list(distinct.values())
@@ -116,7 +123,7 @@ class Elements:
         """Return whether this is an object; for an interface or union, its resolver decides."""
         selection = self._column.selection
         if selection is None or selection.resolve is None:
-            return type(value) is dict
+            return type(value) in (_FETCHED if isinstance(self._column, Fetch) else _DICT)
         return value is not None and not isinstance(value, list | FieldFailure)
 
     def _add(self, number: int, document: Any) -> int:
@@ -137,14 +144,26 @@ class Elements:
     def _root(self, number: int, document: Any) -> Any:
         return document if self._parent_roots is None else self._parent_roots[number]
 
-    def rebuild(self, objects: CompletedValues) -> CompletedValues:
-        """Return the values, with the completed objects in the positions of the documents."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether the documents are one list, in its order."""
+        return len(self._values) == 1 and self._values[0] is self.documents
+
+    def rebuild(self, objects: CompletedValues, limit: int) -> CompletedValues:
+        """Return the values, with the completed objects in the positions of the documents.
+
+        Lists of JSON become JSON, unless they have more than `limit` bytes.
+        """
+        if objects.is_list:
+            return CompletedValues(objects.items)
         if self.slots is None or objects.damaged:
             return self._rebuild_carefully(objects.items)
         items = objects.items
         placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
         if self._column.is_list_type:
-            return CompletedValues(self._slice(placed))
+            lists = self._slice(placed)
+            is_json = _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= limit
+            return CompletedValues(list(map(_join, lists)) if is_json and placed else lists)
         if len(placed) < len(self._values):
             given = iter(placed)
             placed = [None if value is None else next(given) for value in self._values]

@@ -16,7 +16,7 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, PlanTree, Selection
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (

@@ -38,9 +38,9 @@ from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_l
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
-from docgraph.graphql.execute.report import report_causes
+from docgraph.graphql.execute.raw_documents import has_raw, open_documents, render_block, view
+from docgraph.graphql.execute.report import report_causes, report_if_slow
 from docgraph.graphql.execute.result import CutLists, Result
-from docgraph.graphql.execute.slow_log import report_if_slow
 from docgraph.graphql.execute.window import PageLimits, order_window, read_window
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import Plan
@@ -52,10 +52,12 @@ from docgraph.graphql.plan.plan_tree import (
     Introspection,
     PlanTree,
     Selection,
+    needs_fetch,
 )
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.native import find_native
+from docgraph.runtime.tasks import concurrently
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Scope, Variables
 
@@ -81,17 +83,20 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     slow_after: float = inf,
     report_limits: bool = False,
     dependencies: DependencyRecorder | None = None,
+    is_raw: bool = False,
 ) -> Result:
     """Execute a plan; `variable_values` are the raw JSON values of the request.
 
     Work that would block the event loop runs in the `lane`. `answers` caches introspection,
     `key_ring` has the key of cursors. Operations of `slow_after` seconds or more are logged.
     `report_limits`: the result names the lists that their limit cut. `dependencies` records what
-    the result depends on.
+    the result depends on. `is_raw`: values in the result may be JSON (bytes), where the native
+    extension renders it.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
     run.cuts = CutLists() if report_limits else None
     run.dependencies = dependencies
+    run.is_raw = is_raw and not report_limits and find_native() is not None
     try:
         result = await _carry_out(run, variables_resolver)
     except BaseException as error:
@@ -139,17 +144,55 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
 
 
 async def resolve_block(
-    block: Block, documents: Documents, roots: Documents | None, run: Run
+    block: Block,
+    documents: Documents,
+    roots: Documents | None,
+    run: Run,
+    source: Fetch | None = None,
+    *,
+    is_whole: bool = False,
 ) -> CompletedValues:
-    """Return the objects of a block: its columns concurrently, then all objects together."""
+    """Return the objects of a block: its columns concurrently, then all objects together.
+
+    The `source` is where the documents are from. `is_whole`: the list of all objects may be one
+    value.
+    """
+    if run.is_raw and has_raw(documents):
+        return await _resolve_raw(block, documents, run, source, is_whole=is_whole)
     if not block.columns:
         return complete_block(block, documents, ())
-    if block.is_concurrent:
-        columns = await concurrently(
-            [resolve_column(column, documents, roots, run) for column in block.columns]
-        )
-    else:
-        columns = [await resolve_column(column, documents, roots, run) for column in block.columns]
+    columns = await _resolve_columns(block.columns, documents, roots, run)
+    return complete_block(block, documents, columns)
+
+
+async def _resolve_columns(
+    columns: Sequence[Column], documents: Documents, roots: Documents | None, run: Run
+) -> list[CompletedValues]:
+    if sum(map(needs_fetch, columns)) > 1:
+        return await concurrently([resolve_column(one, documents, roots, run) for one in columns])
+    return [await resolve_column(one, documents, roots, run) for one in columns]
+
+
+async def _resolve_raw(
+    block: Block, documents: Documents, run: Run, source: Fetch | None, *, is_whole: bool
+) -> CompletedValues:
+    """Return the JSON of the objects, or the objects if the documents must be decoded."""
+    fetched: list[CompletedValues] = []
+    if block.fetches:
+        parents = await view(documents, block.key_names, run, source)
+        fetched = await _resolve_columns(block.fetches, parents, None, run)
+    limit = run.limits.response_bytes
+    rendered = await render_block(block, documents, fetched, limit, is_whole=is_whole)
+    if rendered is not None:
+        return rendered
+    known = dict(zip(map(id, block.fetches), fetched, strict=True))
+    documents = await open_documents(documents, run, source)
+    columns = [
+        known[id(column)]
+        if id(column) in known
+        else await resolve_column(column, documents, None, run)
+        for column in block.columns
+    ]
     return complete_block(block, documents, columns)
 
 
@@ -168,25 +211,42 @@ async def resolve_column(
         completed = complete_values(column, values)
     else:
         elements = Elements(column, column.selection, values, roots)
-        objects = await resolve_selection(column.selection, elements.documents, elements.roots, run)
-        completed = elements.rebuild(objects)
+        objects = await resolve_selection(
+            column.selection,
+            elements.documents,
+            elements.roots,
+            run,
+            column if isinstance(column, Fetch) else None,
+            is_whole=elements.is_whole,
+        )
+        completed = elements.rebuild(objects, run.limits.response_bytes)
     if run.cuts is not None:
         run.cuts.follow(values, completed.items)
     return completed
 
 
 async def resolve_selection(
-    selection: Selection, documents: Documents, roots: Documents | None, run: Run
+    selection: Selection,
+    documents: Documents,
+    roots: Documents | None,
+    run: Run,
+    source: Fetch | None,
+    *,
+    is_whole: bool = False,
 ) -> CompletedValues:
     """Return the objects below a field; documents of an interface or union by their type."""
     if not documents:
         return CompletedValues([])
     if selection.resolve is None:
-        return await resolve_block(selection.only_block, documents, roots, run)
-    groups = sort_by_type(selection, documents)
+        block = selection.only_block
+        return await resolve_block(block, documents, roots, run, source, is_whole=is_whole)
+    read = await view(documents, selection.resolver_names, run, source)
+    groups = sort_by_type(selection, read)
     parts = await concurrently(
         [
-            resolve_block(group.block, group.pick(documents), roots and group.pick(roots), run)
+            resolve_block(
+                group.block, group.pick(documents), roots and group.pick(roots), run, source
+            )
             for group in groups.known
         ]
     )

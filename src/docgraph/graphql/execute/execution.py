@@ -28,6 +28,7 @@ from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
+from docgraph.store.driver.portions import RawTake
 from docgraph.variables import Scope, matches_nothing
 
 CONCURRENT_COMMANDS = 8
@@ -72,6 +73,7 @@ class Run:
     key_ring: KeyRing | None = None
     cuts: CutLists | None = None  # only if the caller wants to know
     dependencies: DependencyRecorder | None = None  # only if they are needed
+    is_raw: bool = False  # documents are not decoded where an output program renders them
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
@@ -83,17 +85,22 @@ class Run:
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
     ) -> list[Document]:
-        """Return the documents of a window of a query, in one command."""
-        documents: list[Document] = []
+        """Return the documents of a window of a query, in one command; some may not be decoded."""
+        documents: list[Any] = []
         page = window.page
         projection = fetch.projection if page is None else page.projection
         read = self.record(fetch, filter_)
         if read is not None:
             projection = read.project(projection)
+
+        async def add(portion: list[Any]) -> None:
+            documents.extend(portion)
+
+        is_raw = self.is_raw and page is None and fetch.is_renderable
         async with self.gate:
             started = time.perf_counter()
             try:
-                documents = await self.store.reads.find(
+                documents += await self.store.reads.find(
                     fetch.mapping.db,
                     fetch.mapping.collection,
                     filter_,
@@ -107,13 +114,22 @@ class Run:
                     rows=self.rows,
                     complete=fetch.is_root,
                     trusted=True,
+                    take=RawTake(add) if is_raw else None,
                 )
             finally:
                 self._record(fetch, "find", started, documents)
-        documents = list(documents)  # large documents come in a list of another type
         if read is not None and not window.skip and len(documents) < window.size:
-            read.close(documents)
+            self._close(read, documents)
         return documents
+
+    def _close(self, read: ReadRecord, documents: Sequence[Any]) -> None:
+        """Record the ids of all documents of a complete result, of which some are not decoded."""
+        if bytes not in map(type, documents):
+            read.close(documents)
+        elif all(type(one) is bytes for one in documents):
+            found = self.store.reads.decode_fields(documents, ["_id"])
+            if found is not None:
+                read.close(found)
 
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset

@@ -21,11 +21,12 @@ from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
+from docgraph.graphql.execute.raw_documents import view
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return
@@ -109,43 +110,47 @@ class _Batch:
                 wanted[number][key] = side.values[key]
         return wanted
 
-    def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
-        """Return the documents of each parent, in their order."""
+    def distribute(
+        self, documents: Sequence[Any], views: Sequence[Document]
+    ) -> dict[int, list[Any]]:
+        """Return the documents of each parent, in their order; `views` has the values to join."""
         if len(self.sides) > 1:
-            return self._distribute_by_all(documents)
-        reached = self._reach(documents)
+            return self._distribute_by_all(documents, views)
+        reached = self._reach(views)
         if self.keys is not None and reached is not None:
-            groups: dict[Key, list[Document]] = {key: [] for key in self.sides[0].values}
+            groups: dict[Key, list[Any]] = {key: [] for key in self.sides[0].values}
             for key, document in zip(reached, documents, strict=True):
                 if key in groups:  # a collation may match more than the requested keys
                     groups[key].append(document)
             return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
-        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        found: dict[int, list[Any]] = {number: [] for number in self.numbers}
         side = self._index()
-        for document in documents:
-            for number in side.find_seekers(document):
+        for document, seen in zip(documents, views, strict=True):
+            for number in side.find_seekers(seen):
                 found[number].append(document)
         return found
 
-    def pick_first(self, documents: Sequence[Document]) -> dict[int, Document]:
+    def pick_first(self, documents: Sequence[Any], views: Sequence[Document]) -> dict[int, Any]:
         """Return the first document of each parent that has one, by the only join."""
-        reached = self._reach(documents)
+        reached = self._reach(views)
         if self.keys is not None and reached is not None:
             # From the last to the first, so that the first one stays.
             firsts = dict(zip(reversed(reached), reversed(documents), strict=True))
             pairs = zip(self.numbers, self.keys, strict=True)
             return {number: firsts[key] for number, key in pairs if key in firsts}
-        found: dict[int, Document] = {}
+        found: dict[int, Any] = {}
         side = self._index()
-        for document in documents:
-            for number in side.find_seekers(document):
+        for document, seen in zip(documents, views, strict=True):
+            for number in side.find_seekers(seen):
                 found.setdefault(number, document)
         return found
 
-    def _distribute_by_all(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
-        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
-        for document in documents:
-            for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
+    def _distribute_by_all(
+        self, documents: Sequence[Any], views: Sequence[Document]
+    ) -> dict[int, list[Any]]:
+        found: dict[int, list[Any]] = {number: [] for number in self.numbers}
+        for document, seen in zip(documents, views, strict=True):
+            for number in set.intersection(*(s.find_seekers(seen) for s in self.sides)):
                 found[number].append(document)
         return found
 
@@ -281,11 +286,12 @@ async def _try_together(
     if len(documents) > bound:
         run.plan.large_relations.remember(fetch)
         return None
+    views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
-        firsts = batch.pick_first(documents)
+        firsts = batch.pick_first(documents, views)
         run.count(min(len(documents), len(firsts)))
         return firsts
-    found = batch.distribute(documents)
+    found = batch.distribute(documents, views)
     kept = {
         number: own
         if len(own) <= window.limit and not window.skip
@@ -316,7 +322,8 @@ async def _count_together(
     results = await run.aggregate(fetch, [*pipeline, {"$limit": bound + 1}], bound + 1)
     if len(results) > bound:
         return None
-    found = batch.distribute([{name: one["_id"], "": one["count"]} for one in results])
+    counted = [{name: one["_id"], "": one["count"]} for one in results]
+    found = batch.distribute(counted, counted)
     counts = {number: sum(one[""] for one in own) for number, own in found.items() if own}
     run.count(len(counts))
     return {number: {"count": count} for number, count in counts.items()}

@@ -26,7 +26,7 @@ from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
 from docgraph.graphql.plan.relation import freeze
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
 
 Roots = Sequence[Any] | None

@@ -46,7 +46,10 @@ class CommandRecord(NamedTuple):
 
 
 class Result(NamedTuple):
-    """`data` is ready for JSON; `total_errors` includes those that `errors` has no space for."""
+    """`data` is ready for JSON; `total_errors` includes those that `errors` has no space for.
+
+    Bytes in `data` are JSON (`embed_json`).
+    """
 
     data: dict[str, Any] | None
     errors: tuple[GraphqlError, ...] = ()
@@ -164,39 +167,58 @@ def _find_field(cut: tuple[_Path, int]) -> tuple[str, ...]:
     return tuple(step for step in cut[0] if isinstance(step, str))
 
 
+def embed_json(value: Any) -> Any:
+    """Return JSON as a part of what orjson writes; its hook."""
+    if type(value) is bytes:
+        return orjson.Fragment(value)
+    raise TypeError
+
+
 def encode_data(data: Any, limit: int) -> bytes | None:
-    """Return the JSON of `data`; None if it would be longer than `limit` bytes.
+    """Return the JSON of `data`; None if it would be longer than `limit` bytes."""
+    parts = encode_parts(data, limit)
+    return None if parts is None else b"".join(parts)
+
+
+def encode_parts(data: Any, limit: int) -> list[bytes] | None:
+    """Return the JSON of `data` in parts; None if it would be longer than `limit` bytes.
 
     Fields and long lists are encoded in parts, so that a response that is far too long is never
     built: many fields may share one large value.
     """
     if not isinstance(data, dict) or (len(data) == 1 and not _is_long(data)):
-        text = orjson.dumps(data)
-        return text if len(text) <= limit else None
+        text = orjson.dumps(data, embed_json)
+        return [text] if len(text) <= limit else None
     parts: list[bytes] = []
-    size = 0
+    size = 1
     for key, value in data.items():
         encoded = _encode_value(value, limit - size)
         if encoded is None:
             return None
-        size += len(encoded)
-        parts.append(orjson.dumps(key) + b":" + encoded)
-    text = b"{" + b",".join(parts) + b"}"
-    return text if len(text) <= limit else None
+        name = (b"," if parts else b"{") + orjson.dumps(key) + b":"
+        size += len(encoded) + len(name)
+        parts += [name, encoded]
+    parts.append(b"}" if parts else b"{}")
+    return parts if size <= limit else None
 
 
 def _is_long(data: Mapping[str, Any]) -> bool:
-    return any([type(value) is list and len(value) > _SLICE for value in data.values()])
+    return any(
+        [
+            type(value) is bytes or (type(value) is list and len(value) > _SLICE)
+            for value in data.values()
+        ]
+    )
 
 
 def _encode_value(value: Any, limit: int) -> bytes | None:
     if not isinstance(value, list):
-        text = orjson.dumps(value)
+        text = value if type(value) is bytes else orjson.dumps(value, embed_json)
         return text if len(text) <= limit else None
     slices: list[bytes] = []
     size = 0
     for start in range(0, len(value), _SLICE):
-        text = orjson.dumps(value[start : start + _SLICE])[1:-1]
+        text = orjson.dumps(value[start : start + _SLICE], embed_json)[1:-1]
         size += len(text)
         if size > limit:
             return None

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from docgraph.graphql.execute.execute import Result
+from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import GraphqlLimits
+
+
+class RunOptions(NamedTuple):
+    """How an operation is run; `is_raw`: the result may have JSON (bytes) in place of values."""
+
+    limits: GraphqlLimits | None = None  # in place of those of the app
+    answers: IntrospectionCache | None = None
+    recorder: DependencyRecorder | None = None
+    is_raw: bool = False
 
 
 class Ran(NamedTuple):

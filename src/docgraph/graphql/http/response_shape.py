@@ -16,7 +16,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.graphql.errors import Classification, GraphqlError, OperationRefused
-from docgraph.graphql.execute.result import Result, encode_data
+from docgraph.graphql.execute.result import Result, encode_parts
 
 MEDIA_TYPE = "application/graphql-response+json"
 _OK, _BAD_REQUEST = 200, 400
@@ -26,16 +26,16 @@ def render_result(
     result: Result, *, limit: int, extensions: Mapping[str, Any] | None = None
 ) -> Body:
     """Return 200 if there is data, even with errors; 400 if there are only errors."""
-    data = encode_data(result.data, limit)
+    data = encode_parts(result.data, limit)
     if data is None:
         return render_error(reject_length(limit))
-    content = b'{"data":' + data
+    parts = [b'{"data":', *data]
     if result.errors:
-        content += b',"errors":' + orjson.dumps([one.as_dict() for one in result.errors])
+        parts += [b',"errors":', orjson.dumps([one.as_dict() for one in result.errors])]
     if extensions is not None:
-        content += b',"extensions":' + orjson.dumps(extensions)
+        parts += [b',"extensions":', orjson.dumps(extensions)]
     status = _OK if result.data is not None else _BAD_REQUEST
-    return Body(status, content + b"}", MEDIA_TYPE)
+    return Body(status, b"".join([*parts, b"}"]), MEDIA_TYPE)
 
 
 def reject_length(limit: int) -> OperationRefused:

@@ -54,7 +54,7 @@ from docgraph.graphql.http.persisted import (
     reject_unknown,
 )
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.ran import Ran
+from docgraph.graphql.http.ran import Ran, RunOptions
 from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
@@ -209,9 +209,9 @@ class GraphqlService(Service):
         is_explained: bool = False,
     ) -> Ran:
         """Run an operation from the command line, where `operations-only` does not apply."""
-        answers = None if is_draft else self._answers
+        options = RunOptions(limits, None if is_draft else self._answers)
         run = self._explain if is_explained else self._run
-        return await self._in_time(exchange, run(app, request, exchange, limits, answers))
+        return await self._in_time(exchange, run(app, request, exchange, options))
 
     async def run_recorded(
         self,
@@ -221,7 +221,7 @@ class GraphqlService(Service):
         recorder: DependencyRecorder | None,
     ) -> Result:
         """Run an operation of an authorized request; record what it depends on."""
-        work = self._run(app, request, exchange, None, self._answers, recorder)
+        work = self._run(app, request, exchange, RunOptions(None, self._answers, recorder))
         return (await self._in_time(exchange, work)).result
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
@@ -284,7 +284,7 @@ class GraphqlService(Service):
         table = await self._find_table(app, request, exchange)
         if app.definition.cache is not None and table is None:
             return await self._answer_cached(app, request, exchange)
-        ran = await self._run_shown(app, request, exchange)
+        ran = await self._run_shown(app, request, exchange, is_raw=table is None)
         if table is not None and not ran.result.errors:
             return await answer_table(*table, ran.plan, ran.result)
         return self._render(app, ran, exchange).body
@@ -345,20 +345,16 @@ class GraphqlService(Service):
         request: GraphqlRequest,
         exchange: Exchange,
         recorder: DependencyRecorder | None = None,
+        *,
+        is_raw: bool = True,
     ) -> Awaitable[Ran]:
         """Run the operation of a request, explained if the caller sees that."""
-        if self._is_verbose(exchange):
-            return self._explain(app, request, exchange, None, self._answers)
-        return self._run(app, request, exchange, None, self._answers, recorder)
+        options = RunOptions(None, self._answers, recorder, is_raw)
+        run = self._explain if self._is_verbose(exchange) else self._run
+        return run(app, request, exchange, options)
 
     async def _run(
-        self,
-        app: App,
-        request: GraphqlRequest,
-        exchange: Exchange,
-        limits: GraphqlLimits | None,
-        answers: IntrospectionCache | None,
-        recorder: DependencyRecorder | None = None,
+        self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         if (trace := current.get()) is not None:
@@ -370,27 +366,23 @@ class GraphqlService(Service):
             variable_values=request.variables,
             variables_resolver=self.resolvers,
             settings=self.config,
-            limits=limits or plan.app.limits,
+            limits=options.limits or plan.app.limits,
             lane=self._lane,
-            answers=answers,
+            answers=options.answers,
             key_ring=self._key_ring,
             slow_after=self._slow_after,
             report_limits=request.limits,
-            dependencies=recorder,
+            dependencies=options.recorder,
+            is_raw=options.is_raw,
         )
         return Ran(plan, result, kept)
 
     async def _explain(
-        self,
-        app: App,
-        request: GraphqlRequest,
-        exchange: Exchange,
-        limits: GraphqlLimits | None,
-        answers: IntrospectionCache | None,
+        self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
         """Run an operation, and find out what its answer depends on."""
         recorder = DependencyRecorder(self.watch.sources)
-        ran = await self._run(app, request, exchange, limits, answers, recorder)
+        ran = await self._run(app, request, exchange, options._replace(recorder=recorder))
         coerced = ran.plan.variables.read(request.variables).coerced
         tree = await ran.plan.grow(coerced, self._lane)
         interceptors = self._registry.of_kind(Kind.INTERCEPTOR)

@@ -100,7 +100,7 @@ class TreeBuilder:
             self._build_field(type_, key, nodes, is_root=is_root)
             for key, nodes in collected.fields.items()
         )
-        return Block(type_.name, fields, notes=collected.notes)
+        return Block(type_.name, fields, notes=collected.notes, mode=self.app.mode)
 
     def _build_field(
         self, parent: GraphQLObjectType, key: str, nodes: list[FieldNode], *, is_root: bool
@@ -151,6 +151,7 @@ class TreeBuilder:
             self._find_serializer(named),
             unchanged,
             is_date=named.name == "DateTime" and self.app.mode is not JsonMode.GRAPHQL_PLAIN,
+            names=self.app.enums[named.name].names if is_enum_type(named) else None,
         )
 
     def _build_fetch(
@@ -245,7 +246,7 @@ class TreeBuilder:
             for type_ in self.app.schema.get_possible_types(named)
         }
         resolver = self.app.type_resolvers[named.name]
-        return Selection(named.name, position, blocks, resolver.resolve)
+        return Selection(named.name, position, blocks, resolver.resolve, resolver.needed_paths)
 
     def _build_inner(
         self, type_: GraphQLObjectType, position: FieldPosition, sets: list[SelectionSetNode]

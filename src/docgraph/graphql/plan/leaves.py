@@ -1,18 +1,23 @@
-"""Leaf fields of a block: read from a document and serialized as JSON."""
+"""Leaf fields of a block: read from a document and serialized as JSON.
+
+`describe` returns a field as the native extension expects it in an output program, or None.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphql import GraphQLOutputType, is_list_type, is_non_null_type
+import orjson
+from graphql import GraphQLOutputType, get_named_type, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import FieldPosition
 
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
 Kind = type[Any]
+Described = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,10 @@ class TypenameField:
     key: str
     value: str
 
+    def describe(self) -> Described | None:
+        """Return the constant."""
+        return self.key, "constant", orjson.dumps(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class UnmappedField:
@@ -30,6 +39,10 @@ class UnmappedField:
     key: str
     type: GraphQLOutputType
     position: FieldPosition
+
+    def describe(self) -> Described | None:
+        """Return null, where it is allowed."""
+        return (self.key, "constant", b"null") if is_nullable(self.type) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,23 @@ class LeafField:
     serialize: Serialize
     unchanged: Kind | None = None  # values of exactly this type are their own JSON
     is_date: bool = False  # shown as `{"$date": …}`, most of the time
+    names: Mapping[Hashable, str] | None = None  # of an enum, by the stored value
+
+    def describe(self) -> Described | None:
+        """Return the path and the declared type."""
+        named: Described = ("scalar", get_named_type(self.type).name)
+        if self.names is not None:
+            named = ("enum", self.names)
+        return self.key, "stored", self.path, describe_type(self.type, named)
+
+
+def describe_type(type_: GraphQLOutputType, named: Described) -> Described:
+    """Return the lists and nullability around a named type."""
+    if is_non_null_type(type_):
+        return "non-null", describe_type(type_.of_type, named)
+    if is_list_type(type_):
+        return "list", describe_type(type_.of_type, named)
+    return named
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:

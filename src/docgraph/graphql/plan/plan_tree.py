@@ -14,6 +14,7 @@ from typing import Any
 
 from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is_non_null_type
 
+from docgraph.codec import JsonMode
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
@@ -22,8 +23,18 @@ from docgraph.graphql.definition.mapping import (
 from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import FieldArguments
 from docgraph.graphql.plan.compile import Project, compile_projection
-from docgraph.graphql.plan.leaves import Get, LeafField, Serialize, TypenameField, UnmappedField
+from docgraph.graphql.plan.leaves import (
+    Described,
+    Get,
+    LeafField,
+    Serialize,
+    TypenameField,
+    UnmappedField,
+    describe_type,
+)
 from docgraph.graphql.plan.relation import Relation
+from docgraph.runtime.native import NativeProgram, find_native
+from docgraph.variables import parse_path
 
 __all__ = [
     "Block",
@@ -55,6 +66,16 @@ class Embedded:
     get: Get
     selection: Selection
     is_wrapper: bool = False  # the edges of a connection, or where its page is
+
+    def describe(self) -> Described | None:
+        """Return the objects for an output program; None if they need more than the document."""
+        inner = self.selection.only_block if self.selection.resolve is None else None
+        if inner is None or inner.failure or inner.fetches:
+            return None
+        fields = inner.describe_fields()
+        if fields is None:
+            return None
+        return self.key, "stored", self.path, describe_type(self.type, ("object", fields))
 
     @cached_property
     def is_list_type(self) -> bool:
@@ -131,6 +152,16 @@ class Fetch:
         return bool(relation.joins) and not relation.is_per_parent and self.mapping.loader.batching
 
     @cached_property
+    def is_renderable(self) -> bool:
+        """Whether output programs render the documents, so that they need not be decoded."""
+        selection = self.selection
+        return (
+            selection is not None
+            and self.connection is None
+            and all(block.program is not None for block in selection.blocks.values())
+        )
+
+    @cached_property
     def has_own_windows(self) -> bool:
         """Whether sort, skip or limit may differ from parent to parent."""
         if not isinstance(self.mapping, QueryMapping | GroupMapping):
@@ -173,6 +204,7 @@ class Block:
     fields: tuple[PlannedField, ...]
     failure: Errors | None = None
     notes: Mapping[str, str] = field(default_factory=dict)  # response key → its conditions
+    mode: JsonMode = JsonMode.GRAPHQL
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -182,17 +214,52 @@ class Block:
     @cached_property
     def needs_fetch(self) -> bool:
         """Whether something in or below this block is fetched."""
-        return any(_needs_fetch(column) for column in self.columns)
-
-    @cached_property
-    def is_concurrent(self) -> bool:
-        """Whether several columns wait for the database, which they can do concurrently."""
-        return sum(map(_needs_fetch, self.columns)) > 1
+        return any(needs_fetch(column) for column in self.columns)
 
     @cached_property
     def project(self) -> Project:
         """The generated function that builds the objects of this block."""
         return compile_projection(self.type_name, self.fields)
+
+    @cached_property
+    def fetches(self) -> tuple[Fetch, ...]:
+        """The columns that are fetched."""
+        return tuple(column for column in self.columns if isinstance(column, Fetch))
+
+    @cached_property
+    def key_names(self) -> frozenset[str]:
+        """The fields of a document that its `fetches` depend on; "": all of them."""
+        keys = (key for fetch in self.fetches for key in fetch.relation.foreign_keys)
+        return frozenset(map(_first_step, keys))
+
+    @cached_property
+    def program(self) -> NativeProgram | None:
+        """The output program of this block; None if its documents must be decoded.
+
+        It has a slot for each of the `fetches`.
+        """
+        native = find_native()
+        if native is None or self.failure or self.needs_root:
+            return None
+        fields = self.describe_fields()
+        try:
+            return None if fields is None else native.build_program(fields, self.mode.value)
+        except ValueError:
+            return None  # it cannot render one of the types
+
+    def describe_fields(self) -> list[Described] | None:
+        """Return the fields of the output program."""
+        slots = {id(fetch): number for number, fetch in enumerate(self.fetches)}
+        described = [
+            (one.key, "slot", slots[id(one)])
+            if isinstance(one, Fetch)
+            else None
+            if isinstance(one, Introspection)
+            else one.describe()
+            for one in self.fields
+        ]
+        found = [one for one in described if one is not None]
+        return found if len(found) == len(described) else None
 
     @cached_property
     def needs_root(self) -> bool:
@@ -208,6 +275,12 @@ class Selection:
     position: FieldPosition
     blocks: Mapping[str, Block]
     resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
+    resolver_paths: frozenset[str] = frozenset()  # that it reads; "": the whole value
+
+    @cached_property
+    def resolver_names(self) -> frozenset[str]:
+        """The fields of a document that its type depends on; "": all of them."""
+        return frozenset(map(_first_step, self.resolver_paths))
 
     @cached_property
     def needs_root(self) -> bool:
@@ -220,11 +293,16 @@ class Selection:
         return next(iter(self.blocks.values()))
 
 
+def _first_step(path: str) -> str:
+    return parse_path(path)[0] if path else ""
+
+
 def _is_list(type_: GraphQLOutputType) -> bool:
     return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
 
 
-def _needs_fetch(column: Column) -> bool:
+def needs_fetch(column: Column) -> bool:
+    """Return whether a column waits for the database."""
     if isinstance(column, Embedded):
         return any(block.needs_fetch for block in column.selection.blocks.values())
     return isinstance(column, Fetch)

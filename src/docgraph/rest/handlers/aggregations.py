@@ -66,7 +66,8 @@ async def _get(call: RestCall) -> Answer:
         export = call.open_export(MAX_BYTES)
         read = _run(call, aggregation, stages, export)
         return await export.answer(read, csv_headers(aggregation.uri))
-    results = JsonList(call.parameters.json_mode, MAX_BYTES, call.request.offload)
+    mode, offload = call.parameters.json_mode, call.request.offload
+    results = JsonList(mode, MAX_BYTES, offload, call.decode_documents)
     await _run(call, aggregation, stages, results)
     return Body(200, results.render(), JSON, [VARY])
 
@@ -110,7 +111,7 @@ async def _run(
             rows=call.rows,
             consistency=call.consistency,
             one_batch=True,
-            take=results.add,
+            take=results.receiver,
         )
     except AnswerTooLarge:
         raise _too_much(_MAX_SHOWN) from None

@@ -22,7 +22,7 @@ from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_
 from docgraph.rest.streamed_lists import JsonList
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
-from docgraph.runtime.concurrent import concurrently
+from docgraph.runtime.tasks import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
@@ -90,11 +90,11 @@ async def _read_page(call: RestCall) -> _Page:
     order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
     if parameters.after is not None:
         return await _read_keyset_page(call, with_tiebreak(order), parameters.after)
-    await call.read(_build_read(call, order, parameters.filter), documents.add)
+    await call.read(_build_read(call, order, parameters.filter), documents.receiver)
     if documents.count < parameters.pagesize:
         return _Page(documents)
-    last = documents.last
-    if order == _NEWEST_FIRST and "_id" in last and is_readable(last["_id"]):
+    last = await documents.find_last() if order == _NEWEST_FIRST else {}
+    if "_id" in last and is_readable(last["_id"]):
         token = render_token(order, PageStart([last["_id"]]))
         return _Page(documents, next_page(call.request, after=token))
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))

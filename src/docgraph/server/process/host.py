@@ -36,6 +36,7 @@ from docgraph.observe.process_events import (
 )
 from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
+from docgraph.runtime.native import name_lane
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import (
@@ -274,5 +275,5 @@ def _forget_lost_worker(event: Event) -> None:
 
 
 def _observe(prepared: LoadedConfiguration, besides: Collection[type[Event]] = ()) -> EventLogger:
-    prometheus.open_metrics(__version__)
+    prometheus.open_metrics(__version__, name_lane())
     return open_log(prepared.config.get(Logging), besides=besides)

@@ -17,11 +17,12 @@ it costs a task for every message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
+import bson
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
@@ -41,6 +42,7 @@ from pymongo.read_preferences import _ServerMode
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
+from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
@@ -54,9 +56,9 @@ from docgraph.store.driver.errors import (
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
-from docgraph.store.driver.lenient_decode import decode_reply
+from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.driver.portions import LARGE, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -66,6 +68,7 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
+_ABSENT = object()
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -107,6 +110,7 @@ class Commands:
         self._fast_path = FastPath.find(client)
         self._database = lru_cache(maxsize=_KEPT_DATABASES)(client.get_database)
         self._abandoned = AbandonedReads(client)
+        self._turn = asyncio.Lock()
 
     async def stop(self) -> None:
         """Stop killing abandoned operations; call it before the client is closed."""
@@ -143,7 +147,7 @@ class Commands:
             database = self._database(db)
             if take is not None and seen.comment is not None:
                 take = seen.counting(take)
-            wait = Wait(deadline, seen.restart)
+            wait = Wait(deadline, seen.restart, isinstance(take, RawTake))
             read = partial(self._read, database, command, preference, one_batch, take, wait)
             try:
                 if (
@@ -161,6 +165,34 @@ class Commands:
                 if not isinstance(error.__cause__, OperationFailure):  # the server itself ended it
                     self._abandoned.add(command, preference)
                 raise
+
+    async def decode(
+        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
+    ) -> list[Document]:
+        """Decode documents that were not decoded when they arrived."""
+        reader = ResultReader(self._options, db, {"find": collection})
+        if sum(map(len, documents)) > LARGE:
+            return await RawBatch(documents, reader, self._turn, deadline).decode()
+        decoded = list(map(reader.read, documents))
+        reader.finish()
+        return decoded
+
+    def decode_fields(
+        self, documents: Sequence[bytes], names: Sequence[str]
+    ) -> list[Document] | None:
+        """Decode these fields of documents; None if that is not possible."""
+        native = find_native()
+        if native is None:
+            return None
+        decode = partial(bson.decode, codec_options=self._options)
+        try:
+            if len(names) > 1:
+                return native.view(documents, names, decode)
+            (name,) = names
+            found = native.read_field(documents, name, decode, _ABSENT)
+        except (native.misfit, InvalidBSON):
+            return None
+        return [{} if value is _ABSENT else {name: value} for value in found]
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from collections.abc import Sequence
 from itertools import count
 from math import inf
 from typing import Final
@@ -207,7 +208,7 @@ class FastPath:
         """Return the response of that server; a large batch in it is a `RawBatch`."""
         lanes, _ = await self._enter(server.pool, NO_WAIT, is_heavy=False)
         try:
-            reply, size = await self._send(server, lanes, db, command, preference, deadline)
+            reply, size = await self._send(server, lanes, db, command, preference, Wait(deadline))
             is_crowded = await self._share_if_crowded(size)
         finally:
             _leave(lanes, server.pool, is_heavy=False)
@@ -274,7 +275,7 @@ class FastPath:
             if has_waited:
                 wait.start(command)
             started, beside = time.monotonic(), lanes.running
-            reply, size = await self._send(server, lanes, db, command, preference, wait.deadline)
+            reply, size = await self._send(server, lanes, db, command, preference, wait)
             if cost is not None:
                 beside = (beside + lanes.running) // 2
                 slowness = cost.record(time.monotonic() - started, beside, size)
@@ -314,7 +315,7 @@ class FastPath:
         db: str,
         command: Document,
         preference: _ServerMode,
-        deadline: Deadline,
+        wait: Wait,
     ) -> tuple[Document, int]:
         """Return the response and its size; the documents of a large one are not decoded."""
         checkout = self._client._conn_from_server(preference, server, None)
@@ -325,23 +326,26 @@ class FastPath:
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
             payload = await self._exchange(connection, bson.encode(document, False, self._options))
-            reply, documents = self._open(payload, db, command)
+            reply, documents = self._open(payload, db, command, is_raw=wait.is_raw)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
         if documents:
             cursor: Document = reply["cursor"]
             place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            reader = ResultReader(self._options, db, command)
-            cursor[place] = RawBatch(documents, reader, self._turn, deadline)
+            if len(payload) <= LARGE:
+                cursor[place] = documents
+            else:
+                reader = ResultReader(self._options, db, command)
+                cursor[place] = RawBatch(documents, reader, self._turn, wait.deadline)
         return reply, len(payload)
 
     def _open(
-        self, payload: memoryview, db: str, command: Document
-    ) -> tuple[Document, list[memoryview]]:
+        self, payload: memoryview, db: str, command: Document, *, is_raw: bool
+    ) -> tuple[Document, Sequence[bytes | memoryview]]:
         """Return the response; documents of a large one are returned separately, not decoded."""
-        documents: list[memoryview] = []
+        documents: Sequence[bytes | memoryview] = ()
         rest: bytes | memoryview = payload
-        if len(payload) > LARGE:
+        if is_raw or len(payload) > LARGE:
             rest, documents = split_batch(payload)
         return decode_reply(rest, self._options, db, command), documents
 

@@ -47,10 +47,14 @@ Shape = tuple[Any, ...]
 
 
 class Wait(NamedTuple):
-    """How long a command may wait; `begin` is called when a wait has ended."""
+    """How long a command may wait; `begin` is called when a wait has ended.
+
+    `is_raw`: the documents of the response are not decoded.
+    """
 
     deadline: Deadline = Deadline()
     begin: Callable[[], None] | None = None
+    is_raw: bool = False
 
     def start(self, command: Document) -> None:
         """End the wait: the command has the time that is left."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from bson import DBRef
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
+from docgraph.runtime.native import find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
@@ -26,13 +27,34 @@ PORTION: Final = 1024 * 1024  # bytes that are decoded together
 _COPIES: Final = 3  # of a response in memory: as it came, its JSON in parts, and joined
 _DECODED: Final = 5  # times the size of a response that its documents have as objects
 
-Take = Callable[[list[Document]], Awaitable[None]]
+Take = Callable[[list[Any]], Awaitable[None]]
 
 _NO_DEADLINE: Final = Deadline()
 _LENGTH: Final = struct.Struct("<i")
 _EMPTY: Final = b"\x05\0\0\0\0"
 _DOCUMENT, _ARRAY = 0x03, 0x04
 _BATCHES: Final = (b"firstBatch", b"nextBatch")
+
+
+class RawTake:
+    """A `take` that accepts documents as the database sent them: `bytes` among decoded ones.
+
+    A `take` around this one (that hides properties, or runs interceptors) is no `RawTake`, so that
+    it receives decoded documents.
+    """
+
+    __slots__ = ("_take",)
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+
+    def __call__(self, documents: list[Any]) -> Awaitable[None]:
+        return self._take(documents)
+
+    @classmethod
+    def like(cls, take: Take, other: Take) -> Take:
+        """Return a `take` that passes documents on, raw ones if the other accepts them."""
+        return cls(take) if isinstance(other, RawTake) else take
 
 
 class LargePortion(list[Document]):
@@ -47,7 +69,7 @@ class RawBatch:
 
     def __init__(
         self,
-        raw: list[memoryview],
+        raw: Sequence[bytes | memoryview],
         reader: ResultReader,
         turn: asyncio.Lock,
         deadline: Deadline = _NO_DEADLINE,
@@ -76,7 +98,7 @@ class RawBatch:
 
     async def hand_over(self, take: Take) -> None:
         """Pass all documents to `take`, a portion at a time."""
-        portion: list[memoryview] = []
+        portion: list[bytes | memoryview] = []
         size = 0
         for data in self._raw:
             portion.append(data)
@@ -89,11 +111,12 @@ class RawBatch:
             await self._hand_over(portion, take)
         self._reader.finish()
 
-    async def _hand_over(self, portion: list[memoryview], take: Take) -> None:
+    async def _hand_over(self, portion: list[bytes | memoryview], take: Take) -> None:
         async with self._turn:
-            await take(await self._read(portion))
+            is_raw = isinstance(take, RawTake)
+            await take(list(map(bytes, portion)) if is_raw else await self._read(portion))
 
-    async def _read(self, portion: list[memoryview]) -> list[Document]:
+    async def _read(self, portion: list[bytes | memoryview]) -> list[Document]:
         if all(len(data) <= PORTION for data in portion):
             return [self._reader.read(data) for data in portion]
         return LargePortion([await read_piecewise(self._reader, data) for data in portion])
@@ -124,8 +147,16 @@ def _undo_references(batch: list[Any]) -> list[Document]:
     return [dict(one.as_doc()) if isinstance(one, DBRef) else one for one in batch]
 
 
-def split_batch(answer: memoryview) -> tuple[bytes | memoryview, list[memoryview]]:
+def split_batch(
+    answer: memoryview,
+) -> tuple[bytes | memoryview, Sequence[bytes | memoryview]]:
     """Return a response without the documents of its batch, and these documents."""
+    if (native := find_native()) is not None:
+        try:
+            split = native.split_reply(answer)
+        except native.misfit:
+            return answer, ()  # the driver reports what is wrong with it
+        return split.head, split.documents()
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:

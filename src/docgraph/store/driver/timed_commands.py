@@ -11,7 +11,7 @@ from docgraph.exchange.errors import DocgraphError, PoolExhausted
 from docgraph.observe import emit
 from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.tracing import TraceContext, find_command_place
-from docgraph.store.driver.portions import Take
+from docgraph.store.driver.portions import RawTake, Take
 
 
 class Observed:
@@ -50,7 +50,7 @@ class Observed:
             self.documents = (self.documents or 0) + len(documents)
             await take(documents)
 
-        return count
+        return RawTake.like(count, take)
 
     def __enter__(self) -> Self:
         return self

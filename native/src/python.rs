@@ -1,0 +1,408 @@
+//! The Python module `docgraph_native`.
+
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice, PyString, PyTuple};
+
+use crate::bson::{self, find_field, join_values, keep_fields, Fit, Value};
+use crate::json::write_string;
+use crate::program::{self, find_value, EnumNames, Object, Scalar, Step, Type, Writer};
+use crate::values::{Mode, MAX_DEPTH};
+
+/// Bytes of documents above which other threads run in the meantime.
+const LARGE: usize = 256 * 1024;
+
+pyo3::create_exception!(
+    docgraph_native,
+    Misfit,
+    pyo3::exceptions::PyException,
+    "A document that the careful path must render; `index` is its position, -1 the reply itself."
+);
+
+fn misfit(py: Python, fault: bson::Misfit, index: isize) -> PyErr {
+    let error = Misfit::new_err(fault.0);
+    match error.value(py).setattr("index", index) {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}
+
+/// Documents as the database sent them.
+#[pyclass(frozen, module = "docgraph_native")]
+struct Batch {
+    data: Py<PyBytes>,
+    documents: Arc<[(usize, usize)]>,
+    /// The reply without its documents; empty for a batch of other origin.
+    #[pyo3(get)]
+    head: Py<PyBytes>,
+}
+
+impl Batch {
+    fn with(&self, py: Python, documents: Arc<[(usize, usize)]>) -> Self {
+        Self { data: self.data.clone_ref(py), documents, head: self.head.clone_ref(py) }
+    }
+
+    fn slices<'a>(&'a self, py: Python<'a>) -> Vec<&'a [u8]> {
+        let data = self.data.as_bytes(py);
+        self.documents.iter().map(|(start, end)| &data[*start..*end]).collect()
+    }
+}
+
+#[pymethods]
+impl Batch {
+    /// Joins encoded documents of other origin.
+    #[new]
+    fn new(py: Python, documents: Vec<Bound<PyAny>>) -> PyResult<Self> {
+        let mut data = Vec::new();
+        let mut places = Vec::with_capacity(documents.len());
+        for document in documents {
+            let start = data.len();
+            data.extend_from_slice(copy_bytes(&document)?.as_bytes());
+            places.push((start, data.len()));
+        }
+        let data = PyBytes::new(py, &data).unbind();
+        Ok(Self { data, documents: places.into(), head: PyBytes::new(py, b"").unbind() })
+    }
+
+    fn __len__(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// The size of all documents in bytes.
+    #[getter]
+    fn size(&self) -> usize {
+        self.documents.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// One document, encoded.
+    fn slice<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let place = self.documents.get(index).ok_or_else(|| PyIndexError::new_err("no such document"))?;
+        let view = PyMemoryView::from(self.data.bind(py).as_any())?;
+        view.get_item(PySlice::new(py, place.0 as isize, place.1 as isize, 1))
+    }
+
+    /// A copy of each document, encoded.
+    fn documents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let copies: Vec<_> = self.slices(py).into_iter().map(|one| PyBytes::new(py, one)).collect();
+        PyList::new(py, copies)
+    }
+
+    /// The documents from `start` up to `stop`, without copies.
+    fn part(&self, py: Python, start: usize, stop: usize) -> Self {
+        let stop = stop.min(self.documents.len());
+        self.with(py, self.documents[start.min(stop)..stop].into())
+    }
+
+    /// The documents with these positions, in this order, without copies.
+    fn pick(&self, py: Python, indexes: Vec<usize>) -> PyResult<Self> {
+        let find = |index: &usize| self.documents.get(*index).copied();
+        let picked: Option<Arc<[_]>> = indexes.iter().map(find).collect();
+        let picked = picked.ok_or_else(|| PyIndexError::new_err("no such document"))?;
+        Ok(self.with(py, picked))
+    }
+
+    /// The values of a path, decoded together by the driver's `decode`; a missing value is None.
+    fn values<'py>(
+        &self,
+        py: Python<'py>,
+        path: Vec<String>,
+        decode: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse_path(&path)?;
+        let mut found = Vec::with_capacity(self.documents.len());
+        for (index, document) in self.slices(py).into_iter().enumerate() {
+            found.push(find_value(document, &path).map_err(|fault| misfit(py, fault, index as isize))?);
+        }
+        let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
+        decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
+    }
+}
+
+/// A batch, or a list of encoded documents.
+enum Documents<'py> {
+    Batch(Bound<'py, Batch>),
+    List(Vec<Bound<'py, PyBytes>>),
+}
+
+impl<'py> Documents<'py> {
+    fn open(documents: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match documents.cast_exact::<PyList>() {
+            Ok(list) => open_list(list).map(Self::List),
+            Err(_) => Ok(Self::Batch(documents.cast::<Batch>()?.clone())),
+        }
+    }
+
+    fn slices(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Batch(batch) => batch.get().slices(batch.py()),
+            Self::List(documents) => documents.iter().map(|one| one.as_bytes()).collect(),
+        }
+    }
+}
+
+fn open_list<'py>(list: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    list.iter().map(|one| Ok(one.cast_into::<PyBytes>()?)).collect()
+}
+
+/// Documents with these fields only, decoded together by the driver's `decode`.
+#[pyfunction]
+fn view<'py>(
+    py: Python<'py>,
+    documents: &Bound<'py, PyList>,
+    names: Vec<String>,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut parts = Vec::with_capacity(documents.len());
+    for (index, document) in open_list(documents)?.iter().enumerate() {
+        let part = keep_fields(document.as_bytes(), &names);
+        parts.push(part.map_err(|fault| misfit(py, fault, index as isize))?);
+    }
+    let values: Vec<_> = parts.iter().map(|data| Value { kind: bson::DOCUMENT, data }).collect();
+    let joined = join_values(&values).map_err(|fault| misfit(py, fault, -1))?;
+    decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
+}
+
+/// The value of a field of each document, decoded together; `missing` where there is none.
+#[pyfunction]
+fn read_field<'py>(
+    py: Python<'py>,
+    documents: &Bound<'py, PyList>,
+    name: &str,
+    decode: &Bound<'py, PyAny>,
+    missing: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let documents = open_list(documents)?;
+    let mut found = Vec::with_capacity(documents.len());
+    let mut absent = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        let value = find_field(document.as_bytes(), name.as_bytes());
+        found.push(value.map_err(|fault| misfit(py, fault, index as isize))?.unwrap_or_else(|| {
+            absent.push(index);
+            bson::MISSING
+        }));
+    }
+    let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
+    let values = decode.call1((PyBytes::new(py, &joined),))?.get_item("v")?;
+    for index in absent {
+        values.set_item(index, missing)?;
+    }
+    Ok(values)
+}
+
+fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = data.cast_exact::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    let buffer = PyBuffer::<u8>::get(data)?;
+    PyBytes::new_with(data.py(), buffer.len_bytes(), |target| buffer.copy_to_slice(data.py(), target))
+}
+
+/// Takes the body of a reply (OP_MSG) apart; a reply without a batch has no documents.
+#[pyfunction]
+fn split_reply(message: &Bound<PyAny>) -> PyResult<Batch> {
+    let py = message.py();
+    let data = copy_bytes(message)?;
+    let reply = bson::split_reply(data.as_bytes()).map_err(|fault| misfit(py, fault, -1))?;
+    let head = PyBytes::new(py, &reply.head).unbind();
+    Ok(Batch { data: data.unbind(), documents: reply.documents.into(), head })
+}
+
+/// A compiled output program.
+#[pyclass(frozen, module = "docgraph_native")]
+struct Program {
+    program: program::Program,
+    slots: usize,
+}
+
+#[pymethods]
+impl Program {
+    /// Compiles fields; see `docs/explanation/native-lane.md` for their form.
+    #[new]
+    fn new(fields: &Bound<PyList>, mode: &str) -> PyResult<Self> {
+        let object = parse_object(fields, 0)?;
+        let slots = object.count_slots();
+        Ok(Self { program: program::Program::Fields(object, parse_mode(mode)?), slots })
+    }
+
+    /// Compiles a program that writes whole documents without these properties.
+    #[staticmethod]
+    #[pyo3(signature = (mode, hidden = Vec::new()))]
+    fn whole(mode: &str, hidden: Vec<String>) -> PyResult<Self> {
+        let hidden = hidden.into_iter().map(|name| name.into_bytes().into()).collect();
+        Ok(Self { program: program::Program::Whole(hidden, parse_mode(mode)?), slots: 0 })
+    }
+
+    /// One JSON array of all documents; `columns` has a list of JSON texts for each slot.
+    #[pyo3(signature = (documents, columns = Vec::new(), max_bytes = None))]
+    fn render_list<'py>(
+        &self,
+        py: Python<'py>,
+        documents: &Bound<'py, PyAny>,
+        columns: Vec<Bound<'py, PyList>>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (out, _) = self.render(py, documents, columns, max_bytes, true)?;
+        Ok(PyBytes::new(py, &out))
+    }
+
+    /// One JSON text for each document.
+    #[pyo3(signature = (documents, columns = Vec::new(), max_bytes = None))]
+    fn render_each<'py>(
+        &self,
+        py: Python<'py>,
+        documents: &Bound<'py, PyAny>,
+        columns: Vec<Bound<'py, PyList>>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (out, ends) = self.render(py, documents, columns, max_bytes, false)?;
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        PyList::new(
+            py,
+            starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>(),
+        )
+    }
+}
+
+impl Program {
+    fn render(
+        &self,
+        py: Python,
+        documents: &Bound<PyAny>,
+        columns: Vec<Bound<PyList>>,
+        max_bytes: Option<usize>,
+        is_list: bool,
+    ) -> PyResult<(Vec<u8>, Vec<usize>)> {
+        let documents = Documents::open(documents)?;
+        let documents = documents.slices();
+        let columns = open_columns(&columns, self.slots, documents.len())?;
+        let columns: Vec<Vec<&[u8]>> =
+            columns.iter().map(|column| column.iter().map(|json| json.as_bytes()).collect()).collect();
+        let size: usize = documents.iter().map(|document| document.len()).sum();
+        let max_bytes = max_bytes.unwrap_or(usize::MAX);
+        let write = || write_all(&self.program, &documents, &columns, max_bytes, is_list);
+        let written = if size > LARGE { py.detach(write) } else { write() };
+        written.map_err(|(fault, index)| misfit(py, fault, index as isize))
+    }
+}
+
+type Written = Result<(Vec<u8>, Vec<usize>), (bson::Misfit, usize)>;
+
+fn write_all(
+    program: &program::Program,
+    documents: &[&[u8]],
+    columns: &[Vec<&[u8]>],
+    max_bytes: usize,
+    is_list: bool,
+) -> Written {
+    let size: usize = documents.iter().map(|document| document.len()).sum();
+    let mut writer = Writer::new(columns, size.min(max_bytes) + 2, max_bytes);
+    let mut ends = Vec::with_capacity(if is_list { 0 } else { documents.len() });
+    for (index, document) in documents.iter().enumerate() {
+        if is_list {
+            writer.out.push(if index == 0 { b'[' } else { b',' });
+        }
+        let fit: Fit<()> = writer.write(program, document, index);
+        fit.map_err(|fault| (fault, index))?;
+        if !is_list {
+            ends.push(writer.out.len());
+        }
+    }
+    if is_list {
+        writer.out.extend_from_slice(if documents.is_empty() { b"[]" } else { b"]" });
+    }
+    Ok((writer.out, ends))
+}
+
+fn open_columns<'py>(
+    columns: &[Bound<'py, PyList>],
+    slots: usize,
+    documents: usize,
+) -> PyResult<Vec<Vec<Bound<'py, PyBytes>>>> {
+    if columns.len() != slots || columns.iter().any(|column| column.len() != documents) {
+        return Err(invalid("one column for each slot, with one text for each document, is needed"));
+    }
+    columns.iter().map(open_list).collect()
+}
+
+fn invalid(reason: &str) -> PyErr {
+    PyValueError::new_err(reason.to_owned())
+}
+
+fn parse_mode(name: &str) -> PyResult<Mode> {
+    Mode::parse(name).ok_or_else(|| invalid("the native lane does not support this JSON mode"))
+}
+
+fn parse_path(path: &[String]) -> PyResult<Vec<Step>> {
+    let steps: Option<Vec<Step>> = path.iter().map(|step| Step::parse(step)).collect();
+    steps.filter(|steps| !steps.is_empty()).ok_or_else(|| invalid("not a path"))
+}
+
+/// `(key, "constant", json)`, `(key, "slot", number)` or `(key, "stored", path, type)`.
+fn parse_object(fields: &Bound<PyList>, depth: usize) -> PyResult<Object> {
+    let mut object = Object::new();
+    for field in fields {
+        let field = field.cast_into::<PyTuple>()?;
+        let key: String = field.get_item(0)?.extract()?;
+        let kind: String = field.get_item(1)?.extract()?;
+        let source = field.get_item(2)?;
+        match kind.as_str() {
+            "constant" => object.add_constant(&key, source.extract::<Vec<u8>>()?),
+            "slot" => object.add_slot(&key, source.extract()?),
+            "stored" => {
+                let path = parse_path(&source.extract::<Vec<String>>()?)?;
+                object.add_stored(&key, path, parse_type(&field.get_item(3)?, depth + 1)?);
+            }
+            _ => return Err(invalid("unknown kind of field")),
+        }
+    }
+    Ok(object)
+}
+
+/// `("scalar", name)`, `("enum", {stored: name})`, `("object", fields)`, `("list", type)`, `("non-null", type)`.
+fn parse_type(spec: &Bound<PyAny>, depth: usize) -> PyResult<Type> {
+    if depth > MAX_DEPTH / 2 {
+        return Err(invalid("types are nested too deep"));
+    }
+    let (kind, inner): (String, Bound<PyAny>) = spec.extract()?;
+    Ok(match kind.as_str() {
+        "non-null" => Type::NonNull(Box::new(parse_type(&inner, depth + 1)?)),
+        "list" => Type::List(Box::new(parse_type(&inner, depth + 1)?)),
+        "object" => Type::Object(parse_object(inner.cast::<PyList>()?, depth + 1)?),
+        "enum" => Type::Enum(parse_enum(inner.cast::<PyDict>()?)?),
+        "scalar" => {
+            let name: String = inner.extract()?;
+            Type::Scalar(Scalar::parse(&name).ok_or_else(|| invalid("unknown scalar"))?)
+        }
+        _ => return Err(invalid("unknown kind of type")),
+    })
+}
+
+fn parse_enum(names: &Bound<PyDict>) -> PyResult<EnumNames> {
+    let mut parsed = EnumNames::default();
+    for (stored, name) in names {
+        let mut json = Vec::new();
+        write_string(&mut json, &name.extract::<String>()?);
+        if stored.is_exact_instance_of::<PyString>() {
+            parsed.texts.insert(stored.extract::<String>()?.into_bytes().into(), json);
+        } else if stored.is_exact_instance_of::<pyo3::types::PyInt>() {
+            parsed.numbers.insert(stored.extract()?, json);
+        } else {
+            return Err(invalid("the native lane supports enums of texts and integers"));
+        }
+    }
+    Ok(parsed)
+}
+
+#[pymodule]
+fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Misfit", module.py().get_type::<Misfit>())?;
+    module.add_class::<Batch>()?;
+    module.add_class::<Program>()?;
+    module.add_function(wrap_pyfunction!(read_field, module)?)?;
+    module.add_function(wrap_pyfunction!(view, module)?)?;
+    module.add_function(wrap_pyfunction!(split_reply, module)?)
+}
