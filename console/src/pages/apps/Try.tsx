@@ -112,7 +112,7 @@ function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attemp
     const isWhole = isRecord(kept) && Object.keys(noAttempt).every((name) => typeof kept[name] === "string");
     return isWhole ? (kept as unknown as Attempt) : noAttempt;
   });
-  useKeeping(key, attempt === noAttempt ? null : attempt);
+  useKeeping(key, attempt === noAttempt ? null : attempt, () => undefined); // each window tries its own
   return [attempt, setAttempt];
 }
 

@@ -11,7 +11,7 @@ import type { Spot } from "./docsModel.js";
 import { writeShared } from "./link.js";
 import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
 import { SchemaNotice } from "./SchemaNotice.js";
-import { type ResultKind, Sheet } from "./Sheet.js";
+import { type ResultKind, Sheet, useMayExplain } from "./Sheet.js";
 import { Side, type SideKind } from "./Side.js";
 import { TabStrip } from "./TabStrip.js";
 import { Toolbar } from "./Toolbar.js";
@@ -39,6 +39,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [side, setSide] = useState<SideKind | null>(null);
   const [way, setWay] = useState<readonly Spot[]>([]);
   const [result, setResult] = useState<ResultKind>("answer");
+  const mayExplain = useMayExplain();
   const editor = useRef<EditorControl>(null);
   const reading = useMemo(() => readOperations(draft.query), [draft.query]);
   const operation = chooseOperation(reading, draft.operation);
@@ -51,10 +52,11 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
     if (!query.trim()) return true;
     work.note(draft);
     answers.run(question);
-    if (result === "plan") answers.explain(question, true);
+    if (mayExplain && result === "plan") answers.explain(question, true);
     return true;
   };
   const explain = (isRun: boolean) => {
+    if (!mayExplain) return true;
     setResult("plan");
     if (query.trim()) answers.explain(question, isRun);
     return true;

@@ -2,6 +2,8 @@
 
 import type { GraphQLSchema, OperationDefinitionNode } from "graphql";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useRights } from "../../api/rights.js";
+import { pathOf, settings } from "../../api/settings.js";
 import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
@@ -29,13 +31,20 @@ interface SheetProps {
   onShowDocs: (field: string | undefined, type: string | undefined, parentType: string | undefined) => void;
 }
 
-const kinds = [
-  { key: "answer", label: "Answer" },
-  { key: "plan", label: "Plan" },
-] as const;
+const answerTab = { key: "answer" as ResultKind, label: "Answer" };
+const planTab = { key: "plan" as ResultKind, label: "Plan" };
+const planned = "tools" in settings.paths ? [pathOf("tools", "plan")] : [];
+
+/** Whether the caller may have queries explained. */
+export function useMayExplain(): boolean {
+  const rights = useRights(planned);
+  return planned.some((path) => rights.may("POST", path));
+}
 
 export function Sheet(props: SheetProps) {
   const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, onChange, onExplain, onShowDocs } = props;
+  const mayExplain = useMayExplain();
+  const shownResult = mayExplain ? result : "answer";
   const place = (line: number, column: number) => editor.current?.reveal(line, column);
   const example = useMemo(() => (schema ? writeExample(schema) : null), [schema]);
   const isUnused = !draft.query.trim() && example !== null;
@@ -75,8 +84,8 @@ export function Sheet(props: SheetProps) {
       first={query}
       second={
         <div class="ask-results" ref={results}>
-          <Tabs label="Result" tabs={kinds} selected={result} onSelect={onResult}>
-            {result === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
+          <Tabs label="Result" tabs={mayExplain ? [answerTab, planTab] : [answerTab]} selected={shownResult} onSelect={onResult}>
+            {shownResult === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
           </Tabs>
         </div>
       }
