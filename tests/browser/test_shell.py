@@ -34,7 +34,7 @@ COOKIES = {
 # Of pages that strangers are refused: what is there for an administrator alone.
 ADMINS_PAGES = {
     "/data/posts": "Post 30",
-    "/ask/vault": "Write a first query for me",
+    "/ask/vault": "posts with author",
     "/apps/vault": "No findings",
     "/status": "Requests",
 }

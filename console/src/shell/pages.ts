@@ -3,13 +3,7 @@
 import type { ComponentType } from "preact";
 import { useRights, useServices } from "../api/rights.js";
 import { pathOf, settings } from "../api/settings.js";
-
-export interface PageProps {
-  /** The segments behind the page's own, such as the uri of an app. */
-  readonly rest: readonly string[];
-  /** What stands behind `#`. */
-  readonly hash: string;
-}
+import type { PageProps } from "./pageProps.js";
 
 export interface PageEntry {
   readonly name: string;

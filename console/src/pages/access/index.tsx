@@ -7,7 +7,7 @@ import { pathOf } from "../../api/settings.js";
 import { type Realm, readRealm } from "../../api/realm.js";
 import { Loading } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { address, go } from "../../shell/router.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
 import { LookAs } from "./LookAs.js";

@@ -11,6 +11,7 @@ import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading, Notice } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
+import { MarkdownLine } from "../../parts/Markdown.js";
 import { address } from "../../shell/router.js";
 import { NewAppDialog } from "./NewApp.js";
 import { StateChip, describeFindings } from "./States.js";
@@ -136,7 +137,7 @@ function Name({ app: { id, description } }: { app: ListedApp }) {
   return (
     <>
       {pathOfApp(id) === null ? <strong>{nameOf(id)}</strong> : <a class="apps-name" href={addressOf(id)}>{nameOf(id)}</a>}
-      {description !== null && <p class="soft apps-about">{description}</p>}
+      {description !== null && <p class="soft apps-about"><MarkdownLine text={description} /></p>}
     </>
   );
 }
@@ -175,7 +176,7 @@ function VisibleApps({ apps, isLoggedIn }: { apps: readonly VisibleApp[]; isLogg
   }
   const columns: readonly Column<VisibleApp>[] = [
     { title: "App", render: ({ app }) => <a class="apps-name" href={address("ask", ...app.split("/"))}>{app}</a> },
-    { title: "About", render: ({ description }) => description ?? "" },
+    { title: "About", render: ({ description }) => <MarkdownLine text={description ?? ""} /> },
     { title: "Address", render: ({ path }) => <code>{path}</code> },
   ];
   return (

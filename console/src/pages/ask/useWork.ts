@@ -111,7 +111,7 @@ function isOwner(owner: string | null): boolean {
 
 /** Who logs in to go on with a query finds it in his own tabs. */
 function carryOver(draft: Draft | null, own: Workspace | null): Workspace {
-  if (draft === null || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
+  if (draft === null || draft.isExample === true || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
   if (own === null) return startWorkspace(draft);
   const same = own.drafts.find(({ query, variables }) => query === draft.query && variables === draft.variables);
   return same ? { ...own, current: same.id } : openDraft(own, draft);

@@ -7,6 +7,8 @@ export interface Draft {
   readonly query: string;
   readonly variables: string;
   readonly operation: string | null;
+  /** Written by the page: nobody misses it. */
+  readonly isExample?: boolean;
 }
 
 export interface Workspace {
@@ -36,14 +38,14 @@ export function currentDraft(workspace: Workspace): Draft {
 
 export function changeDraft(workspace: Workspace, change: Partial<Omit<Draft, "id">>): Workspace {
   const { id } = currentDraft(workspace);
-  const drafts = workspace.drafts.map((one) => (one.id === id ? { ...one, ...change } : one));
+  const drafts = workspace.drafts.map((one) => (one.id === id ? { ...one, isExample: false, ...change } : one));
   return { ...workspace, drafts };
 }
 
 /** A further tab becomes the current one; an empty current one gives its place to it. */
 export function openDraft(workspace: Workspace, draft: Draft): Workspace {
-  const { id, query, variables } = currentDraft(workspace);
-  const isUnused = !query.trim() && !variables.trim();
+  const { id, query, variables, isExample } = currentDraft(workspace);
+  const isUnused = isExample === true || (!query.trim() && !variables.trim());
   const others = isUnused && draft.query ? workspace.drafts.filter((one) => one.id !== id) : workspace.drafts;
   const drafts = [...others, draft].slice(-mostDrafts);
   return { drafts, current: draft.id };
@@ -94,8 +96,8 @@ export function saveWorkspace(place: TabsPlace, before: Workspace, now: Workspac
 }
 
 function saveDraft(key: string, draft: Draft): boolean {
-  const { query, variables } = draft;
-  const isWorthIt = query.trim() !== "" || variables.trim() !== "";
+  const { query, variables, isExample } = draft;
+  const isWorthIt = isExample !== true && (query.trim() !== "" || variables.trim() !== "");
   if (isWorthIt && query.length + variables.length <= mostCharacters) return writeKept(key, draft);
   dropKept(key);
   return !isWorthIt;
