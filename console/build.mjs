@@ -14,6 +14,7 @@ const mostEveryPageNeeds = 300 * 1024; // bytes, compressed with gzip
 const forbidden = /\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|new Function)/;
 
 refuseMarkupFromText(join(here, "src"));
+refuseCircles(join(here, "src"));
 rmSync(fresh, { recursive: true, force: true });
 const { metafile } = await build({
   absWorkingDir: here,
@@ -98,6 +99,21 @@ function refuseMarkupFromText(directory) {
     const found = forbidden.exec(readFileSync(path, "utf8"));
     if (found) throw new Error(`${relative(here, path)} uses ${found[1]}, which makes markup or code of text`);
   }
+}
+
+/** Modules that import each other, be it types, can be understood and tested only together. */
+function refuseCircles(directory) {
+  const done = new Set();
+  const visit = (path, way) => {
+    if (way.includes(path)) throw new Error(`a circle of imports: ${[...way.slice(way.indexOf(path)), path].map((one) => relative(here, one)).join(" -> ")}`);
+    if (done.has(path)) return;
+    for (const [, name] of readFileSync(path, "utf8").matchAll(/(?:from|import\()\s*"(\.[^"]+)\.js"/g)) {
+      const next = [".ts", ".tsx"].map((ending) => join(dirname(path), name + ending)).find(existsSync);
+      if (next !== undefined) visit(next, [...way, path]);
+    }
+    done.add(path);
+  };
+  for (const entry of readdirSync(directory, { recursive: true })) if (/\.tsx?$/.test(entry)) visit(join(directory, entry), []);
 }
 
 function replaceDirectory() {

@@ -2,7 +2,7 @@
 
     python tools/console.py [--check] [--optional]
 
-`--check` also installs what checks the sources, and checks their types. `--optional` ends well
+`--check` also installs what checks the sources, checks their types, and runs their unit tests. `--optional` ends well
 where it cannot be built, and says what is missing: the server serves without it. With both, only
 what the machine lacks is forgiven, never a mistake in the sources.
 """
@@ -72,6 +72,7 @@ def build_console(*, check: bool = False, node_directory: Path | None = None) ->
         run([*npm, *NPM, *(() if check else ("--omit=dev",))], path)
     if check:
         run([node, "node_modules/typescript/bin/tsc", "--noEmit"], path, BadSourcesError)
+        run([node, "test.mjs"], path, BadSourcesError)
     run([node, "build.mjs"], path, BadSourcesError)
     print(f"the console is built ({time.monotonic() - begun:.0f} s)", flush=True)
 

@@ -207,7 +207,6 @@ def test_a_rule_outlives_a_lost_connection_and_does_not_run_over_another(window:
     page.context.set_offline(False)
     put_rule(window.place, "shared", "path('/theirs')", "user")
     page.reload()
-    window.log_in()
 
     rule.get_by_text("This rule has been changed meanwhile").wait_for()
     expect(rule.get_by_role("button", name="Save", exact=True)).to_be_disabled()

@@ -153,7 +153,6 @@ def test_unsaved_work_survives_a_reload_and_logging_out_asks(window: Window, app
     window.write("Schema", f"# {HOSTILE}\n{SCHEMA}")
     window.page.get_by_text("Unsaved changes").wait_for()
     window.page.reload()
-    window.log_in()
 
     window.page.get_by_text("Unsaved changes").wait_for()
     window.page.get_by_text(HOSTILE).wait_for()
@@ -172,7 +171,6 @@ def test_the_query_that_was_being_tried_is_there_after_a_reload_that_comes_at_on
     window.page.get_by_role("tab", name="Try").click()
     window.write("Query", "{ posts { _id } }")
     window.page.reload()
-    window.log_in()
 
     window.page.get_by_role("tab", name="Try").click()
     expect(window.page.get_by_role("textbox", name="Query")).to_have_text("{ posts { _id } }")
@@ -224,7 +222,6 @@ def test_others_see_the_apps_that_they_may_ask_and_no_definition(window: Window)
     expect(window.page.get_by_role("button", name="New app")).to_have_count(0)
 
     window.open("/apps/blog")
-    window.log_in(READER)
     window.page.get_by_text("Its definition is not for you").wait_for()
 
 

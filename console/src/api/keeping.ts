@@ -1,18 +1,32 @@
 /** Unsaved work that outlives the page. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { dropKept, writeKept } from "./kept.js";
+import { dropKept, hearKept, writeKept } from "./kept.js";
 
 const delay = 250; // ms after the last change
 
-/** Keep a value under a key, or nothing where it is null; false where the browser has no room for it. */
-export function useKeeping(key: string, value: unknown): boolean {
+/**
+ * Keep a value under a key, or nothing where it is null; false where the browser has no room for it.
+ *
+ * What another window keeps under the key is told to `onOther`, so that both go on with the same.
+ */
+export function useKeeping(key: string, value: unknown, onOther: (value: unknown) => void): boolean {
   const [isKept, setKept] = useState(true);
   const due = useRef<(() => void) | null>(null);
   const text = value === null ? null : JSON.stringify(value);
+  const other = useRef(onOther);
+  other.current = onOther;
+  const heard = useRef<string | null | undefined>(undefined);
+  useEffect(() => hearKept((changed, now) => {
+    if (changed !== key) return;
+    heard.current = now === null ? null : JSON.stringify(now);
+    other.current(now);
+  }), [key]);
   useLayoutEffect(() => { // at once: the page can go at any moment
     const keep = () => {
       due.current = null;
+      if (text === heard.current) return; // the other window keeps it, and may be writing the next
+      heard.current = undefined;
       if (text === null) dropKept(key);
       else setKept(writeKept(key, value));
     };

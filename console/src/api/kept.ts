@@ -6,6 +6,9 @@
 
 import { settings } from "./settings.js";
 
+type Listener = (key: string, value: unknown) => void;
+
+const ownListeners = new Set<Listener>();
 const prefix = `docgraph.console ${settings.base} `;
 
 /** The key of a thing; `user` is null for callers who are not logged in. */
@@ -26,6 +29,7 @@ export function readKept(key: string): unknown {
 export function writeKept(key: string, value: unknown): boolean {
   try {
     localStorage.setItem(key, JSON.stringify(value));
+    for (const listener of ownListeners) listener(key, value);
     return true;
   } catch {
     return false;
@@ -36,20 +40,48 @@ export function writeKept(key: string, value: unknown): boolean {
 export function dropKept(key: string): void {
   try {
     localStorage.removeItem(key);
+    for (const listener of ownListeners) listener(key, null);
   } catch {
     // A browser that keeps nothing has nothing to forget.
   }
 }
 
-/** The last names of all things of a user that are kept under this name. */
-export function listKept(user: string | null, name: string): readonly string[] {
-  const before = `${keptKey(user, name).slice(0, -1)},`;
+/** The further names of all things of a user that are kept under these names. */
+export function listNames(user: string | null, ...names: readonly string[]): readonly (readonly string[])[] {
+  const before = `${keptKey(user, ...names).slice(0, -1)},`;
   try {
     const own = Object.keys(localStorage).filter((key) => key.startsWith(before));
-    return own.map((key) => JSON.parse(`[${key.slice(before.length)}`) as unknown[]).map(([last]) => String(last));
+    return own.map((key) => (JSON.parse(`[${key.slice(before.length)}`) as unknown[]).map(String));
   } catch {
     return [];
   }
+}
+
+/** The first of the further names of all things of a user that are kept under this name. */
+export function listKept(user: string | null, name: string): readonly string[] {
+  return listNames(user, name).map(([first]) => first ?? "");
+}
+
+/** What this browser keeps for a user until it is saved, in words; `withTabs`: the queries, too, which nobody saves. */
+export function findUnsaved(user: string, withTabs = false): string {
+  const tabs = withTabs ? listNames(user, "ask").filter(([, kind]) => kind === "tab").length : 0;
+  const kinds = { definitions: ["app"], documents: ["document", "new-document"], rules: ["rule"] };
+  const found = Object.entries(kinds).filter(([, keys]) => keys.some((key) => listKept(user, key).length > 0));
+  return [...(tabs > 0 ? [tabs === 1 ? "tab" : `${tabs} tabs`] : []), ...found.map(([kind]) => kind)].join(" and ");
+}
+
+/** Hear of what another window of this browser keeps or forgets (null), or `alsoOwn` this one; ends with the function that it returns. */
+export function hearKept(listener: Listener, alsoOwn = false): () => void {
+  const hear = ({ key, newValue, storageArea }: StorageEvent) => {
+    if (storageArea !== localStorage || key === null || !key.startsWith(prefix)) return;
+    listener(key, newValue === null ? null : (JSON.parse(newValue) as unknown));
+  };
+  addEventListener("storage", hear);
+  if (alsoOwn) ownListeners.add(listener);
+  return () => {
+    removeEventListener("storage", hear);
+    ownListeners.delete(listener);
+  };
 }
 
 /** Forget everything of a user. */

@@ -1,7 +1,9 @@
 /** Values of types that JSON has not, which it writes as objects such as `{"$oid": "…"}`. */
 
 import { Scalar } from "../parts/json.js";
-import type { Fields, Value } from "./typed.js";
+
+export type Fields = ReadonlyMap<string, Value>;
+export type Value = null | boolean | string | Scalar | readonly Value[] | Fields;
 
 type Make = (value: Value, raw: () => string) => Scalar | null;
 

@@ -1,15 +1,16 @@
 /**
  * Who is calling, and every request that the console sends.
  *
- * A login ends up in a cookie that no script can read, where the server sets one; otherwise in a token that
- * only this module holds: closing or reloading the page forgets it. The password is forgotten at once, unless the server
- * gives no tokens at all.
+ * A login ends up in a cookie that no script can read, where the server sets one; otherwise in a token, which is kept for
+ * this tab and handed to new tabs of the console (`tabs.ts`). The password is forgotten at once, unless the server gives no
+ * tokens at all: then it is kept in memory, and a reload forgets it.
  */
 
 import { ApiError, readError } from "./error.js";
 import { forgetKept } from "./kept.js";
 import { pathOf, settings } from "./settings.js";
 import { Store } from "./store.js";
+import { type KeptToken, type Message, hear, keepToken, readToken, tell } from "./tabs.js";
 
 export interface Login {
   readonly name: string;
@@ -22,7 +23,9 @@ export interface SessionState {
   readonly login: Login | null;
   /** The login that was there has ended: the page asks for the password and keeps what it shows. */
   readonly hasExpired: boolean;
-  /** False until it is known whether a cookie is still good. */
+  /** Who was logged in before, where nobody is now: this browser keeps work of that user. */
+  readonly awaited: string | null;
+  /** False until it is known whether a login from before is still good. */
   readonly isReady: boolean;
 }
 
@@ -37,19 +40,27 @@ export interface Request {
 
 const rememberedName = "docgraph.console.user"; // a name, never a secret
 const validUntil = "Auth-Token-Valid-Until"; // every answer to a known caller has it
+const patience = 400; // ms for other tabs to answer; a later answer counts, too
 const renewBeforeEnd = 40_000; // ms; the server hands out the next token in the last minute
 
-export const sessionState = new Store<SessionState>({ login: null, hasExpired: false, isReady: false });
+const nobody: SessionState = { login: null, hasExpired: false, awaited: null, isReady: true };
+
+export const sessionState = new Store<SessionState>({ ...nobody, isReady: false });
+
+/** How often something was refused: what is offered is looked at again then. */
+export const refusals = new Store(0);
 
 let authorization: string | null = null;
 let renewal: ReturnType<typeof setTimeout> | undefined;
 let lastTouch = 0;
+let lastName: string | null = null;
 
 /** Send a request as the caller; the answer whatever its status, `ApiError` only when there is none. */
 export async function send(path: string, request: Request = {}): Promise<Response> {
   const { login } = sessionState.value;
   const response = await sendAs(path, request, authorization);
   if (login !== null && isStill(login)) await hearOf(login, response);
+  if (response.status === 403) refusals.set(refusals.value + 1);
   return response;
 }
 
@@ -87,8 +98,10 @@ export async function logIn(name: string, password: string): Promise<void> {
   const hasCookie = settings.cookies && !response.headers.has("Auth-Cookie-Not-Set") && (await isKnownByCookie(name));
   authorization = hasCookie ? null : mine;
   if (!hasCookie) takeToken(name, response);
-  remember(hasCookie ? name : null);
+  remember(name);
   begin({ name, roles, way: hasCookie ? "cookie" : "token" }, response);
+  if (hasCookie) tell({ kind: "cookie", name });
+  else handOut();
 }
 
 /** Log out: the token ends on the server, and nothing of it stays here. */
@@ -101,34 +114,94 @@ export async function logOut(): Promise<void> {
       await sendAs(pathOf("authTokenService", login.name), { method: "DELETE" }, authorization);
     }
   } finally {
-    authorization = null;
-    remember(null);
-    if (login) forgetKept(login.name);
-    sessionState.set({ login: null, hasExpired: false, isReady: true });
+    if (login) leave(login.name);
+    if (login) tell({ kind: "ended", name: login.name });
   }
+}
+
+/** Nothing of a login stays in this tab. */
+function leave(name: string): void {
+  clearTimeout(renewal);
+  authorization = null;
+  keepToken(null);
+  remember(null);
+  forgetKept(name);
+  sessionState.set(nobody);
 }
 
 /** Go on without a login after it has expired. */
 export function stayAnonymous(): void {
   authorization = null;
+  keepToken(null);
   remember(null);
-  sessionState.set({ login: null, hasExpired: false, isReady: true });
+  sessionState.set(nobody);
 }
 
-/** Find out, at the start of the page, whether a cookie is still good. */
+/** Find out, at the start of the page, whether a login from before is still good. */
 export async function resume(): Promise<void> {
-  const name = settings.cookies ? recall() : null;
+  hear(listen);
+  const name = recall();
+  const token = readToken();
   try {
-    if (name === null) return;
-    const response = await sendAs(rolesPath(name), {}, null, "same-origin");
-    if (!response.ok) return remember(null);
-    const { roles } = (await response.json()) as { roles: string[] };
-    begin({ name, roles, way: "cookie" }, response);
+    if (token !== null) await resumeBy(token);
+    else if (name !== null && settings.cookies) await resumeByCookie(name);
+    if (name !== null && sessionState.value.login === null) await askOthers();
   } catch {
     // No connection: the first page says so, in its own words.
   } finally {
-    sessionState.set({ ...sessionState.value, isReady: true });
+    const { login } = sessionState.value;
+    sessionState.set({ ...sessionState.value, awaited: login === null ? name : null, isReady: true });
   }
+}
+
+async function resumeByCookie(name: string): Promise<void> {
+  const response = await sendAs(rolesPath(name), {}, null, "same-origin");
+  if (!response.ok) return;
+  const { roles } = (await response.json()) as { roles: string[] };
+  if (sessionState.value.login === null) begin({ name, roles, way: "cookie" }, response);
+}
+
+/** A token from before, or of another tab; it may have ended. */
+async function resumeBy({ name, authorization: mine }: KeptToken): Promise<void> {
+  const response = await sendAs(rolesPath(name), {}, mine, "omit");
+  if (!response.ok) return keepToken(null);
+  const { roles } = (await response.json()) as { roles: string[] };
+  if (sessionState.value.login !== null) return;
+  authorization = mine;
+  begin({ name, roles, way: "token" }, response);
+  takeToken(name, response);
+  keepToken({ name, authorization, until: endOf(response) });
+}
+
+/** Another tab may have the login; whoever answers late is heard all the same. */
+async function askOthers(): Promise<void> {
+  tell({ kind: "ask" });
+  await new Promise<void>((resolve) => {
+    const stop = sessionState.subscribe(end);
+    const timer = setTimeout(end, patience);
+    function end(): void {
+      clearTimeout(timer);
+      stop();
+      resolve();
+    }
+  });
+}
+
+function listen(message: Message): void {
+  const { login, hasExpired } = sessionState.value;
+  if (message.kind === "ask") return handOut();
+  if (message.kind === "ended") return login?.name === message.name ? leave(message.name) : undefined;
+  const name = message.kind === "token" ? message.token.name : message.name;
+  const isMine = login === null && (hasExpired ? lastName === name : recall() === name);
+  if (!isMine) return;
+  const resuming = message.kind === "token" ? resumeBy(message.token) : resumeByCookie(name);
+  resuming.catch(() => undefined); // no connection: the next request says so
+}
+
+/** Other tabs of the console may go on with the token of this one; a password stays here. */
+function handOut(): void {
+  const token = sessionState.value.login?.way === "token" ? readToken() : null;
+  if (token !== null) tell({ kind: "token", token });
 }
 
 function sendAs(
@@ -159,7 +232,8 @@ function rolesPath(name: string, withCookie = false): string {
 }
 
 function begin(login: Login, response: Response): void {
-  sessionState.set({ login, hasExpired: false, isReady: true });
+  lastName = login.name;
+  sessionState.set({ ...nobody, login });
   planRenewal(response);
 }
 
@@ -171,6 +245,7 @@ async function confirmLogin(login: Login): Promise<void> {
 function expire(): void {
   clearTimeout(renewal);
   authorization = null;
+  keepToken(null);
   sessionState.set({ ...sessionState.value, login: null, hasExpired: true });
 }
 
@@ -181,13 +256,20 @@ function takeToken(name: string, response: Response): void {
   const next = basic(name, token);
   if (next === authorization) return;
   authorization = next;
+  keepToken({ name, authorization, until: endOf(response) });
   planRenewal(response);
+}
+
+/** When the login ends that an answer tells of, in ms. */
+function endOf(response: Response): number | null {
+  const end = Date.parse(response.headers.get(validUntil) ?? "");
+  return Number.isNaN(end) ? null : end;
 }
 
 /** Before the login ends it is renewed, as long as somebody is using the page. */
 function planRenewal(response: Response): void {
-  const end = Date.parse(response.headers.get(validUntil) ?? "");
-  if (Number.isNaN(end)) return;
+  const end = endOf(response);
+  if (end === null) return;
   clearTimeout(renewal);
   const plannedAt = Date.now();
   const delay = Math.max(1000, end - plannedAt - renewBeforeEnd);

@@ -5,10 +5,9 @@
  */
 
 import { Scalar } from "../parts/json.js";
-import { readScalar } from "./scalars.js";
+import { type Fields, type Value, readScalar } from "./scalars.js";
 
-export type Fields = ReadonlyMap<string, Value>;
-export type Value = null | boolean | string | Scalar | readonly Value[] | Fields;
+export type { Fields, Value } from "./scalars.js";
 
 const mostLevels = 200; // the database has fewer
 const numeral = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;

@@ -1,7 +1,7 @@
 /** Who is logged in, with which roles, and the way in and out. */
 
 import { useState } from "preact/hooks";
-import { listKept } from "../api/kept.js";
+import { findUnsaved } from "../api/kept.js";
 import { logOut, sessionState } from "../api/session.js";
 import { useStore } from "../api/store.js";
 import { Button, Dialog } from "../parts/basic.js";
@@ -39,12 +39,6 @@ export function Account({ onLogIn }: { onLogIn: () => void }) {
       {unsaved !== "" && <AskToLeave unsaved={unsaved} onStay={() => setUnsaved("")} onLeave={() => void leave()} />}
     </div>
   );
-}
-
-/** What this browser keeps for a user until it is saved. */
-function findUnsaved(name: string): string {
-  const kinds = { definitions: ["app"], documents: ["document", "new-document"], rules: ["rule"] };
-  return Object.entries(kinds).filter(([, keys]) => keys.some((key) => listKept(name, key).length > 0)).map(([kind]) => kind).join(" and ");
 }
 
 function AskToLeave({ unsaved, onStay, onLeave }: { unsaved: string; onStay: () => void; onLeave: () => void }) {

@@ -7,15 +7,20 @@ import { settings } from "../api/settings.js";
 import { useStore } from "../api/store.js";
 import { Button, Dialog, ErrorNotice, Field, Notice } from "../parts/basic.js";
 
-export function LoginDialog({ onClose }: { onClose: () => void }) {
-  return settings.passwords ? <PasswordDialog onClose={onClose} /> : <NoWay onClose={onClose} />;
+interface LoginProps {
+  onClose: () => void;
+  onLoggedIn: () => void;
+}
+
+export function LoginDialog({ onClose, onLoggedIn }: LoginProps) {
+  return settings.passwords ? <PasswordDialog onClose={onClose} onLoggedIn={onLoggedIn} /> : <NoWay onClose={onClose} />;
 }
 
 function NoWay({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Log in" onClose={onClose}>
       <Notice>
-        This server takes no passwords: <code>basicAuthMechanism</code> is off. The console goes on without a login, as far as rules allow.
+        This server accepts no passwords: <code>basicAuthMechanism</code> is off. The console continues without a login, as far as rules allow.
       </Notice>
       <div class="dialog-actions">
         <Button onClick={onClose}>Close</Button>
@@ -24,9 +29,9 @@ function NoWay({ onClose }: { onClose: () => void }) {
   );
 }
 
-function PasswordDialog({ onClose }: { onClose: () => void }) {
-  const { hasExpired } = useStore(sessionState);
-  const [name, setName] = useState("");
+function PasswordDialog({ onClose, onLoggedIn }: LoginProps) {
+  const { hasExpired, awaited } = useStore(sessionState);
+  const [name, setName] = useState(awaited ?? "");
   const [password, setPassword] = useState("");
   const [failed, setFailed] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
@@ -41,6 +46,7 @@ function PasswordDialog({ onClose }: { onClose: () => void }) {
     try {
       await logIn(name, password);
       onClose();
+      onLoggedIn();
     } catch (thrown) {
       setFailed(thrown);
     } finally {
@@ -50,7 +56,7 @@ function PasswordDialog({ onClose }: { onClose: () => void }) {
   };
   return (
     <Dialog title="Log in" onClose={close}>
-      {hasExpired && <Notice kind="warning">Your login has ended. Log in again to go on; nothing on the page is lost.</Notice>}
+      {hasExpired && <Notice kind="warning">Your login has ended. Log in again to continue; nothing on the page is lost.</Notice>}
       {failed !== null && <Refusal error={failed} />}
       <form onSubmit={(event) => void submit(event)}>
         <Field label="Name" name="username" autocomplete="username" required value={name} onInput={setName} />
@@ -64,7 +70,7 @@ function PasswordDialog({ onClose }: { onClose: () => void }) {
           onInput={setPassword}
         />
         <div class="dialog-actions">
-          <Button kind="quiet" onClick={close}>{hasExpired ? "Go on without" : "Cancel"}</Button>
+          <Button kind="quiet" onClick={close}>{hasExpired ? "Continue without" : "Cancel"}</Button>
           <Button kind="primary" type="submit" disabled={isBusy}>{isBusy ? "Logging in …" : "Log in"}</Button>
         </div>
       </form>

@@ -3,7 +3,8 @@
 import { Component, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Button, ErrorNotice, Loading } from "../parts/basic.js";
-import type { PageEntry, PageProps } from "./pages.js";
+import type { PageProps } from "./pageProps.js";
+import type { PageEntry } from "./pages.js";
 
 type Loaded = { page: PageEntry; Shown: ComponentType<PageProps> } | { page: PageEntry; failed: unknown };
 

@@ -56,27 +56,27 @@ class RequestDryRun:
         return Authorization(self.registry.of_kind(Kind.AUTHORIZER))
 
     @cached_property
-    def _services(self) -> list[tuple[tuple[str, ...], Service]]:
+    def services(self) -> list[tuple[tuple[str, ...], Service]]:
         """The services and their paths, the longest path first."""
         services = self.registry.of_kind(Kind.SERVICE)
         bound = [(bound_path(one, self.configuration.get(one.name)), one) for one in services]
         return sorted(bound, key=lambda one: -len(one[0]))
 
-    def _find_service(self, segments: tuple[str, ...]) -> Service | None:
+    def find_service(self, segments: tuple[str, ...]) -> Service | None:
         """Return the service that answers at the path: the one with the longest prefix."""
-        for prefix, service in self._services:
+        for prefix, service in self.services:
             if (segments if service.exact else segments[: len(prefix)]) == prefix:
                 return service
         return None
 
-    def check_get(self, outer: Exchange, path: str) -> Exchange:
-        """Build a plain GET by the caller of `outer`.
+    def check_get(self, outer: Exchange, path: str, method: str = "GET") -> Exchange:
+        """Build a request without a body by the caller of `outer`.
 
         `path` is encoded, and may have parameters that identify the resource.
         """
         raw_path, _, query_string = path.encode().partition(b"?")
         request = Request(
-            "GET",
+            method,
             raw_path,
             query_string=query_string,
             headers=outer.request.headers,
@@ -115,7 +115,7 @@ class RequestDryRun:
         """Run the stages before authorization; without a service the exchange names none."""
         request = exchange.request
         exchange.account = request.account = account
-        service = self._find_service(request.segments)
+        service = self.find_service(request.segments)
         if service is not None:
             exchange.service, exchange.parsed = service.name, _parse(exchange, service)
         return exchange

@@ -87,6 +87,7 @@ from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
+from docgraph.server.services.rights import OwnRights
 from docgraph.store import ClientProvider
 from docgraph.workbench.service import ToolsService
 
@@ -171,6 +172,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     # tools for authors, and the page that uses them
     ToolsService,
     VisibleApps,
+    OwnRights,
     ConsoleService,
     # documents, and what happens to them
     MongoService,

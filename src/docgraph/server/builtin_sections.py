@@ -39,7 +39,7 @@ from docgraph.runtime.sections import Core, Cors
 from docgraph.server.batch.sections import Batch
 from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
-from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
+from docgraph.server.services.sections import DatabaseProbe, Metrics, OwnRights, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.workbench.sections import Tools
 
@@ -61,6 +61,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Mcp,
     Tools,
     VisibleApps,
+    OwnRights,
     Console,
     Ping,
     DatabaseProbe,

@@ -18,7 +18,7 @@ NAMES = """
     identityAuthMechanism imaginedRequests jsonSchemaChecker jsonSchemaStoreChecker
     jsonSchemaStoreReader jsonSchemaStoreTeller jwtAuthenticationMechanism jwtTokenManager
     mclientProvider mcp mcpChallenge mcpMetadata metrics mongo openapi openapiPage originVetoer
-    passwordCostScanner permissionChecker permissionDefinitions permissionHiddenReads
+    ownRights passwordCostScanner permissionChecker permissionDefinitions permissionHiddenReads
     permissionHiddenWrites permissionRequestMerger permissionResponseProjector permissionTeller
     permissionWriteFilter ping rndTokenManager roles rootRoleGuard successfulLoginCounter
     tokenBasicAuthMechanism tokenClaimsAdvisor tokenRevocations tokenRevocationsGate

@@ -205,6 +205,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "max-result-bytes": 65_536,
     },
     "visibleApps": {"enabled": True, "uri": "/_tools/apps", "secured": False},
+    "ownRights": {"enabled": True, "uri": "/_tools/rights", "secured": False},
     "batch": {"enabled": True, "uri": "/_batch", "secured": True, "time-limit": 30_000},
     "tools": {"enabled": True, "uri": "/_tools", "secured": True, "max-body-size": 2_097_152},
     "console": {"enabled": True, "uri": "/console", "secured": False},

@@ -2,8 +2,10 @@
 
 import { useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
-import { type DocumentId, nameOfId } from "../../api/ids.js";
+import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
 import type { UsersPlace } from "../../api/realm.js";
+import { dataPath } from "../../api/data.js";
+import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { type User, changeUser, findUser, removeUser, segmentsIn } from "../../api/users.js";
@@ -63,6 +65,9 @@ export function UserPanel(props: UserPanelProps) {
 function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPanelProps & { user: User; onAgain: () => void }) {
   const { login } = useStore(sessionState);
   const [isDeleting, setDeleting] = useState(false);
+  const path = pathTo(dataPath(segmentsIn(users)), id) ?? "";
+  const rights = useRights([path]);
+  const mayChange = rights.may("PATCH", path);
   const isSelf = login !== null && login.name === user.name;
   const stored = () => {
     onChanged();
@@ -75,10 +80,10 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
   return (
     <>
       {isRoot && <Notice>Has the root role <strong>{rootRole}</strong>, and may do everything. That role is given and taken on the server, by <code>docgraph users</code>.</Notice>}
-      {users.propRoles !== null && !isRoot && <RolesForm users={users} rootRole={rootRole} known={known} user={user} property={users.propRoles} onDone={stored} onFail={fail} />}
-      <PasswordForm users={users} user={user} isSelf={isSelf} onDone={stored} onFail={fail} />
+      {mayChange && users.propRoles !== null && !isRoot && <RolesForm users={users} rootRole={rootRole} known={known} user={user} property={users.propRoles} onDone={stored} onFail={fail} />}
+      {mayChange && <PasswordForm users={users} user={user} isSelf={isSelf} onDone={stored} onFail={fail} />}
       <div class="data-actions access-end">
-        <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>
+        {rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
         {rootRole !== null && (login?.roles ?? []).includes(rootRole) && user.name !== null && <a href={`${address("access", "why")}#${new URLSearchParams({ user: user.name }).toString()}`}>What may this user do?</a>}
         <a href={dataAddress(segmentsIn(users), { ...everything, id })}>All properties, on the page Data</a>
       </div>

@@ -2,6 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { nameOfId } from "../../api/ids.js";
+import { dataPath } from "../../api/data.js";
+import { useRights } from "../../api/rights.js";
 import type { Realm, UsersPlace } from "../../api/realm.js";
 import { type User, filterOf, readUser, segmentsIn } from "../../api/users.js";
 import { writeTyped } from "../../api/typed.js";
@@ -33,6 +35,8 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
   const known = [...new Set(found.flatMap((user) => user.roles ?? []))].filter((role) => role !== realm.rootRole).sort();
   const hasPages = list.hasPrevious || list.page?.next != null;
   const open = readOpen(hash);
+  const path = dataPath(segmentsIn(users));
+  const mayAdd = useRights([path]).may("POST", path);
   const close = () => go(addressOf("users"));
   return (
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
@@ -41,7 +45,7 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
           <input class="input access-find" type="search" aria-label="Find users by the beginning of their names" placeholder="Find by name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
           {hasPages && <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>}
           {hasPages && <Button disabled={list.page?.next == null || list.isLoading} onClick={list.next}>Next</Button>}
-          <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" })}>Add a user</a>
+          {mayAdd && <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" })}>Add a user</a>}
         </div>
         <Found list={list} users={found} open={open} isFiltered={beginning !== ""} isRoled={users.propRoles !== null} jsonPath={users.jsonPathRoles} />
       </div>

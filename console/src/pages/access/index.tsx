@@ -2,10 +2,12 @@
 
 import { useState } from "preact/hooks";
 import { useOwner } from "../../api/owner.js";
+import { refusal, useRights } from "../../api/rights.js";
+import { pathOf } from "../../api/settings.js";
 import { type Realm, readRealm } from "../../api/realm.js";
 import { Loading } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { address, go } from "../../shell/router.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
 import { LookAs } from "./LookAs.js";
@@ -49,11 +51,16 @@ export default function AccessPage({ rest, hash }: PageProps) {
 function useRealm(): readonly [Found, () => void] {
   const [found, setFound] = useState<Found>({ kind: "loading" });
   const [attempt, setAttempt] = useState(0);
+  const path = pathOf("tools", "realm");
+  const rights = useRights([path]);
+  const mayRead = rights.may("GET", path);
   useCallerEffect((signal) => {
-    readRealm(signal).then(
+    if (!rights.isKnown) return;
+    if (!mayRead) setFound({ kind: "failed", error: refusal() });
+    else readRealm(signal).then(
       (realm) => setFound({ kind: "ready", realm }),
       (error: unknown) => signal.aborted || setFound({ kind: "failed", error }),
     );
-  }, [attempt]);
+  }, [attempt, rights.isKnown, mayRead]);
   return [found, () => setAttempt(attempt + 1)];
 }

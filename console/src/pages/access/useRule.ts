@@ -49,7 +49,10 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
   const stored = state.kind === "ready" ? state.stored : null;
   const draft = state.kind === "ready" ? state.draft : asDraft(readKept(key));
   const storedText = textOf(stored);
-  const isKept = useKeeping(key, draft);
+  const isKept = useKeeping(key, draft, (other) => {
+    setDraft(asDraft(other));
+    if (other === null) load(); // it was stored there, or given up
+  });
   const take = (found: StoredDocument | null) => {
     setState((before) => ({ kind: "ready", stored: found, draft: before.kind === "ready" ? before.draft : asDraft(readKept(key)) }));
   };

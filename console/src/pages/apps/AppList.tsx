@@ -5,11 +5,13 @@ import { type ListedApp, idOf, listStored, nameOf, pathOfApp } from "../../api/a
 import { ApiError } from "../../api/error.js";
 import { type VisibleApp, appPath, listApps } from "../../api/graphql.js";
 import { listKept } from "../../api/kept.js";
+import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading, Notice } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
+import { MarkdownLine } from "../../parts/Markdown.js";
 import { address } from "../../shell/router.js";
 import { NewAppDialog } from "./NewApp.js";
 import { StateChip, describeFindings } from "./States.js";
@@ -22,6 +24,7 @@ type Found =
   | { readonly kind: "stored"; readonly apps: readonly ListedApp[] }
   | { readonly kind: "visible"; readonly apps: readonly VisibleApp[] };
 
+const definitions = settings.definitions === null ? [] : [settings.definitions];
 const portion = 100;
 const fewEnough = 12; // to be seen at a glance, without a filter
 
@@ -30,18 +33,22 @@ export function AppList({ owner }: { owner: string | null }) {
   const [found, setFound] = useState<Found>({ kind: "loading" });
   const [attempt, setAttempt] = useState(0);
   const [isNaming, setNaming] = useState(false);
+  const rights = useRights(definitions);
+  const mayRead = definitions.every((path) => rights.may("GET", path));
+  const mayWrite = definitions.some((path) => rights.may("POST", path) || rights.may("PUT", path));
   useEffect(() => {
+    if (!rights.isKnown) return undefined;
     const controller = new AbortController();
-    findApps(controller.signal).then(setFound, (error: unknown) => {
+    findApps(mayRead, controller.signal).then(setFound, (error: unknown) => {
       if (!controller.signal.aborted) setFound({ kind: "failed", error });
     });
     return () => controller.abort();
-  }, [login?.name, attempt]);
+  }, [login?.name, attempt, rights.isKnown, mayRead]);
   return (
     <div class="page">
       <div class="apps-head">
         <h1>Apps</h1>
-        {found.kind === "stored" && <Button kind="primary" onClick={() => setNaming(true)}>New app</Button>}
+        {found.kind === "stored" && mayWrite && <Button kind="primary" onClick={() => setNaming(true)}>New app</Button>}
       </div>
       {found.kind === "loading" && <Loading what="Looking for apps" />}
       {found.kind === "failed" && (
@@ -50,15 +57,15 @@ export function AppList({ owner }: { owner: string | null }) {
           <div><Button onClick={() => setAttempt(attempt + 1)}>Try again</Button></div>
         </>
       )}
-      {found.kind === "stored" && <StoredApps owner={owner} apps={found.apps} onNew={() => setNaming(true)} />}
+      {found.kind === "stored" && <StoredApps owner={owner} apps={found.apps} onNew={mayWrite ? () => setNaming(true) : null} />}
       {found.kind === "visible" && <VisibleApps apps={found.apps} isLoggedIn={login !== null} />}
       {isNaming && found.kind === "stored" && <NewAppDialog taken={found.apps.map((app) => nameOf(app.id))} onClose={() => setNaming(false)} />}
     </div>
   );
 }
 
-async function findApps(signal: AbortSignal): Promise<Found> {
-  if (settings.definitions !== null) {
+async function findApps(mayRead: boolean, signal: AbortSignal): Promise<Found> {
+  if (settings.definitions !== null && mayRead) {
     try {
       return { kind: "stored", apps: await listStored(signal) };
     } catch (error) {
@@ -70,7 +77,7 @@ async function findApps(signal: AbortSignal): Promise<Found> {
   return { kind: "visible", apps: await listApps(signal) };
 }
 
-function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readonly ListedApp[]; onNew: () => void }) {
+function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readonly ListedApp[]; onNew: (() => void) | null }) {
   const [filter, setFilter] = useState("");
   const [most, setMost] = useState(portion);
   const drafts = useMemo(() => new Set(listKept(owner, "app")), [owner, apps]);
@@ -82,7 +89,7 @@ function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readon
     return (
       <Empty title="No apps yet">
         <p>An app is a GraphQL API over your collections: a schema, and mappings that say where its values come from.</p>
-        <p><Button kind="primary" onClick={onNew}>New app</Button></p>
+        {onNew !== null && <p><Button kind="primary" onClick={onNew}>New app</Button></p>}
       </Empty>
     );
   }
@@ -130,7 +137,7 @@ function Name({ app: { id, description } }: { app: ListedApp }) {
   return (
     <>
       {pathOfApp(id) === null ? <strong>{nameOf(id)}</strong> : <a class="apps-name" href={addressOf(id)}>{nameOf(id)}</a>}
-      {description !== null && <p class="soft apps-about">{description}</p>}
+      {description !== null && <p class="soft apps-about"><MarkdownLine text={description} /></p>}
     </>
   );
 }
@@ -169,7 +176,7 @@ function VisibleApps({ apps, isLoggedIn }: { apps: readonly VisibleApp[]; isLogg
   }
   const columns: readonly Column<VisibleApp>[] = [
     { title: "App", render: ({ app }) => <a class="apps-name" href={address("ask", ...app.split("/"))}>{app}</a> },
-    { title: "About", render: ({ description }) => description ?? "" },
+    { title: "About", render: ({ description }) => <MarkdownLine text={description ?? ""} /> },
     { title: "Address", render: ({ path }) => <code>{path}</code> },
   ];
   return (

@@ -2,7 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type AppId, nameOf } from "../../api/apps.js";
+import { type AppId, nameOf, pathOfApp } from "../../api/apps.js";
+import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { checkDefinition } from "../../api/tools.js";
@@ -43,6 +44,8 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
   const check = useCheck(definition, JSON.stringify([stored?.etag, login?.name]));
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
+  const path = pathOfApp(id) ?? "";
+  const rights = useRights([path]);
   useLeaveQuestion(!haveSameTexts(mine, stored ?? newVersion));
   useFreshness(work);
 
@@ -83,6 +86,8 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
         isChanged={isChanged}
         isSaving={saving.kind === "saving"}
         canSave={isChanged && !isOther}
+        mayWrite={rights.may("PUT", path)}
+        mayDelete={rights.may("DELETE", path)}
         onSave={() => void save()}
         onDiscard={work.discard}
         onDelete={() => setDeleting(true)}

@@ -15,12 +15,14 @@ interface BenchHeadProps {
   isChanged: boolean;
   isSaving: boolean;
   canSave: boolean;
+  mayWrite: boolean;
+  mayDelete: boolean;
   onSave: () => void;
   onDiscard: () => void;
   onDelete: () => void;
 }
 
-export function BenchHead({ name, version, stored, check, isChanged, isSaving, canSave, onSave, onDiscard, onDelete }: BenchHeadProps) {
+export function BenchHead({ name, version, stored, check, isChanged, isSaving, canSave, mayWrite, mayDelete, onSave, onDiscard, onDelete }: BenchHeadProps) {
   const uri = readUri(stored?.texts.descriptor ?? version.texts.descriptor) ?? name;
   return (
     <div class="bench-head">
@@ -33,8 +35,8 @@ export function BenchHead({ name, version, stored, check, isChanged, isSaving, c
       <div class="bench-actions">
         {stored !== null && <a class="button button-quiet" href={address("ask", ...uri.split("/"))} title={appPath(uri)}>Ask</a>}
         {isChanged && <Button kind="quiet" onClick={onDiscard}>{stored === null ? "Discard" : "Discard changes"}</Button>}
-        {stored !== null && <Button kind="danger" onClick={onDelete}>Delete</Button>}
-        <Button kind="primary" disabled={!canSave || isSaving} onClick={onSave} title="Ctrl-S">{isSaving ? "Saving …" : "Save"}</Button>
+        {stored !== null && mayDelete && <Button kind="danger" onClick={onDelete}>Delete</Button>}
+        {mayWrite && <Button kind="primary" disabled={!canSave || isSaving} onClick={onSave} title="Ctrl-S">{isSaving ? "Saving …" : "Save"}</Button>}
       </div>
     </div>
   );

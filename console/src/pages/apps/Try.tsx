@@ -13,7 +13,7 @@ import { Button, Field, Notice } from "../../parts/basic.js";
 import { Editor, type EditorControl } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { AnswerPanel, type AnswerState } from "../ask/AnswerPanel.js";
-import { writeExample } from "../ask/example.js";
+import { writeExamples } from "../ask/example.js";
 import { readDraftSchema } from "./draftSchema.js";
 import type { Check } from "./useCheck.js";
 
@@ -38,7 +38,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
   const schema = useDraftSchema(check, as);
   const isBroken = (check.checked?.errors.length ?? 0) > 0 && check.about === definition;
   useEffect(() => {
-    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: writeExample(schema) ?? "{ __typename }\n" });
+    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: writeExamples(schema)[0]?.query ?? "{ __typename }\n" });
   }, [schema]);
   useEffect(() => () => running.current?.abort(), []);
 
@@ -49,7 +49,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
     setAnswer({ kind: "asking" });
     try {
       const got = await tryDraft(definition, attempt, as, controller.signal);
-      setAnswer({ kind: "ready", answer: got, serial: Date.now() });
+      setAnswer({ kind: "ready", answer: got, serial: Date.now(), question: { ...attempt, operation: null } });
     } catch (error) {
       if (!controller.signal.aborted) setAnswer({ kind: "failed", error });
     }
@@ -76,7 +76,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
             </details>
           </div>
         }
-        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} onExample={undefined} />}
+        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} isUnused={false} />}
       />
     </div>
   );
@@ -112,7 +112,7 @@ function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attemp
     const isWhole = isRecord(kept) && Object.keys(noAttempt).every((name) => typeof kept[name] === "string");
     return isWhole ? (kept as unknown as Attempt) : noAttempt;
   });
-  useKeeping(key, attempt === noAttempt ? null : attempt);
+  useKeeping(key, attempt === noAttempt ? null : attempt, () => undefined); // each window tries its own
   return [attempt, setAttempt];
 }
 

@@ -1,7 +1,7 @@
 /** The page Apps: all of them, or the work on one. */
 
 import { useOwner } from "../../api/owner.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { AppList } from "./AppList.js";
 import { readPlace } from "./places.js";
 import { Workbench } from "./Workbench.js";

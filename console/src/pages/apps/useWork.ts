@@ -1,9 +1,10 @@
 /** The work on one app: what is stored, what somebody has made of it, and what becomes of both. */
 
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useState } from "preact/hooks";
 import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
 import { ApiError, asApiError } from "../../api/error.js";
-import { dropKept, keptKey, readKept, writeKept } from "../../api/kept.js";
+import { useKeeping } from "../../api/keeping.js";
+import { dropKept, keptKey, readKept } from "../../api/kept.js";
 import { readTexts } from "../../api/tools.js";
 import { newVersion } from "./template.js";
 import { type Part, type Version, asVersion, haveSameTexts, readVersion, writeStoredDefinition } from "./work.js";
@@ -28,12 +29,15 @@ export interface Work {
   remove(): Promise<void>;
 }
 
-const keepDelay = 250; // ms after the last change
-
 export function useWork(owner: string | null, id: AppId): Work {
   const [state, setState] = useState<WorkState>({ kind: "loading" });
   const key = keptKey(owner, "app", id);
-  const isKept = useKeeping(key, state);
+  const unsaved = state.kind !== "ready" ? readKept(key) : haveSameTexts(state.mine, state.stored ?? newVersion) ? null : state.mine;
+  const isKept = useKeeping(key, unsaved, (other) => {
+    const version = asVersion(other);
+    setState((before) => (before.kind !== "ready" ? before : { ...before, mine: version ?? before.stored ?? before.mine }));
+    if (version === null) load().catch(() => undefined); // it was stored there, or given up
+  });
 
   const load = useCallback(async () => {
     try {
@@ -119,32 +123,4 @@ function settle(stored: Version | null, mine: Version | null): WorkState {
   if (mine === null) return stored === null ? { kind: "absent" } : { kind: "ready", stored, mine: stored };
   const isSame = stored !== null && haveSameTexts(mine, stored);
   return { kind: "ready", stored, mine: isSame ? stored : mine };
-}
-
-/** Unsaved work outlives the page; what is saved, or an example that nobody has touched, need not be kept. */
-function useKeeping(key: string, state: WorkState): boolean {
-  const [isKept, setKept] = useState(true);
-  const due = useRef<(() => void) | null>(null);
-  const { stored, mine } = state.kind === "ready" ? state : { stored: null, mine: null };
-  useLayoutEffect(() => { // at once: the page can go at any moment
-    due.current = null;
-    if (mine === null) return undefined;
-    const keep = () => {
-      due.current = null;
-      if (haveSameTexts(mine, stored ?? newVersion)) dropKept(key);
-      else setKept(writeKept(key, mine));
-    };
-    due.current = keep;
-    const timer = setTimeout(keep, keepDelay);
-    return () => clearTimeout(timer);
-  }, [key, stored, mine]);
-  useEffect(() => {
-    const flush = () => due.current?.();
-    addEventListener("pagehide", flush);
-    return () => {
-      removeEventListener("pagehide", flush);
-      flush();
-    };
-  }, [key]);
-  return isKept;
 }

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { type Answer, isObject } from "../../api/graphql.js";
+import { type Answer, type Question, isObject } from "../../api/graphql.js";
 import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { layOut } from "../../parts/json.js";
@@ -13,10 +13,11 @@ import { describeBytes, describeMs } from "./figures.js";
 export type AnswerState =
   | { readonly kind: "none" }
   | { readonly kind: "asking" }
-  | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number }
+  | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number; readonly question: Question }
   | { readonly kind: "cancelled" }
   | { readonly kind: "failed"; readonly error: unknown };
 
+const fewCharacters = 20_000; // of an answer that is opened down to its relations
 const longestText = 200_000; // characters that are shown as text
 
 type Way = "tree" | "table" | "text";
@@ -31,14 +32,14 @@ interface AnswerPanelProps {
   fileName: string;
   isLoggedIn: boolean;
   onPlace: (line: number, column: number) => void;
-  /** Writes a first query; undefined where somebody has written one. */
-  onExample: (() => void) | undefined;
+  /** Nobody has written a query yet. */
+  isUnused: boolean;
 }
 
-export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, onExample }: AnswerPanelProps) {
+export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: AnswerPanelProps) {
   switch (state.kind) {
     case "none":
-      return <NoAnswer onExample={onExample} />;
+      return <NoAnswer isUnused={isUnused} />;
     case "asking":
       return <Loading what="Waiting for the answer" />;
     case "cancelled":
@@ -50,22 +51,16 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, onExample }:
   }
 }
 
-function NoAnswer({ onExample }: Pick<AnswerPanelProps, "onExample">) {
+function NoAnswer({ isUnused }: Pick<AnswerPanelProps, "isUnused">) {
   return (
     <Empty title="No answer yet">
-      {onExample ? (
-        <>
-          <p>Write a query at the left, and see in the documentation what can be asked.</p>
-          <Button onClick={onExample}>Write a first query for me</Button>
-        </>
-      ) : (
-        <p>Run the query with <kbd>Ctrl</kbd> <kbd>Enter</kbd> (on a Mac <kbd>⌘</kbd> <kbd>Enter</kbd>).</p>
-      )}
+      {isUnused ? <p>Write a query, or choose an example. Docs lists what you can query.</p>
+        : <p>Run the query with <kbd>Ctrl</kbd> <kbd>Enter</kbd> (on a Mac <kbd>⌘</kbd> <kbd>Enter</kbd>).</p>}
     </Empty>
   );
 }
 
-type ReadyProps = Omit<AnswerPanelProps, "state" | "onExample"> & { answer: Answer };
+type ReadyProps = Omit<AnswerPanelProps, "state" | "isUnused"> & { answer: Answer };
 
 function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
   const [way, setWay] = useState<Way>("tree");
@@ -96,7 +91,7 @@ function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
 function Body({ way, answer: { body, text }, reveal }: { way: Way; answer: Answer; reveal: { path: readonly (string | number)[]; serial: number } | undefined }) {
   if (way === "text") return <Text text={text} isJson={body !== undefined} />;
   if (way === "table") return <AnswerTable data={isObject(body) ? body["data"] : body} />;
-  return <JsonTree label="Answer" value={body} openLevels={4} {...(reveal ? { reveal } : {})} />;
+  return <JsonTree label="Answer" value={body} openLevels={text.length < fewCharacters ? 6 : 4} {...(reveal ? { reveal } : {})} />;
 }
 
 function Figures({ answer: { status, ms, bytes, errors }, children }: { answer: Answer; children: ComponentChildren }) {

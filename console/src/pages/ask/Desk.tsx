@@ -1,6 +1,6 @@
 /** An app, the tabs of its queries, and what stands beside them. */
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Question, VisibleApp } from "../../api/graphql.js";
 import { useLooking } from "../../api/looking.js";
 import type { EditorControl } from "../../parts/Editor.js";
@@ -8,10 +8,11 @@ import { LookingBanner } from "../../parts/LookingBanner.js";
 import { address, go } from "../../shell/router.js";
 import { AppChoice } from "./AppChoice.js";
 import type { Spot } from "./docsModel.js";
-import { writeShared } from "./link.js";
+import { writeExamples } from "./example.js";
+import { readShared, writeShared } from "./link.js";
 import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
 import { SchemaNotice } from "./SchemaNotice.js";
-import { type ResultKind, Sheet } from "./Sheet.js";
+import { type ResultKind, Sheet, useMayExplain } from "./Sheet.js";
 import { Side, type SideKind } from "./Side.js";
 import { TabStrip } from "./TabStrip.js";
 import { Toolbar } from "./Toolbar.js";
@@ -39,6 +40,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [side, setSide] = useState<SideKind | null>(null);
   const [way, setWay] = useState<readonly Spot[]>([]);
   const [result, setResult] = useState<ResultKind>("answer");
+  const mayExplain = useMayExplain();
   const editor = useRef<EditorControl>(null);
   const reading = useMemo(() => readOperations(draft.query), [draft.query]);
   const operation = chooseOperation(reading, draft.operation);
@@ -51,10 +53,11 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
     if (!query.trim()) return true;
     work.note(draft);
     answers.run(question);
-    if (result === "plan") answers.explain(question, true);
+    if (mayExplain && result === "plan") answers.explain(question, true);
     return true;
   };
   const explain = (isRun: boolean) => {
+    if (!mayExplain) return true;
     setResult("plan");
     if (query.trim()) answers.explain(question, isRun);
     return true;
@@ -64,6 +67,17 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
     else editor.current?.focus(); // the editor marks what cannot be read
     return true;
   };
+  const examples = useMemo(() => (schema ? writeExamples(schema) : []), [schema]);
+  const showExample = (text: string) => {
+    work.change({ query: text, variables: "", operation: null, isExample: true });
+    answers.run({ query: text, variables: "", operation: null });
+  };
+  const [first] = examples;
+  const isFirstSight = work.workspace.drafts.length === 1 && query === "" && work.entries.length === 0 && readShared(hash) === null;
+  useEffect(() => {
+    // Whoever comes for the first time sees a query and its answer; a query without a bound is not run unasked.
+    if (isFirstSight && first?.isSmall === true) showExample(first.query);
+  }, [first]);
   const keys = [
     { key: "Mod-Enter", run },
     { key: "Mod-Shift-Enter", run: () => explain(true) },
@@ -114,6 +128,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
           editor={editor}
           result={result}
           onResult={setResult}
+          examples={examples}
+          onExample={showExample}
           onChange={work.change}
           onExplain={explain}
           onShowDocs={showDocs}

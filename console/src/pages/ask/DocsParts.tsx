@@ -2,14 +2,15 @@
 
 import { type GraphQLArgument, astFromValue, print } from "graphql";
 import type { ComponentChildren } from "preact";
+import { Markdown, MarkdownLine } from "../../parts/Markdown.js";
 
 const longestShort = 160; // characters
 
-/** What the author says; always as text. */
+/** What the author says, in Markdown. */
 export function Description({ text, isShort = false }: { text: string | null | undefined; isShort?: boolean }) {
   if (!text) return null;
-  const shown = isShort && text.length > longestShort ? `${text.slice(0, longestShort)}…` : text;
-  return <p class="docs-description">{shown}</p>;
+  if (!isShort) return <div class="docs-description"><Markdown text={text} /></div>;
+  return <p class="docs-description"><MarkdownLine text={text.length > longestShort ? `${text.slice(0, longestShort)}…` : text} /></p>;
 }
 
 export function Deprecation({ reason }: { reason: string | null | undefined }) {

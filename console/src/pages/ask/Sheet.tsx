@@ -2,11 +2,13 @@
 
 import type { GraphQLSchema, OperationDefinitionNode } from "graphql";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useRights } from "../../api/rights.js";
+import { pathOf, settings } from "../../api/settings.js";
 import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { AnswerPanel } from "./AnswerPanel.js";
-import { writeExample } from "./example.js";
+import type { Example } from "./example.js";
 import { PlanPanel } from "./PlanPanel.js";
 import type { Answers } from "./useAnswers.js";
 import { VariablesEditor } from "./VariablesEditor.js";
@@ -24,25 +26,35 @@ interface SheetProps {
   editor: { current: EditorControl | null };
   result: ResultKind;
   onResult: (result: ResultKind) => void;
+  examples: readonly Example[];
+  onExample: (query: string) => void;
   onChange: (change: Partial<Omit<Draft, "id">>) => void;
   onExplain: (isRun: boolean) => void;
   onShowDocs: (field: string | undefined, type: string | undefined, parentType: string | undefined) => void;
 }
 
-const kinds = [
-  { key: "answer", label: "Answer" },
-  { key: "plan", label: "Plan" },
-] as const;
+const answerTab = { key: "answer" as ResultKind, label: "Answer" };
+const planTab = { key: "plan" as ResultKind, label: "Plan" };
+const planned = "tools" in settings.paths ? [pathOf("tools", "plan")] : [];
+
+/** Whether the caller may have queries explained. */
+export function useMayExplain(): boolean {
+  const rights = useRights(planned);
+  return planned.some((path) => rights.may("POST", path));
+}
 
 export function Sheet(props: SheetProps) {
-  const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, onChange, onExplain, onShowDocs } = props;
+  const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, examples, onExample, onChange, onExplain, onShowDocs } = props;
+  const mayExplain = useMayExplain();
+  const shownResult = mayExplain ? result : "answer";
   const place = (line: number, column: number) => editor.current?.reveal(line, column);
-  const example = useMemo(() => (schema ? writeExample(schema) : null), [schema]);
-  const isUnused = !draft.query.trim() && example !== null;
-  const onExample = isUnused ? () => onChange({ query: example }) : undefined;
+  const isUnused = !draft.query.trim();
+  const isFresh = isUnused || draft.isExample === true;
+  const state = answers.answer;
+  const isOld = state.kind === "ready" && (state.question.query !== draft.query || state.question.variables !== draft.variables);
   // A large answer is drawn once, not with every key.
   const shownAnswer = useMemo(
-    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} onExample={onExample} />,
+    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} isUnused={isUnused} />,
     [answers.answer, isLoggedIn, isUnused],
   );
   const results = useRef<HTMLDivElement>(null);
@@ -75,11 +87,22 @@ export function Sheet(props: SheetProps) {
       first={query}
       second={
         <div class="ask-results" ref={results}>
-          <Tabs label="Result" tabs={kinds} selected={result} onSelect={onResult}>
-            {result === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
+          <Tabs label="Result" tabs={mayExplain ? [answerTab, planTab] : [answerTab]} selected={shownResult} onSelect={onResult}>
+            {isFresh && examples.length > 0 && <Examples examples={examples} shown={draft.query} onExample={onExample} />}
+            {shownResult === "answer" && isOld && <p class="answer-old" role="status">The query has changed since. This is the answer to the previous one.</p>}
+            {shownResult === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
           </Tabs>
         </div>
       }
     />
+  );
+}
+
+function Examples({ examples, shown, onExample }: { examples: readonly Example[]; shown: string; onExample: (query: string) => void }) {
+  return (
+    <div class="ask-examples" role="group" aria-label="Examples">
+      <span class="soft">Examples</span>
+      {examples.map(({ title, query }) => <button key={title} type="button" class="ask-example" aria-pressed={query === shown} onClick={() => onExample(query)}>{title}</button>)}
+    </div>
   );
 }

@@ -1,36 +1,58 @@
-/** A first query for somebody who has not seen the app before. */
+/** First queries for somebody who has not seen the app before. */
 
-import {
-  type GraphQLField,
-  type GraphQLSchema,
-  getNamedType,
-  isInterfaceType,
-  isLeafType,
-  isObjectType,
-  isRequiredArgument,
-} from "graphql";
+import { type GraphQLField, type GraphQLObjectType, type GraphQLSchema, getNamedType, getNullableType, isLeafType, isListType, isObjectType, isRequiredArgument } from "graphql";
 
-const mostFields = 6;
-const fewRows = 10;
-
-/** Some fields of the first thing that can be asked without an argument; null where there is none. */
-export function writeExample(schema: GraphQLSchema): string | null {
-  const fields = Object.values(schema.getQueryType()?.getFields() ?? {});
-  const field = fields.find((one) => isPlain(one) && selectionOf(one) !== "") ?? fields.find(isPlain);
-  if (field === undefined) return null;
-  const limit = field.args.find(({ name, type }) => name === "limit" && String(getNamedType(type)) === "Int");
-  return `{\n  ${field.name}${limit ? `(limit: ${fewRows})` : ""}${selectionOf(field)}\n}\n`;
+export interface Example {
+  readonly title: string;
+  readonly query: string;
+  /** Few rows are asked for: it can be run without being asked. */
+  readonly isSmall: boolean;
 }
 
-function isPlain(field: GraphQLField<unknown, unknown>): boolean {
-  return !field.args.some(isRequiredArgument) && (isLeafType(getNamedType(field.type)) || selectionOf(field) !== "");
+type AnyField = GraphQLField<unknown, unknown>;
+
+const mostExamples = 4;
+const mostFields = 5;
+const fewRows = 5;
+
+/** Queries that need no argument, those over a relation first; none where everything needs one. */
+export function writeExamples(schema: GraphQLSchema): readonly Example[] {
+  const fields = Object.values(schema.getQueryType()?.getFields() ?? {}).filter(isPlain);
+  const related = fields.flatMap((field) => relationsOf(field).map((relation) => write(field, relation)));
+  const alone = fields.filter((field) => isLeafType(getNamedType(field.type)) || leavesOf(field).length > 0).map((field) => write(field, null));
+  // One relation of each field before the second one of any.
+  const first = related.filter(({ title }, index) => related.findIndex((one) => one.title.split(" ")[0] === title.split(" ")[0]) === index);
+  const ordered = [...first, ...alone, ...related.filter((one) => !first.includes(one))];
+  return ordered.sort((one, other) => Number(other.isSmall) - Number(one.isSmall)).slice(0, mostExamples);
 }
 
-function selectionOf(field: GraphQLField<unknown, unknown>): string {
+function write(field: AnyField, relation: AnyField | null): Example {
+  const limit = limitOf(field);
+  const lines = leavesOf(field).map(({ name }) => `    ${name}`);
+  if (relation !== null) lines.push(`    ${relation.name}${limitOf(relation)} {`, ...leavesOf(relation).map(({ name }) => `      ${name}`), "    }");
+  const selection = lines.length === 0 ? "" : ` {\n${lines.join("\n")}\n  }`;
+  const isList = isListType(getNullableType(field.type));
+  return { title: relation === null ? field.name : `${field.name} with ${relation.name}`, query: `{\n  ${field.name}${limit}${selection}\n}\n`, isSmall: limit !== "" || !isList };
+}
+
+function limitOf(field: AnyField): string {
+  const isLimited = field.args.some(({ name, type }) => name === "limit" && String(getNamedType(type)) === "Int");
+  return isLimited ? `(limit: ${fewRows})` : "";
+}
+
+function isPlain(field: AnyField): boolean {
+  return !field.args.some(isRequiredArgument) && field.deprecationReason == null;
+}
+
+function fieldsOf(field: AnyField): readonly AnyField[] {
   const type = getNamedType(field.type);
-  if (!isObjectType(type) && !isInterfaceType(type)) return "";
-  const leaves = Object.values(type.getFields()).filter((one) => isLeafType(getNamedType(one.type)) && !one.args.some(isRequiredArgument));
-  if (leaves.length === 0) return "";
-  const lines = leaves.slice(0, mostFields).map(({ name }) => `    ${name}`);
-  return ` {\n${lines.join("\n")}\n  }`;
+  return isObjectType(type) ? Object.values((type as GraphQLObjectType).getFields()).filter(isPlain) : [];
+}
+
+function leavesOf(field: AnyField): readonly AnyField[] {
+  return fieldsOf(field).filter((one) => isLeafType(getNamedType(one.type))).slice(0, mostFields);
+}
+
+function relationsOf(field: AnyField): readonly AnyField[] {
+  return fieldsOf(field).filter((one) => isObjectType(getNamedType(one.type)) && leavesOf(one).length > 0);
 }

@@ -6,7 +6,7 @@ import { useOwner } from "../../api/owner.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading } from "../../parts/basic.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { address, go } from "../../shell/router.js";
 import { Desk } from "./Desk.js";
 

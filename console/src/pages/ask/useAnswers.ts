@@ -54,7 +54,7 @@ export function useAnswers(scope: string, app: string, id: string, as: As | null
     const own = serial.current;
     put({ answer: { kind: "asking" } });
     ask(app, question, controller.signal, as).then(
-      (answer) => put({ answer: { kind: "ready", answer, serial: own } }),
+      (answer) => put({ answer: { kind: "ready", answer, serial: own, question } }),
       (error: unknown) => {
         if (!controller.signal.aborted) put({ answer: { kind: "failed", error } });
       },

@@ -1,18 +1,20 @@
 /** The tabs and the history of somebody at an app, as they are kept in this browser. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { keptKey } from "../../api/kept.js";
+import { hearKept, keptKey } from "../../api/kept.js";
 import { sessionState } from "../../api/session.js";
 import { type Entry, loadHistory, remember, saveHistory } from "./history.js";
 import { readShared } from "./link.js";
 import {
   type Draft,
+  type TabsPlace,
   type Workspace,
   changeDraft,
   closeDraft,
   currentDraft,
   loadWorkspace,
   makeDraft,
+  mergeOther,
   openDraft,
   saveWorkspace,
   startWorkspace,
@@ -36,23 +38,28 @@ const savingDelay = 300; // ms
 
 /** `owner` is the user's name, or null; `hash` may hold a query that somebody has sent. */
 export function useWork(owner: string | null, app: string, hash: string, onHashRead: () => void): Work {
-  const keys = { tabs: keptKey(owner, "ask", app, "tabs"), history: keptKey(owner, "ask", app, "history") };
-  const [workspace, setWorkspace] = useState(() => loadWorkspace(keys.tabs) ?? startWorkspace(makeDraft()));
-  const [entries, setEntries] = useState(() => loadHistory(keys.history));
+  const place: TabsPlace = { owner, app };
+  const history = keptKey(owner, "ask", app, "history");
+  const [workspace, setWorkspace] = useState(() => loadWorkspace(place) ?? startWorkspace(makeDraft()));
+  const [entries, setEntries] = useState(() => loadHistory(history));
   const [isKept, setKept] = useState(true);
-  const shown = useRef({ ...keys, owner, workspace });
-  const hasChanged = shown.current.tabs !== keys.tabs;
-  if (hasChanged) {
+  const shown = useRef({ history, owner, workspace });
+  const kept = useRef(workspace);
+  if (shown.current.history !== history) {
     const before = shown.current;
-    const next = carryOver(before.owner === null ? currentDraft(before.workspace) : null, loadWorkspace(keys.tabs));
-    shown.current = { ...keys, owner, workspace: next };
+    const own = loadWorkspace(place);
+    const next = carryOver(before.owner === null ? currentDraft(before.workspace) : null, own);
+    kept.current = own ?? { drafts: [], current: "" };
+    shown.current = { history, owner, workspace: next };
     setWorkspace(next);
-    setEntries(loadHistory(keys.history));
+    setEntries(loadHistory(history));
   } else shown.current.workspace = workspace;
 
   useLayoutEffect(() => { // at once: the page can go at any moment
     const save = () => {
-      if (isOwner(owner)) setKept(saveWorkspace(keys.tabs, workspace));
+      if (!isOwner(owner)) return;
+      setKept(saveWorkspace(place, kept.current, workspace));
+      kept.current = workspace;
     };
     const timer = setTimeout(save, savingDelay);
     addEventListener("pagehide", save);
@@ -60,7 +67,14 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
       clearTimeout(timer);
       removeEventListener("pagehide", save);
     };
-  }, [keys.tabs, workspace]);
+  }, [history, workspace]);
+  useEffect(() => hearKept((key, value) => {
+    if (key === history) setEntries(loadHistory(history));
+    const next = mergeOther(place, shown.current.workspace, key, value);
+    if (next === shown.current.workspace) return;
+    kept.current = mergeOther(place, kept.current, key, value); // it is kept already
+    setWorkspace((now) => mergeOther(place, now, key, value));
+  }), [history]);
   useEffect(() => {
     const shared = readShared(hash);
     if (shared === null) return;
@@ -78,13 +92,13 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     close: (id) => setWorkspace((now) => closeDraft(now, id)),
     select: (id) => setWorkspace((now) => ({ ...now, current: id })),
     note: ({ query, variables, operation }) => {
-      const next = remember(entries, { query, variables, operation, at: Date.now() });
+      const next = remember(loadHistory(history), { query, variables, operation, at: Date.now() });
       setEntries(next);
-      saveHistory(keys.history, next);
+      saveHistory(history, next);
     },
     clearHistory: () => {
       setEntries([]);
-      saveHistory(keys.history, []);
+      saveHistory(history, []);
     },
   };
 }
@@ -97,7 +111,7 @@ function isOwner(owner: string | null): boolean {
 
 /** Who logs in to go on with a query finds it in his own tabs. */
 function carryOver(draft: Draft | null, own: Workspace | null): Workspace {
-  if (draft === null || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
+  if (draft === null || draft.isExample === true || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
   if (own === null) return startWorkspace(draft);
   const same = own.drafts.find(({ query, variables }) => query === draft.query && variables === draft.variables);
   return same ? { ...own, current: same.id } : openDraft(own, draft);

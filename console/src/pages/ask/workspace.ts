@@ -1,12 +1,14 @@
-/** What somebody is writing: tabs with a query and its variables, kept in this browser. */
+/** What somebody is writing: tabs with a query and its variables, each kept by itself in this browser, so that windows share them. */
 
-import { readKept, writeKept } from "../../api/kept.js";
+import { dropKept, keptKey, listNames, readKept, writeKept } from "../../api/kept.js";
 
 export interface Draft {
   readonly id: string;
   readonly query: string;
   readonly variables: string;
   readonly operation: string | null;
+  /** Written by the page: nobody misses it. */
+  readonly isExample?: boolean;
 }
 
 export interface Workspace {
@@ -21,7 +23,8 @@ let made = 0;
 
 export function makeDraft(query = "", variables = ""): Draft {
   made += 1;
-  return { id: `${Date.now().toString(36)}-${made}`, query, variables, operation: null };
+  const apart = Math.random().toString(36).slice(2, 8); // two windows can open a tab in the same moment
+  return { id: `${Date.now().toString(36)}-${made}-${apart}`, query, variables, operation: null };
 }
 
 export function startWorkspace(first: Draft): Workspace {
@@ -35,14 +38,14 @@ export function currentDraft(workspace: Workspace): Draft {
 
 export function changeDraft(workspace: Workspace, change: Partial<Omit<Draft, "id">>): Workspace {
   const { id } = currentDraft(workspace);
-  const drafts = workspace.drafts.map((one) => (one.id === id ? { ...one, ...change } : one));
+  const drafts = workspace.drafts.map((one) => (one.id === id ? { ...one, isExample: false, ...change } : one));
   return { ...workspace, drafts };
 }
 
 /** A further tab becomes the current one; an empty current one gives its place to it. */
 export function openDraft(workspace: Workspace, draft: Draft): Workspace {
-  const { id, query, variables } = currentDraft(workspace);
-  const isUnused = !query.trim() && !variables.trim();
+  const { id, query, variables, isExample } = currentDraft(workspace);
+  const isUnused = isExample === true || (!query.trim() && !variables.trim());
   const others = isUnused && draft.query ? workspace.drafts.filter((one) => one.id !== id) : workspace.drafts;
   const drafts = [...others, draft].slice(-mostDrafts);
   return { drafts, current: draft.id };
@@ -64,21 +67,51 @@ export function titleOf(draft: Draft): string {
   return draft.operation ?? named?.[1] ?? field?.[1] ?? "Untitled";
 }
 
-export function loadWorkspace(key: string): Workspace | null {
-  const stored = readKept(key);
-  if (typeof stored !== "object" || stored === null || !("drafts" in stored)) return null;
-  const { drafts, current } = stored as { drafts: unknown; current: unknown };
-  if (!Array.isArray(drafts)) return null;
-  const usable = drafts.filter(isDraft).slice(0, mostDrafts);
-  if (usable.length === 0) return null;
-  return { drafts: usable, current: typeof current === "string" ? current : usable[0]!.id };
+/** Where tabs are kept: whose they are, and of which app. */
+export interface TabsPlace {
+  readonly owner: string | null;
+  readonly app: string;
 }
 
-export function saveWorkspace(key: string, workspace: Workspace): boolean {
-  const drafts = workspace.drafts.filter(
-    ({ query, variables }) => query.length + variables.length <= mostCharacters,
-  );
-  return writeKept(key, { drafts, current: workspace.current });
+function keyOf({ owner, app }: TabsPlace, id: string): string {
+  return keptKey(owner, "ask", app, "tab", id);
+}
+
+export function loadWorkspace(place: TabsPlace): Workspace | null {
+  const ids = listNames(place.owner, "ask", place.app, "tab").map(([id]) => id ?? "").sort();
+  const drafts = ids.map((id) => readKept(keyOf(place, id))).filter(isDraft).slice(-mostDrafts);
+  const last = drafts[drafts.length - 1];
+  if (last === undefined) return null;
+  const current = readKept(keptKey(place.owner, "ask", place.app, "current"));
+  return { drafts, current: typeof current === "string" ? current : last.id };
+}
+
+/** Keep what has changed since it was kept last, and nothing else: the rest may be another window's. */
+export function saveWorkspace(place: TabsPlace, before: Workspace, now: Workspace): boolean {
+  const known = new Map(before.drafts.map((one) => [one.id, one]));
+  const stays = new Set(now.drafts.map((one) => one.id));
+  for (const id of known.keys()) if (!stays.has(id)) dropKept(keyOf(place, id));
+  if (before.current !== now.current) writeKept(keptKey(place.owner, "ask", place.app, "current"), now.current);
+  return now.drafts.filter((one) => known.get(one.id) !== one).map((one) => saveDraft(keyOf(place, one.id), one)).every(Boolean);
+}
+
+function saveDraft(key: string, draft: Draft): boolean {
+  const { query, variables, isExample } = draft;
+  const isWorthIt = isExample !== true && (query.trim() !== "" || variables.trim() !== "");
+  if (isWorthIt && query.length + variables.length <= mostCharacters) return writeKept(key, draft);
+  dropKept(key);
+  return !isWorthIt;
+}
+
+/** The workspace with what another window has kept under a key, or removed; the same where that is none of its tabs. */
+export function mergeOther(place: TabsPlace, workspace: Workspace, key: string, value: unknown): Workspace {
+  if (isDraft(value) && key === keyOf(place, value.id)) {
+    const isKnown = workspace.drafts.some((one) => one.id === value.id);
+    const drafts = isKnown ? workspace.drafts.map((one) => (one.id === value.id ? value : one)) : [...workspace.drafts, value];
+    return { ...workspace, drafts };
+  }
+  const gone = value === null ? workspace.drafts.find((one) => key === keyOf(place, one.id)) : undefined;
+  return gone === undefined ? workspace : closeDraft(workspace, gone.id);
 }
 
 function isDraft(value: unknown): value is Draft {

@@ -1,7 +1,8 @@
 /** One collection: its documents or its indexes. */
 
 import { useEffect } from "preact/hooks";
-import type { Segments } from "../../api/data.js";
+import { type Segments, dataPath } from "../../api/data.js";
+import { useRights } from "../../api/rights.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { go } from "../../shell/router.js";
 import { Documents } from "./Documents.js";
@@ -16,20 +17,22 @@ interface CollectionProps {
   spot: Spot;
 }
 
-const tabs: readonly { key: View; label: string }[] = [
-  { key: "documents", label: "Documents" },
-  { key: "indexes", label: "Indexes" },
-];
+const documents = { key: "documents" as View, label: "Documents" };
+const indexes = { key: "indexes" as View, label: "Indexes" };
 
 export function Collection({ owner, segments, spot }: CollectionProps) {
   useEffect(() => keepVisit(owner, segments), []);
+  const indexPath = dataPath([...segments, "_indexes"]);
+  const rights = useRights([indexPath]);
+  const hasIndexes = rights.may("GET", indexPath);
+  const view = rights.isKnown && !hasIndexes ? "documents" : spot.view;
   const select = (view: View) => go(addressOf(segments, { ...spot, view }), { replace: true });
   return (
     <div class="page data-work">
       <Trail segments={segments} />
       <h1>{segments[segments.length - 1] ?? "Data"}</h1>
-      <Tabs label="Parts of the collection" tabs={tabs} selected={spot.view} onSelect={select}>
-        {spot.view === "documents" ? <Documents owner={owner} segments={segments} spot={spot} /> : <Indexes segments={segments} />}
+      <Tabs label="Parts of the collection" tabs={hasIndexes || view === "indexes" ? [documents, indexes] : [documents]} selected={view} onSelect={select}>
+        {view === "documents" ? <Documents owner={owner} segments={segments} spot={spot} /> : <Indexes segments={segments} />}
       </Tabs>
     </div>
   );

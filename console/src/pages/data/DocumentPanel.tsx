@@ -1,8 +1,9 @@
 /** One document: as a tree, and as JSON that keeps its types, which can be changed. */
 
 import { useState } from "preact/hooks";
-import type { Segments, StoredDocument } from "../../api/data.js";
-import { type DocumentId, nameOfId } from "../../api/ids.js";
+import { type Segments, type StoredDocument, dataPath } from "../../api/data.js";
+import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
+import { useRights } from "../../api/rights.js";
 import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
 import { Scalar } from "../../parts/json.js";
 import { JsonTree } from "../../parts/JsonTree.js";
@@ -43,17 +44,20 @@ export function DocumentPanel({ owner, segments, id, onChanged, onClose }: Docum
           <div><Button onClick={() => void work.load()}>Try again</Button></div>
         </>
       )}
-      {state.kind === "ready" && <Opened id={id} work={work} state={state} onChanged={onChanged} />}
+      {state.kind === "ready" && <Opened segments={segments} id={id} work={work} state={state} onChanged={onChanged} />}
     </section>
   );
 }
 
-function Opened({ id, work, state, onChanged }: { id: DocumentId; work: DocumentWork; state: Ready; onChanged: () => void }) {
+function Opened({ segments, id, work, state, onChanged }: { segments: Segments; id: DocumentId; work: DocumentWork; state: Ready; onChanged: () => void }) {
   const { stored, draft } = state;
   const [view, setView] = useState<View>(draft === null ? "tree" : "json");
   const [error, setError] = useState<unknown>(null);
   const [isSaving, setSaving] = useState(false);
   const [isDeleting, setDeleting] = useState(false);
+  const path = pathTo(dataPath(segments), id) ?? dataPath([...segments, "*"]);
+  const rights = useRights([path]);
+  const mayEdit = rights.may("PATCH", path) || rights.may("PUT", path);
   if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never was.</p></Empty>;
   const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
   const mistake = draft === null ? null : findMistake(draft.text);
@@ -72,17 +76,17 @@ function Opened({ id, work, state, onChanged }: { id: DocumentId; work: Document
   return (
     <>
       <div class="data-actions">
-        {view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
-        {(view === "json" || draft !== null) && <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>}
+        {mayEdit && view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
+        {mayEdit && (view === "json" || draft !== null) && <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>}
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
-        {stored !== null && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
+        {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
         {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
       </div>
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
       <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={setView}>
-        {view === "tree" && stored !== null ? <JsonTree key={stored.text} value={stored.fields} label="Tree" openLevels={3} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} onChange={work.change} onSave={save} />}
+        {view === "tree" && stored !== null ? <JsonTree key={stored.text} value={stored.fields} label="Tree" openLevels={3} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
       </Tabs>
       {isDeleting && (
         <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged())} onClose={() => setDeleting(false)}>

@@ -1,17 +1,28 @@
 /** Documents as a table; its columns are the names that they have. */
 
+import { useEffect, useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
 import { type DocumentId, nameOfId } from "../../api/ids.js";
+import { hearKept, listNames } from "../../api/kept.js";
 import { type Fields, type Value, isFields, writeTyped } from "../../api/typed.js";
 import { Scalar } from "../../parts/json.js";
 import { type Column, Table } from "../../parts/Table.js";
 import { type Spot, addressOf } from "./places.js";
+import { pathText } from "./visits.js";
 
 const mostColumns = 24;
 const mostSigns = 80; // of a value in a cell
 const ownName = "_etag"; // written by the server, for the server
 
-export function DocumentTable({ segments, spot, documents }: { segments: Segments; spot: Spot; documents: readonly Fields[] }) {
+interface DocumentTableProps {
+  owner: string | null;
+  segments: Segments;
+  spot: Spot;
+  documents: readonly Fields[];
+}
+
+export function DocumentTable({ owner, segments, spot, documents }: DocumentTableProps) {
+  const unsaved = useUnsaved(owner, segments);
   const names = findNames(documents);
   const shown = names.slice(0, mostColumns);
   const open = spot.id === undefined ? null : writeTyped(spot.id, 0);
@@ -20,7 +31,7 @@ export function DocumentTable({ segments, spot, documents }: { segments: Segment
     head: <SortLink segments={segments} spot={spot} name={name} />,
     sorted: sortedBy(spot.sort, name),
     isNumber: documents.every((one) => isNumeric(one.get(name))),
-    render: (document) => (name === "_id" ? <IdCell segments={segments} spot={spot} id={document.get("_id")} open={open} /> : <Cell value={document.get(name)} />),
+    render: (document) => (name === "_id" ? <IdCell segments={segments} spot={spot} id={document.get("_id")} open={open} unsaved={unsaved} /> : <Cell value={document.get(name)} />),
   }));
   return (
     <>
@@ -28,6 +39,18 @@ export function DocumentTable({ segments, spot, documents }: { segments: Segment
       {names.length > shown.length && <p class="soft">{names.length - shown.length} more names have no column here: open a document to see all of it.</p>}
     </>
   );
+}
+
+/** The ids of documents that this browser keeps changes of, as text. */
+function useUnsaved(owner: string | null, segments: Segments): ReadonlySet<string> {
+  const read = () => new Set(listNames(owner, "document", pathText(segments)).map(([id]) => id ?? ""));
+  const [ids, setIds] = useState<ReadonlySet<string>>(read);
+  useEffect(() => {
+    const look = () => setIds(read());
+    look();
+    return hearKept(look, true);
+  }, [owner, pathText(segments)]);
+  return ids;
 }
 
 /** `_id` first, then in the order in which they come. */
@@ -59,10 +82,15 @@ function SortLink({ segments, spot, name }: { segments: Segments; spot: Spot; na
   return <a class="data-sort-link" href={addressOf(segments, { ...spot, sort })} title={`Sort by ${name}`}>{name}{arrow}</a>;
 }
 
-function IdCell({ segments, spot, id, open }: { segments: Segments; spot: Spot; id: DocumentId | undefined; open: string | null }) {
+function IdCell({ segments, spot, id, open, unsaved }: { segments: Segments; spot: Spot; id: DocumentId | undefined; open: string | null; unsaved: ReadonlySet<string> }) {
   if (id === undefined) return <span class="soft">not shown</span>;
-  const isOpen = open !== null && writeTyped(id, 0) === open;
-  return <a href={addressOf(segments, { ...spot, id, isNew: false })} aria-current={isOpen ? "true" : undefined}>{cut(nameOfId(id)) || '""'}</a>;
+  const text = writeTyped(id, 0);
+  return (
+    <>
+      <a href={addressOf(segments, { ...spot, id, isNew: false })} aria-current={text === open ? "true" : undefined}>{cut(nameOfId(id)) || '""'}</a>
+      {unsaved.has(text) && <> <span class="chip">unsaved</span></>}
+    </>
+  );
 }
 
 function Cell({ value }: { value: Value | undefined }) {

@@ -10,13 +10,14 @@ interface DocumentTextProps {
   stored: StoredDocument | null;
   text: string;
   mistake: Finding | null;
+  mayEdit: boolean;
   onChange: (text: string) => void;
   onSave: () => boolean;
 }
 
 const mostShown = 20_000; // characters of what is too large to edit
 
-export function DocumentText({ stored, text, mistake, onChange, onSave }: DocumentTextProps) {
+export function DocumentText({ stored, text, mistake, mayEdit, onChange, onSave }: DocumentTextProps) {
   if (stored !== null && stored.text.length > mostToEdit) {
     return (
       <div class="data-large">
@@ -31,7 +32,7 @@ export function DocumentText({ stored, text, mistake, onChange, onSave }: Docume
     <div class="data-text">
       {mistake !== null && <p class="data-wrong" role="status">Line {mistake.line}: {mistake.message}</p>}
       <div class="data-text-editor">
-        <Editor label="JSON" language="json" value={text} onChange={onChange} findings={mistake === null ? [] : [mistake]} keys={[{ key: "Mod-s", run: onSave }, { key: "Mod-Enter", run: onSave }]} />
+        <Editor key={String(mayEdit)} label="JSON" language="json" isReadOnly={!mayEdit} value={text} onChange={onChange} findings={mistake === null ? [] : [mistake]} keys={[{ key: "Mod-s", run: onSave }, { key: "Mod-Enter", run: onSave }]} />
       </div>
     </div>
   );

@@ -1,8 +1,9 @@
 /** The documents of a collection, page by page, with the one that is open beside them. */
 
 import { useEffect, useState } from "preact/hooks";
-import { type Segments, countDocuments } from "../../api/data.js";
+import { type Segments, countDocuments, dataPath } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
+import { useRights } from "../../api/rights.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
 import { go } from "../../shell/router.js";
 import { DocumentPanel } from "./DocumentPanel.js";
@@ -27,7 +28,7 @@ export function Documents({ owner, segments, spot }: DocumentsProps) {
     <div class="data-list">
       <QueryForm segments={segments} spot={spot} onRepeat={list.reload} />
       <Pager segments={segments} spot={spot} list={list} />
-      <Found segments={segments} spot={spot} list={list} />
+      <Found owner={owner} segments={segments} spot={spot} list={list} />
     </div>
   );
   const side = spot.isNew ? (
@@ -43,7 +44,14 @@ export function Documents({ owner, segments, spot }: DocumentsProps) {
   );
 }
 
-function Found({ segments, spot, list: { page, error, reload } }: { segments: Segments; spot: Spot; list: List }) {
+/** Whether the caller may insert documents. */
+function useMayInsert(segments: Segments): boolean {
+  const path = dataPath(segments);
+  return useRights([path]).may("POST", path);
+}
+
+function Found({ owner, segments, spot, list: { page, error, reload } }: { owner: string | null; segments: Segments; spot: Spot; list: List }) {
+  const mayInsert = useMayInsert(segments);
   if (error !== null) {
     const { status } = asApiError(error);
     const isRefused = status === 401 || status === 403;
@@ -56,18 +64,19 @@ function Found({ segments, spot, list: { page, error, reload } }: { segments: Se
     );
   }
   if (page === null) return <Loading what="Reading documents" />;
-  if (page.documents.length > 0) return <DocumentTable segments={segments} spot={spot} documents={page.documents} />;
+  if (page.documents.length > 0) return <DocumentTable owner={owner} segments={segments} spot={spot} documents={page.documents} />;
   if (page.seen > 0) return <Empty title="No further documents" />;
   if (spot.filter.trim() !== "") return <Empty title="Nothing matches the filter" />;
   return (
     <Empty title="No documents yet">
-      <p><a href={addressOf(segments, { ...spot, id: undefined, isNew: true })}>Insert the first one</a></p>
+      {mayInsert && <p><a href={addressOf(segments, { ...spot, id: undefined, isNew: true })}>Insert the first one</a></p>}
     </Empty>
   );
 }
 
 function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list: List }) {
   const { page, isLoading, hasPrevious } = list;
+  const mayInsert = useMayInsert(segments);
   const count = page?.documents.length ?? 0;
   const from = (page?.seen ?? 0) + 1;
   return (
@@ -79,7 +88,7 @@ function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list:
       <Button disabled={!hasPrevious || isLoading} onClick={list.previous}>Previous</Button>
       <Button disabled={page?.next == null || isLoading} onClick={list.next}>Next</Button>
       <Counter segments={segments} filter={spot.filter} />
-      <a class="button button-plain data-insert" href={addressOf(segments, { ...spot, id: undefined, isNew: true })}>Insert</a>
+      {mayInsert && <a class="button button-plain data-insert" href={addressOf(segments, { ...spot, id: undefined, isNew: true })}>Insert</a>}
       {page?.size != null && <span class="soft">The documents are large: {page.size} on a page.</span>}
     </div>
   );

@@ -2,8 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { listIndexes, removeIndex } from "../../api/changes.js";
-import type { Segments } from "../../api/data.js";
+import { type Segments, dataPath } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
+import { useRights } from "../../api/rights.js";
 import { type Fields, writeTyped } from "../../api/typed.js";
 import { Button, Loading } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
@@ -21,6 +22,8 @@ export function Indexes({ segments }: { segments: Segments }) {
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const [doomed, setDoomed] = useState<string | null>(null);
+  const path = dataPath([...segments, "_indexes", "name"]);
+  const rights = useRights([path]);
   useCallerEffect((signal) => {
     listIndexes(segments, signal).then(
       (indexes) => setFound({ indexes }),
@@ -38,11 +41,11 @@ export function Indexes({ segments }: { segments: Segments }) {
     { title: "Name", render: (index) => <strong>{nameOf(index)}</strong> },
     { title: "Keys", render: (index) => <code>{writeTyped(index.get("key") ?? null, 0)}</code> },
     { title: "Options", render: (index) => <Options index={index} /> },
-    { title: "Delete", render: (index) => (nameOf(index).startsWith("_") ? <span class="soft">always there</span> : <Button kind="quiet" aria-label={`Delete ${nameOf(index)}`} onClick={() => setDoomed(nameOf(index))}>Delete</Button>) },
+    ...(!rights.may("DELETE", path) ? [] : [{ title: "Delete", render: (index: Fields) => (nameOf(index).startsWith("_") ? <span class="soft">always there</span> : <Button kind="quiet" aria-label={`Delete ${nameOf(index)}`} onClick={() => setDoomed(nameOf(index))}>Delete</Button>) }]),
   ];
   return (
     <div class="data-indexes">
-      <div><Button onClick={() => setMaking(true)}>New index</Button></div>
+      {rights.may("PUT", path) && <div><Button onClick={() => setMaking(true)}>New index</Button></div>}
       <Table label="Indexes" columns={columns} rows={found.indexes} rowKey={nameOf} />
       {isMaking && <NewIndexDialog segments={segments} onMade={reload} onClose={() => setMaking(false)} />}
       {doomed !== null && (

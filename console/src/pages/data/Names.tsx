@@ -3,7 +3,9 @@
 import { useState } from "preact/hooks";
 import { type PlaceKind, type Segments, dataPath, listNames } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
+import { refusal, useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
+import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
 import { go } from "../../shell/router.js";
@@ -32,31 +34,37 @@ export function Names({ owner, segments, kind }: NamesProps) {
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const isTop = segments.length === 0;
+  const [here, below, described] = [dataPath(segments), dataPath([...segments, "name"]), settings.paths["openapi"] ?? ""];
+  const rights = useRights([here, below, described]);
+  const mayMake = kind === "database" && rights.may("PUT", below);
+  const mayList = rights.may("GET", here);
   useCallerEffect((signal) => {
-    listNames(segments, signal).then(
+    if (!rights.isKnown) return;
+    if (!mayList) setFound({ error: refusal() });
+    else listNames(segments, signal).then(
       (names) => setFound({ names }),
       (error: unknown) => signal.aborted || setFound({ error }),
     );
-    if (isTop) findMounted(signal).then(setMounted, () => setMounted([])); // only some may read where things are
-  }, [attempt]);
+    if (isTop && rights.may("GET", described)) findMounted(signal).then(setMounted, () => setMounted([])); // only some may read where things are
+  }, [attempt, rights.isKnown, mayList]);
   const retry = () => setAttempt(attempt + 1);
   return (
     <div class="page">
       <Trail segments={segments} />
       <div class="data-head">
         <h1>{isTop ? "Data" : segments[segments.length - 1]}</h1>
-        {kind === "database" && found !== null && "names" in found && <Button onClick={() => setMaking(true)}>New collection</Button>}
+        {mayMake && found !== null && "names" in found && <Button onClick={() => setMaking(true)}>New collection</Button>}
       </div>
       {found === null && <Loading what="Looking for names" />}
       {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
-      {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={() => setMaking(true)} />}
+      {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={mayMake ? () => setMaking(true) : null} />}
       {isTop && <OtherPlaces owner={owner} mounted={mounted} needsVisits={found !== null && "error" in found} />}
       {isMaking && <NewCollectionDialog segments={segments} onClose={() => setMaking(false)} />}
     </div>
   );
 }
 
-function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: () => void }) {
+function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: (() => void) | null }) {
   const [filter, setFilter] = useState("");
   const [most, setMost] = useState(portion);
   const fitting = names.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));
@@ -64,7 +72,7 @@ function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & 
   if (names.length === 0) {
     return (
       <Empty title={`No ${what}s yet`}>
-        {kind === "database" && <p><Button kind="primary" onClick={onNew}>New collection</Button></p>}
+        {onNew !== null && <p><Button kind="primary" onClick={onNew}>New collection</Button></p>}
       </Empty>
     );
   }

@@ -31,7 +31,7 @@ export function NewDocument({ owner, segments, spot, onStored, onClose }: NewDoc
   });
   const [error, setError] = useState<unknown>(null);
   const [isRunning, setRunning] = useState(false);
-  const isKept = useKeeping(key, text === template ? null : text);
+  const isKept = useKeeping(key, text === template ? null : text, (other) => setText(typeof other === "string" ? other : template));
   const mistake = findMistake(text, true);
   const insert = async () => {
     if (mistake !== null || isRunning) return;

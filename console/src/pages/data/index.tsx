@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { type PlaceKind, type Segments, findKind } from "../../api/data.js";
 import { useOwner } from "../../api/owner.js";
 import { Button, ErrorNotice, Loading } from "../../parts/basic.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { Collection } from "./Collection.js";
 import { Names } from "./Names.js";
 import { readSpot } from "./places.js";

@@ -35,7 +35,10 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
   const key = keptKey(owner, "document", pathText(segments), writeTyped(id, 0));
   const [state, setState] = useState<DocumentState>({ kind: "loading" });
   const draft = state.kind === "ready" ? state.draft : asDraft(readKept(key));
-  const isKept = useKeeping(key, draft);
+  const isKept = useKeeping(key, draft, (other) => {
+    setDraft(() => asDraft(other));
+    if (other === null) void load(); // it was stored there, or given up
+  });
 
   const take = (stored: StoredDocument | null) => {
     setState((before) => ({ kind: "ready", stored, draft: settle(stored, before.kind === "ready" ? before.draft : asDraft(readKept(key))) }));

@@ -1,7 +1,9 @@
 /** The streams of the server, or of one collection; who may not list them can still name one. */
 
 import { useState } from "preact/hooks";
-import type { Segments } from "../../api/data.js";
+import { type Segments, dataPath } from "../../api/data.js";
+import { refusal, useRights } from "../../api/rights.js";
+import { settings } from "../../api/settings.js";
 import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
@@ -20,21 +22,28 @@ export function Choice({ owner, collection }: { owner: string | null; collection
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const isTop = collection.length === 0;
+  const listed = isTop ? (settings.paths["openapi"] ?? "") : `${dataPath(collection)}/_streams`;
+  const managed = dataPath(isTop ? ["name"] : collection);
+  const rights = useRights([listed, managed]);
+  const mayList = listed === "" || rights.may("GET", listed);
+  const onNew = rights.may("PATCH", managed) ? () => setMaking(true) : null;
   useCallerEffect((signal) => {
+    if (!rights.isKnown) return;
+    if (!mayList) return setFound({ error: refusal() });
     const asked = isTop ? listStreams(signal) : readStreams(collection, signal).then((streams) => ({ streams, leftOut: 0 }));
     asked.then(setFound, (error: unknown) => signal.aborted || setFound({ error }));
-  }, [attempt]);
+  }, [attempt, rights.isKnown, mayList]);
   const isListed = found !== null && "streams" in found;
   return (
     <div class="page">
       <Trail segments={collection} />
       <div class="data-head">
         <h1>{isTop ? "Live" : collection[collection.length - 1]}</h1>
-        {isListed && found.streams.length > 0 && <Button onClick={() => setMaking(true)}>New stream</Button>}
+        {isListed && onNew !== null && found.streams.length > 0 && <Button onClick={onNew}>New stream</Button>}
       </div>
       {found === null && <Loading what="Looking for streams" />}
       {found !== null && "error" in found && <NotListed error={found.error} isTop={isTop} onRetry={() => setAttempt(attempt + 1)} />}
-      {isListed && <StreamNames streams={found.streams} isTop={isTop} onNew={() => setMaking(true)} />}
+      {isListed && <StreamNames streams={found.streams} isTop={isTop} onNew={onNew} />}
       {isListed && found.leftOut > 0 && <p class="soft">{found.leftOut} collections are not looked at here: open one by its path.</p>}
       <OpenByPath owner={owner} needsVisits={!isListed && found !== null} />
       {isMaking && <NewStreamDialog collection={collection} onClose={() => setMaking(false)} />}
@@ -42,12 +51,12 @@ export function Choice({ owner, collection }: { owner: string | null; collection
   );
 }
 
-function StreamNames({ streams, isTop, onNew }: { streams: readonly StreamInfo[]; isTop: boolean; onNew: () => void }) {
+function StreamNames({ streams, isTop, onNew }: { streams: readonly StreamInfo[]; isTop: boolean; onNew: (() => void) | null }) {
   if (streams.length === 0) {
     return (
       <Empty title={isTop ? "No streams yet" : "This collection has no stream"}>
         <p>A stream tells what happens to a collection while it happens. Whoever may manage the collection declares it.</p>
-        <p><Button kind="primary" onClick={onNew}>New stream</Button></p>
+        {onNew !== null && <p><Button kind="primary" onClick={onNew}>New stream</Button></p>}
       </Empty>
     );
   }

@@ -2,7 +2,7 @@
 
 import { useOwner } from "../../api/owner.js";
 import { isStream } from "../../api/streams.js";
-import type { PageProps } from "../../shell/pages.js";
+import type { PageProps } from "../../shell/pageProps.js";
 import { Choice } from "./Choice.js";
 import { readValues } from "./places.js";
 import { StreamPage } from "./StreamPage.js";

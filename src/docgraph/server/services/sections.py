@@ -64,3 +64,14 @@ class VisibleApps(ServiceConfig, frozen=True):
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
         False
     )
+
+
+class OwnRights(ServiceConfig, frozen=True):
+    """Lists the methods that the caller may use at given paths."""
+
+    section_name: ClassVar[str] = "ownRights"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/_tools/rights"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import { findUnsaved, keptKey } from "../../api/kept.js";
+import { type Workspace, changeDraft, closeDraft, loadWorkspace, makeDraft, mergeOther, openDraft, saveWorkspace, startWorkspace } from "./workspace.js";
+
+const place = { owner: "ada", app: "blog" };
+const nothing: Workspace = { drafts: [], current: "" };
+
+beforeEach(() => {
+  for (const key of Object.keys(localStorage)) localStorage.removeItem(key);
+});
+
+test("what is kept comes back, without blank tabs and examples", () => {
+  const now = { drafts: [makeDraft("{ a }"), makeDraft(), { ...makeDraft("{ b }"), isExample: true }], current: "" };
+  assert.equal(saveWorkspace(place, nothing, now), true);
+  assert.deepEqual(loadWorkspace(place)?.drafts.map((one) => one.query), ["{ a }"]);
+  assert.equal(findUnsaved("ada", true), "tab");
+});
+
+test("two windows that save do not overwrite each other's tabs", () => {
+  const first = startWorkspace(makeDraft("{ a }"));
+  const second = startWorkspace(makeDraft("{ b }"));
+  saveWorkspace(place, nothing, first);
+  saveWorkspace(place, nothing, second);
+  saveWorkspace(place, first, changeDraft(first, { query: "{ c }" }));
+  assert.deepEqual(loadWorkspace(place)?.drafts.map((one) => one.query).sort(), ["{ b }", "{ c }"]);
+});
+
+test("a tab that one window closes is closed in the other, and only that one", () => {
+  const [a, b] = [makeDraft("{ a }"), makeDraft("{ b }")];
+  const both = { drafts: [a, b], current: a.id };
+  saveWorkspace(place, nothing, both);
+  saveWorkspace(place, both, closeDraft(both, b.id));
+  const other = mergeOther(place, both, keptKey("ada", "ask", "blog", "tab", b.id), null);
+  assert.deepEqual(other.drafts, [a]);
+  assert.deepEqual(loadWorkspace(place)?.drafts, [a]);
+});
+
+test("a tab of another app or user is none of ours", () => {
+  const mine = startWorkspace(makeDraft("{ a }"));
+  const draft = makeDraft("{ b }");
+  for (const key of [keptKey("ada", "ask", "shop", "tab", draft.id), keptKey("bob", "ask", "blog", "tab", draft.id), keptKey("ada", "visit", "posts")]) {
+    assert.equal(mergeOther(place, mine, key, draft), mine);
+  }
+});
+
+test("an example gives its place to a query", () => {
+  const example = { ...makeDraft("{ a }"), isExample: true };
+  const mine = makeDraft("{ b }");
+  assert.deepEqual(openDraft(startWorkspace(example), mine).drafts, [mine]);
+  assert.equal(changeDraft(startWorkspace(example), { query: "{ c }" }).drafts[0]?.isExample, false);
+});
