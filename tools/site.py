@@ -97,7 +97,7 @@ def render_site(build: Path) -> int:
     configuration = build / "mkdocs.yml"
     configuration.write_text(yaml.safe_dump(settings, sort_keys=False))
     zensical = Path(sys.executable).with_name("zensical")
-    command = [zensical, "build", "--clean", "--strict", "-f", configuration]
+    command = [str(zensical), "build", "--clean", "--strict", "-f", str(configuration)]
     return subprocess.run(command, check=False).returncode
 
 
