@@ -143,7 +143,7 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.docs ## build the site of the documentation in build/docs, and check its links
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/site.py
+	@$(BIN)/python tools/site.py
 
 $(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing what builds the site"

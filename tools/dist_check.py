@@ -1,14 +1,17 @@
 """Install the wheel of `dist` in a clean environment, and run it from an empty directory.
 
-    python tools/dist_check.py [--borrow] [--optional]
+    python tools/dist_check.py [--borrow] [--optional] [--draft]
 
 The packages that docgraph needs come from the registry; with `--borrow` they are those of the
-environment that this runs in, which takes a few seconds and no network. `--optional` ends well
-where there is no wheel.
+environment that this runs in, which takes a few seconds and no network. `--optional` succeeds
+where there is no wheel. `--draft` accepts the placeholders of the project's addresses, which a
+release must not have.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import signal
@@ -18,6 +21,8 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
@@ -25,6 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 PATIENCE = 120  # seconds for each step
+PLACEHOLDER = ".invalid"  # a domain that never exists (RFC 2606)
 NOBODY = "mongodb://127.0.0.1:9/"  # a server says that it is ready also without its database
 WHEEL_HAS = ("docgraph/console/static/manifest.json", "docgraph/examples/chat/page.html")
 SOURCE_HAS = (
@@ -41,12 +47,15 @@ class Wrong(Exception):
     """What somebody who installs it would run into."""
 
 
-def check_contents(wheel: Path, source: Path) -> None:
+def check_contents(wheel: Path, source: Path, *, is_draft: bool) -> None:
     """Both hold what they have to, and the description is one for an index."""
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
         (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        check_metadata(Parser().parsestr(packed.read(described).decode()))
+        metadata = Parser().parsestr(packed.read(described).decode())
+    check_metadata(metadata)
+    if not is_draft:
+        check_release(metadata, (ROOT / "SECURITY.md").read_text())
     require(WHEEL_HAS, names, wheel)
     with tarfile.open(source) as tree:
         require(SOURCE_HAS, tree.getnames(), source)
@@ -59,11 +68,18 @@ def require(wanted: tuple[str, ...], names: list[str], package: Path) -> None:
         raise Wrong(f"{package.name} lacks {', '.join(missing)}")
 
 
+def check_release(metadata: Message, policy: str) -> None:
+    """Reject addresses that are missing or placeholders, and the same in SECURITY.md."""
+    for name in ("Project-URL", "Author-email"):
+        values = metadata.get_all(name) or []
+        if not values or any(PLACEHOLDER in value for value in values):
+            raise Wrong(f"{name} is missing or a placeholder: set it in pyproject.toml")
+    if PLACEHOLDER in policy:
+        raise Wrong("SECURITY.md has a placeholder: name the address for reports")
+
+
 def check_metadata(metadata: Message) -> None:
-    """No addresses of the project, and a text that an index can show."""
-    for name in ("Project-URL", "Home-page", "Author-email", "Maintainer-email", "Download-URL"):
-        if metadata[name] is not None:
-            raise Wrong(f"the package has the address {name}: {metadata[name]}")
+    """The description is a text that an index can show."""
     if metadata["Description-Content-Type"] != "text/markdown":
         raise Wrong("the description is not Markdown")
     text = str(metadata.get_payload())
@@ -86,7 +102,7 @@ def install(wheel: Path, place: Path, *, borrow: bool) -> Path:
         (packages / "borrowed.pth").write_text(f"{ours}\n")
         run([*pip, "--no-deps", "--no-index", str(wheel)], place)
     else:
-        run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], place)
+        run([*pip, "-c", str(ROOT / "constraints.txt"), f"{wheel}[embedded]"], place)
     return programs
 
 
@@ -120,33 +136,29 @@ def check_commands(programs: Path, place: Path) -> None:
     where = run([str(programs / "python"), "-c", imported], place)
     if not where.startswith(str(programs.parent)):
         raise Wrong(f"docgraph was imported from {where.strip()}")
-    run([str(programs / "docgraph"), "examples", "chat", "mine"], place)
-    if not (place / "mine/docgraph.yml").is_file():
-        raise Wrong("docgraph examples has copied nothing")
 
 
-def check_server(programs: Path, place: Path) -> None:
-    """A server starts, answers, has the console, and stops."""
-    options = [f"--set=/mclient/connection-string={NOBODY}", "--port=0"]
-    with subprocess.Popen(
-        [str(programs / "docgraph"), "serve", *options],
-        cwd=place,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+@contextmanager
+def serving(programs: Path, place: Path, *arguments: str) -> Iterator[tuple[str, Path]]:
+    """Start a server in a directory; yield its address and the file with its messages."""
+    messages = place / "messages.log"
+    with (
+        messages.open("w") as written,
+        subprocess.Popen(
+            [str(programs / "docgraph"), *arguments, "--port=0"],
+            cwd=place,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=written,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            address = process.stdout.readline().split()[2]
-            ask(f"{address}/ping")
-            page = ask(f"{address}/console")
-            script = re.search(r'<script type="module" src="([^"]+)"', page)
-            if script is None:
-                raise Wrong("the page of the console has no script")
-            ask(f"{address}{script[1]}")
-        except IndexError:
-            raise Wrong("the server did not say that it is ready") from None
+            words = process.stdout.readline().split()
+            if len(words) < len(("docgraph", "ready", "URL")):
+                raise Wrong(f"the server is not ready: {messages.read_text()[-500:]}")
+            yield words[2], messages
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(PATIENCE)
@@ -154,10 +166,62 @@ def check_server(programs: Path, place: Path) -> None:
         raise Wrong(f"the server ended with {code}")
 
 
-def ask(address: str) -> str:
-    """The text at an address; whatever a proxy of the machine says."""
+def check_server(programs: Path, place: Path) -> None:
+    """A server starts, answers, has the console, and stops."""
+    options = f"--set=/mclient/connection-string={NOBODY}"
+    with serving(programs, place, "serve", options) as (address, _):
+        ask(f"{address}/ping")
+        page = ask(f"{address}/console")
+        script = re.search(r'<script type="module" src="([^"]+)"', page)
+        if script is None:
+            raise Wrong("the page of the console has no script")
+        ask(f"{address}{script[1]}")
+
+
+def check_examples(programs: Path, place: Path) -> None:
+    """Every example is copied into an empty directory, loaded and served by `docgraph` alone."""
+    home = place / "examples"
+    home.mkdir()
+    command = [str(programs / "docgraph"), "examples"]
+    names = [line.split()[0] for line in run(command, home).splitlines()]
+    with serving(programs, home, "demo") as (address, messages):
+        found = re.search(r"password +(\S+)", messages.read_text())
+        if found is None:
+            raise Wrong("the demo has not printed a password")
+        for name in names:
+            run([*command, name], home)
+            if any((home / name).glob("app*")):
+                run([*command, name, "--load"], home)
+            for query in sorted((home / name).glob("queries/*.graphql")):
+                check_query(address, found[1], query)
+    plugins = ("--set=/core/plugins-directory=.", "--set=/fullAuthorizer/enabled=true")
+    open_to_all = "--set=/fullAuthorizer/authentication-required=false"
+    with serving(programs, home / "plugins", "serve", *plugins, open_to_all) as (address, _):
+        ask(f"{address}/greeter?name=Ada")
+    with serving(programs, home / "chat", "serve", "--config=docgraph.yml") as (address, _):
+        ask(f"{address}/chat")
+    with serving(programs, home / "agents", "serve", "--config=docgraph.yml") as (address, _):
+        ask(f"{address}/ping")
+
+
+def check_query(address: str, password: str, query: Path) -> None:
+    """The answer to a query of an example is the one in the file next to it."""
+    example = query.parents[1].name
+    path = {"movies": "v1/movies", "shop": "customers"}.get(example, example)
+    reply = ask(f"{address}/graphql/{path}", query.read_bytes(), f"admin:{password}")
+    if json.loads(reply) != json.loads(query.with_suffix(".json").read_text()):
+        raise Wrong(f"{example}/queries/{query.name} has another answer: {reply[:500]}")
+
+
+def ask(address: str, query: bytes | None = None, credentials: str | None = None) -> str:
+    """Return the text at an address, or the answer to a query; never through a proxy."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(address, timeout=PATIENCE) as reply:
+    request = urllib.request.Request(address, query)  # noqa: S310 - the address is ours
+    request.add_header("Content-Type", "application/graphql")
+    if credentials is not None:
+        encoded = base64.b64encode(credentials.encode()).decode()
+        request.add_header("Authorization", f"Basic {encoded}")
+    with direct.open(request, timeout=PATIENCE) as reply:
         return str(reply.read().decode())
 
 
@@ -168,13 +232,14 @@ def main(arguments: list[str]) -> int:
         print("there is no package to check: make dist", file=sys.stderr)
         return 0 if "--optional" in arguments else 1
     try:
-        check_contents(*found)
+        check_contents(*found, is_draft="--draft" in arguments)
         with tempfile.TemporaryDirectory() as name:
             place = Path(name, "empty")
             place.mkdir()
             programs = install(found[0], Path(name), borrow="--borrow" in arguments)
             check_commands(programs, place)
             check_server(programs, place)
+            check_examples(programs, Path(name))
     except (Wrong, OSError) as error:
         print(f"the package is not good: {error}", file=sys.stderr)
         return 1

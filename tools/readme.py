@@ -6,10 +6,11 @@ import re
 
 __all__ = ["render_for_index"]
 
+_IMAGE = re.compile(r"!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n")
 # [text](docs/page.md) and [text](#part) become their text; addresses of the web stay.
 _INSIDE = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 
 
 def render_for_index(text: str) -> str:
-    """The text without the links that only a checkout has."""
-    return _INSIDE.sub(r"\1", text)
+    """Return the text without the links and images that only a checkout has."""
+    return _INSIDE.sub(r"\1", _IMAGE.sub("", text))

@@ -1,8 +1,9 @@
-"""The site of the documentation: `make docs` builds it in `build/docs`.
+"""Build the site of the documentation in `build/docs` (`make docs`).
 
-Pages link to each other, and to files of examples, by paths of the repository. So they are laid
-out once more under `build/pages`, as in the repository, with nothing but them and what they link
-to; the navigation is the list in `docs/README.md`. Every link and anchor is checked.
+Pages link to each other, and to files of examples, by paths of the repository. So they are copied
+to `build/pages` with the same paths, together with the files that they link to. The navigation is
+the list in `docs/README.md`. Zensical checks every link and anchor, and `--strict` makes each
+warning an error.
 """
 
 from __future__ import annotations
@@ -18,19 +19,29 @@ from typing import Any, Final
 
 import yaml
 
-__all__ = ["build_navigation", "find_pages", "lay_out"]
+__all__ = ["build_navigation", "find_pages", "lay_out", "render_site"]
 
 ROOT: Final = Path(__file__).parents[1]
 INDEX: Final = "docs/README.md"
 _LINK: Final = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)")
 _HEADING: Final = re.compile(r"## (.+)")
 # Pages of the repository that the list of pages does not have.
-_ABOUT: Final = ("CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+_ABOUT: Final = {
+    "Changelog": "CHANGELOG.md",
+    "Architecture": "ARCHITECTURE.md",
+    "Contributing": "CONTRIBUTING.md",
+    "Security": "SECURITY.md",
+    "Tests": "tests/README.md",
+    "Benchmarks": "bench/README.md",
+    "Files for deployment": "deploy/README.md",
+}
 
 
 def find_pages(root: Path = ROOT) -> list[Path]:
-    """The pages of the repository."""
-    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md")])
+    """Find the pages of the repository."""
+    patterns = ("*.md", "docs/**/*.md", "examples/**/*.md")
+    about = [root / name for name in _ABOUT.values() if (root / name).is_file()]
+    return sorted({*about, *(page for one in patterns for page in root.glob(one))})
 
 
 def lay_out(target: Path, root: Path = ROOT) -> None:
@@ -61,7 +72,7 @@ def build_navigation(index: str) -> list[dict[str, Any]]:
             entries += [
                 {title.replace("`", ""): _from_root(link)} for title, link in _LINK.findall(line)
             ]
-    about = [{Path(name).stem.capitalize(): name} for name in _ABOUT]
+    about = [{title: name} for title, name in _ABOUT.items()]
     return [
         {"docgraph": "README.md"},
         {"All pages": INDEX},
@@ -75,28 +86,26 @@ def _from_root(link: str) -> str:
     return path.resolve().relative_to(ROOT).as_posix()
 
 
-def main() -> int:
-    """Lay out, write the navigation, and have MkDocs build and check it."""
-    build = ROOT / "build"
-    lay_out(build / "pages")
+def render_site(build: Path) -> int:
+    """Build the site of the copied pages; return the exit code of Zensical."""
     settings = {
-        "INHERIT": "../mkdocs.yml",
+        "INHERIT": str(ROOT / "mkdocs.yml"),
         "docs_dir": "pages",
         "site_dir": "docs",
         "nav": build_navigation((ROOT / INDEX).read_text()),
     }
     configuration = build / "mkdocs.yml"
     configuration.write_text(yaml.safe_dump(settings, sort_keys=False))
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "-f",
-        str(configuration),
-    ]
-    code = subprocess.run(command, check=False).returncode
+    zensical = Path(sys.executable).with_name("zensical")
+    command = [str(zensical), "build", "--clean", "--strict", "-f", str(configuration)]
+    return subprocess.run(command, check=False).returncode
+
+
+def main() -> int:
+    """Copy the pages, write the navigation, then build and check the site."""
+    build = ROOT / "build"
+    lay_out(build / "pages")
+    code = render_site(build)
     if code == 0:
         print("built build/docs; to see it: python3 -m http.server -d build/docs")
     return code

@@ -63,7 +63,7 @@ def test_the_written_session_says_what_stands_beside_it(
 
 
 def _fill(database: Any) -> None:
-    for file in (AGENTS / "data").glob("*.json"):
+    for file in (AGENTS / "documents").glob("*.json"):
         database[file.stem].insert_many(decode(file.read_bytes()))
     database["gql-apps"].insert_one(adapt((AGENTS / "app.json").read_text(), database.name))
 

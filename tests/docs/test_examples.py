@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,13 @@ IN_FILES = {
     for found in find_definitions(
         [
             EXAMPLES / name
-            for name in ("shop", "inferred/app", "paging/app", "persisted/app", "connections/app")
+            for name in (
+                "shop/app.yml",
+                "inferred/app",
+                "paging/app",
+                "persisted/app",
+                "connections/app",
+            )
         ]
     ).definitions
 }
@@ -63,7 +68,8 @@ def fenced(page: str, language: str) -> list[str]:
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     """A server with the data and the apps of all examples, in a database of this module."""
     async with running(mongo_client, mongo_uri) as service:
-        load_movies(mongo_uri, service.db)
+        for example in ("movies", "shop"):
+            load_documents(service, example)
         for name, documents in build_blog().items():
             service.insert(name, *documents)
         for name, indexes in INDEXES.items():
@@ -71,18 +77,14 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
                 service.mongo[service.db][name].create_index(list(keys.items()))
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        for name in ("inferred", "paging", "persisted", "connections"):
-            await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
+        for definition in IN_FILES.values():
+            await service.store(adapt(json.dumps(definition), service.db))
         yield service
 
 
-def load_movies(uri: str, db: str) -> None:
-    spec = spec_from_file_location("load", EXAMPLES / "load.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.load(EXAMPLES / "movies", uri, db) == {"awards": 4, "people": 6, "titles": 6}
+def load_documents(service: Service, example: str) -> None:
+    for file in sorted((EXAMPLES / example / "documents").glob("*.json")):
+        service.insert(file.stem, *decode(file.read_bytes()))
 
 
 def adapt(text: str, db: str) -> Any:
@@ -100,7 +102,7 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "connections", "shop"])
+@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "connections", "customers"])
 async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
     report = check_definition(IN_FILES[name], settings=Graphql())
 
@@ -121,7 +123,7 @@ async def test_a_query_of_an_example_gives_the_answer_beside_it(
     service: Service, path: Path
 ) -> None:
     example = path.parents[1].name
-    uri = {"movies": "v1/movies"}.get(example, example)
+    uri = {"movies": "v1/movies", "shop": "customers"}.get(example, example)
 
     reply = await service.send(uri, path.read_text(), "application/graphql")
 

@@ -115,6 +115,7 @@ def test_matrix_prints_roles_by_fields(options: list[str]) -> None:
         "Book.price": (False, True),
         "Book.title": (True, True),
         "Query.books": (True, True),
+        "POST /graphql/library": (False, False),
     }
     header, *lines = run("matrix", *options).splitlines()
     assert header.split("\t") == ["app", "field", "(everybody)", "seller"]

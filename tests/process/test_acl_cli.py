@@ -286,7 +286,17 @@ def test_applied_apps_are_opened_at_their_address_and_nowhere_else(
     assert commands.stored == {"app-blog": moved}
 
 
-@pytest.mark.parametrize("way", ["delete", "prune"])
+@pytest.mark.parametrize("name", ["everbody", "everybdy", "Everybody"])
+def test_a_misspelt_everybody_is_rejected(commands: Commands, tmp_path: Path, name: str) -> None:
+    blog = save(tmp_path, "blog.json", definition("blog"))
+
+    done = commands.run("apps", "apply", blog, "--open-to", name, code=2)
+
+    assert "did you mean 'everybody'?" in done.stderr
+    assert commands.stored == {}
+
+
+@pytest.mark.parametrize("way", ["delete", "remove", "prune"])
 def test_the_rule_that_opened_an_app_goes_with_it(
     commands: Commands, tmp_path: Path, way: str
 ) -> None:
@@ -296,6 +306,8 @@ def test_the_rule_that_opened_an_app_goes_with_it(
 
     if way == "delete":
         done = commands.run("apps", "delete", "blog")
+    elif way == "remove":
+        done = commands.run("apps", "remove", "blog", "--yes")
     else:
         done = commands.run("apps", "apply", shop, "--prune", "--dry-run")
         assert "would remove the rule app-blog (everybody)" in done.stderr

@@ -166,10 +166,11 @@ def test_a_definition_is_applied_listed_shown_changed_and_deleted(
         "warnings": 0,
         "description": "",
     }
-    deleted = commands.run("apps", "delete", "items")
-    assert "docgraph apps history items`, and `apps rollback`" in deleted.stderr
+    removed = commands.run("apps", "remove", "items", "--yes")
+    assert "docgraph apps history items`, then `apps rollback`" in removed.stderr
     assert commands.stored == []
-    assert "there is no app 'items'" in commands.run("apps", "delete", "items", code=1).stderr
+    for name in ("remove", "delete"):
+        assert "there is no app 'items'" in commands.run("apps", name, "items", code=1).stderr
     assert commands.run("apps", "list").stderr == "no apps are stored\n"
 
 

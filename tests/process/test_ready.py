@@ -107,16 +107,37 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
     finally:
         drop(guarded_mongo.admin, "docgraph")
 
-    assert (code, checks["login"]["found"]) == (0, f"as '{user}' of admin")
-    assert checks["rights"]["state"] == "advice"
+    assert (code, checks["login"]["found"]) == (1, f"as '{user}' of admin")
+    assert checks["rights"]["state"] == "wrong"
+    assert checks["rights"]["found"] == "no collection of the app app can be read"
     assert checks["rights"]["details"] == ["shop.items: find (the app app)"]
     grant = f"grantRolesToUser('{user}', [{{role: 'read', db: 'shop'}}])"
     assert grant in checks["rights"]["advice"]
     assert checks["members"]["found"] == "the replica set docgraph with 1 member"
-    assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
+    assert checks["indexes"]["state"] == "skipped"
     checked = ("version", "clock", "configuration", "connections", "fast path")
     assert {checks[one]["state"] for one in checked} == {"ok"}
     assert "serverStatus" in checks["connections"]["advice"]
+
+
+def test_the_doctor_advises_where_an_app_can_read_some_of_its_collections(
+    guarded_mongo: GuardedMongo, tmp_path: Path
+) -> None:
+    fields = {
+        name: {"db": db, "collection": name, "find": {}}
+        for name, db in (("items", "shop"), ("notes", "docgraph"))
+    }
+    app = {"_id": "app", "schema": "", "mappings": {"Query": fields}}
+    guarded_mongo.admin["docgraph"]["gql-apps"].insert_one(app)
+    try:
+        with guarded_mongo.user([{"role": "readWrite", "db": "docgraph"}]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            code, checks = examine(f"/mclient/connection-string={uri}", cwd=tmp_path)
+    finally:
+        drop(guarded_mongo.admin, "docgraph")
+
+    assert (code, checks["rights"]["state"]) == (0, "advice")
+    assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
 
 
 def test_storing_an_app_tells_which_right_it_lacks(

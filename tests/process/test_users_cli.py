@@ -118,16 +118,16 @@ def test_a_wrong_call_is_exit_code_2_and_no_argument_takes_a_password(
 
 
 def test_a_user_is_added_once(commands: Commands) -> None:
-    commands.run("add", "ada", typed="one\n")
-    done = commands.run("add", "ada", typed="two\n", code=1)
+    commands.run("add", "ada", typed="one word\n")
+    done = commands.run("add", "ada", typed="two word\n", code=1)
     assert "there is a user 'ada' already" in done.stderr
-    assert commands.has_password("ada", "one")
+    assert commands.has_password("ada", "one word")
 
 
 def test_passwd_sets_another_password_and_remove_removes(commands: Commands) -> None:
-    commands.run("add", "ada", "--role", "x", typed="one\n")
-    commands.run("passwd", "ada", typed="two\n")
-    assert commands.has_password("ada", "two")
+    commands.run("add", "ada", "--role", "x", typed="one word\n")
+    commands.run("passwd", "ada", typed="two word\n")
+    assert commands.has_password("ada", "two word")
     assert commands.users.find_one()["roles"] == ["x"]
     commands.run("remove", "ada", typed="y\n")
     assert commands.users.count_documents({}) == 0
@@ -173,6 +173,21 @@ def test_a_weak_password_that_is_taken_is_told(commands: Commands) -> None:
     assert "added 'ada'" in done.stderr
     done = commands.run("passwd", "ada", typed="correct horse battery staple\n")
     assert "weak" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["add", "passwd"])
+def test_a_password_that_is_guessed_immediately_needs_a_flag(
+    commands: Commands, command: str
+) -> None:
+    if command == "passwd":
+        commands.run("add", "ada", typed="first word\n")
+
+    rejected = commands.run(command, "ada", typed="ab\n", code=1)
+    assert "the password is too weak" in rejected.stderr
+    assert "--weak" in rejected.stderr
+    commands.run(command, "ada", "--weak", typed="ab\n")
+
+    assert commands.has_password("ada", "ab")
 
 
 def test_remove_says_whom_it_is_about_before_it_asks(commands: Commands) -> None:
@@ -274,14 +289,14 @@ def test_what_the_command_line_changes_counts_on_every_worker(
     commands: Commands, cached: bool, workers: int
 ) -> None:
     """Drill A21: another process, another instance."""
-    commands.run("add", "ada", typed="one\n")
+    commands.run("add", "ada", typed="one word\n")
     # Were nobody told, the cache would know the old password for longer than the test lasts.
     realm = {"cache-enabled": cached, "cache-ttl": 600_000}
     with serving(commands, workers=workers, guarded=False, **realm) as server:
-        eventually(lambda: logins(server, "one") == {200})
-        commands.run("passwd", "ada", typed="two\n")
-        eventually(lambda: logins(server, "one") == {401})
-        assert logins(server, "two") == {200}
+        eventually(lambda: logins(server, "one word") == {200})
+        commands.run("passwd", "ada", typed="two word\n")
+        eventually(lambda: logins(server, "one word") == {401})
+        assert logins(server, "two word") == {200}
 
 
 def logins(server: Server, password: str) -> set[int]:
@@ -291,13 +306,13 @@ def logins(server: Server, password: str) -> set[int]:
 
 def test_the_guard_counts_over_both_workers(commands: Commands) -> None:
     """Decision 37, drill A11."""
-    commands.run("add", "ada", typed="right\n")
-    commands.run("add", "bob", typed="right\n")
+    commands.run("add", "ada", typed="right word\n")
+    commands.run("add", "bob", typed="right word\n")
     with serving(commands) as server:
         statuses = [login(server, "ada", f"wrong{number}") for number in range(20)]
         assert statuses == [401] * 10 + [429] * 10
-        assert login(server, "ada", "right") == 429
-        assert login(server, "bob", "right") == 200
+        assert login(server, "ada", "right word") == 429
+        assert login(server, "bob", "right word") == 200
         forged = server.get(
             "/metrics",
             authorization=f"Basic {b64encode(b'ada:right').decode()}",

@@ -52,7 +52,7 @@ COMMANDS = {
     "plugins": "List the plugins: name, kind, enabled or not, origin.",
     "mongod": "Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.",
     "completion": "Print what makes a shell complete commands and options.",
-    "examples": "List the examples, or copy the one with this NAME into a new DIRECTORY.",
+    "examples": "List the examples, or copy the one with this NAME into DIRECTORY, and load it.",
     "version": "Print the version of docgraph and of Python.",
 }
 # Commands whose name cannot be a module, or that share a module.

@@ -77,21 +77,20 @@ def explain(  # noqa: PLR0913 - the parts of a request
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def matrix(sources: ConfigSources, as_json: bool) -> None:
-    """Print which roles see which fields of which apps (`@visible`).
+    """Print which roles may call which apps, and which fields they see (`@visible`).
 
-    The column "(everybody)" is for callers with none of the roles named beside it, also unknown
-    ones; with --json it is "(nobody)", somebody of whom nothing is known.
+    A row such as "POST /graphql/shop" shows who may call the app, by the permissions. The other
+    rows show who sees a field in the schema. The column "(everybody)" is for callers without any
+    of the named roles, also unauthenticated ones; with --json its name is "(nobody)".
     """
     from docgraph.graphql.describe.matrix import ANONYMOUS, cross
 
     async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
-        rows = [
-            (str(one.definition.id), row)
-            async for one in _apps(app, settings)
-            for row in cross(one)
-        ]
-        return list(_complete(rows))
+        found = [one async for one in _apps(app, settings)]
+        rows = [(str(one.definition.id), row) for one in found for row in cross(one)]
+        paths = {str(one.definition.id): f"{settings.uri}/{one.definition.uri}" for one in found}
+        return await _add_calls(app, paths, list(_complete(rows)))
 
     rows = _run(sources, load_rules)
     if not as_json:
@@ -117,6 +116,26 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
             yield await apps.get(document["_id"])
         except DocgraphError as error:
             notice(make_printable(f"{document['_id']}: {error.message}"))
+
+
+async def _add_calls(
+    app: Docgraph, paths: dict[str, str], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Put a row in front of the fields of each app: who may call it."""
+    from docgraph.access.explain_decision import ExplainedRequest
+    from docgraph.graphql.describe.matrix import ANONYMOUS
+
+    explainer = app.plugins.find("accessExplain").explainer
+    roles = [name for name in (rows[0] if rows else ()) if name not in ("app", "field")]
+    added = []
+    for name, path in paths.items():
+        calls: dict[str, Any] = {"app": name, "field": f"POST {path}"}
+        for role in roles:
+            held = () if role == ANONYMOUS else (role,)
+            explanation = await explainer.explain(ExplainedRequest("POST", path, roles=held))
+            calls[role] = explanation.is_allowed
+        added += [calls, *(row for row in rows if row["app"] == name)]
+    return added
 
 
 def _complete(rows: list[tuple[str, VisibilityRow]]) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,29 @@
-"""`docgraph completion`: the script for shell completion of commands and options."""
+"""`docgraph completion`: the script for shell completion, and the names that it completes.
+
+Names of apps, users and roles come from the database of the configuration, if it runs.
+"""
 
 from __future__ import annotations
 
-import click
-from click.shell_completion import get_completion_class
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from docgraph.exchange import StartupError
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from docgraph.exchange import Deadline, DocgraphError, Document, StartupError
+
+if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
 
 _NAME = "docgraph"
 _VARIABLE = "_DOCGRAPH_COMPLETE"  # the script sets it to request completions
 # click's script for fish cuts the description of a command at its first comma.
 _CUT_SHORT, _WHOLE = 'string split ","', 'string split --max 1 ","'
 _SHELLS = ("bash", "zsh", "fish")
+_MAX_NAMES = 1_000
+_SECONDS = 3.0  # a shell waits for the names
 
 
 @click.command()
@@ -30,3 +42,80 @@ def completion(ctx: click.Context, shell: str) -> None:
         raise StartupError(f"this version of click does not know the shell {shell!r}")
     script = found(ctx.find_root().command, {}, _NAME, _VARIABLE).source()
     click.echo(script.replace(_CUT_SHORT, _WHOLE))
+
+
+def complete_apps(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the ids of stored apps."""
+
+    async def read(app: Docgraph) -> Iterable[str]:
+        settings = app.plugins.values["configuration"]["graphql"]
+        found = await _find(app, settings.db, settings.collection, "_id")
+        return [str(one["_id"]) for one in found]
+
+    return _complete(ctx, typed, read)
+
+
+def complete_users(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the names of users in the database."""
+
+    async def read(app: Docgraph) -> Iterable[str]:
+        from docgraph.auth.authenticators.db_users import REALM
+
+        settings = app.plugins.find(REALM).config
+        found = await _find(app, settings.users_db, settings.users_collection, settings.prop_id)
+        return [str(one.get(settings.prop_id, "")) for one in found]
+
+    return _complete(ctx, typed, read)
+
+
+def complete_roles(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the roles that users in the database have."""
+
+    async def read(app: Docgraph) -> Iterable[str]:
+        from docgraph.auth.authenticators.db_users import REALM
+
+        realm = app.plugins.find(REALM)
+        settings = realm.config
+        found = await _find(app, settings.users_db, settings.users_collection)
+        return [role for one in found for role in realm.reader.roles.read(one) or ()]
+
+    return _complete(ctx, typed, read)
+
+
+async def _find(app: Docgraph, db: str, collection: str, *fields: str) -> list[Document]:
+    return await app.store.reads.find(
+        db,
+        collection,
+        {},
+        projection=dict.fromkeys(fields, 1) or None,
+        limit=_MAX_NAMES,
+        deadline=Deadline.after_ms(int(_SECONDS * 1000)),
+    )
+
+
+def _complete(
+    ctx: click.Context, typed: str, read: Callable[[Docgraph], Awaitable[Iterable[str]]]
+) -> list[CompletionItem]:
+    """Return the names that begin like this; none if the database cannot be read in time."""
+    from docgraph.cli.application import work_on
+    from docgraph.cli.options import prepare_sources, read_sources
+    from docgraph.embedded.mongo import EmbeddedMongo
+    from docgraph.runtime.sections import Core
+    from docgraph.store.sections import MClient
+
+    async def read_in_time(app: Docgraph) -> Iterable[str]:
+        async with asyncio.timeout(_SECONDS):
+            return await read(app)
+
+    given: dict[str, Any] = {"config": None, "overrides": None, "settings": (), "data": None}
+    given |= {name: value for name, value in ctx.params.items() if name in given and value}
+    try:
+        prepared = prepare_sources(read_sources(**given))
+        directory = prepared.config.get(Core).data_directory
+        is_own = prepared.config.get(MClient).connection_string is not None
+        if not is_own and EmbeddedMongo.find_running(directory) is None:
+            return []  # completing a name starts no database
+        names = work_on(prepared, read_in_time)
+    except (DocgraphError, StartupError, TimeoutError):
+        return []  # a shell has no place for a message
+    return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(typed)]

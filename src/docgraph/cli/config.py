@@ -13,6 +13,7 @@ from docgraph.cli.terminal import notice, paint, print_table
 from docgraph.config import ConfigSources, list_values
 from docgraph.config import show as render
 from docgraph.config import template as render_template
+from docgraph.config.config_template import MINIMAL_TEMPLATE
 from docgraph.config.locate import locating
 
 
@@ -36,11 +37,15 @@ def show(sources: ConfigSources, as_json: bool) -> None:
 
 
 @config.command()
+@click.option("--minimal", is_flag=True, help="Only the options that most servers set.")
 @configured
-def template(sources: ConfigSources) -> None:
-    """Print a commented file of every option with its default."""
+def template(sources: ConfigSources, minimal: bool) -> None:
+    """Print a configuration file with every option, its description and its default."""
     from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
+    if minimal:
+        click.echo(MINIMAL_TEMPLATE, nl=False)
+        return
     click.echo(render_template(sections_of(find_plugins(load_tree(sources)))))
 
 

@@ -1,4 +1,4 @@
-"""`docgraph examples`: the bundled examples, to try, to copy, and for deployment."""
+"""`docgraph examples`: list, copy and load the bundled examples, and files for deployment."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import posixpath
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from docgraph.exchange import StartupError
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import notice
+from docgraph.config import ConfigSources
+from docgraph.exchange import Document, StartupError
+
+if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
 
 _PACKAGE = Path(__file__).parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
@@ -17,13 +25,31 @@ _MARKUP = re.compile(r"`|\]\([^)]*\)|\[")
 _END = re.compile(r"[:.](?:\s|$)")
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)[^)]*\)")
 _LEFT = shutil.ignore_patterns("__pycache__", "node_modules")
+# The definition of an example is a file, a directory, or next to its README.
+_APPS = ("app.json", "app", "app.yml")
+_DOCUMENTS = "documents"
+
+
+def _complete_name(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(name, help=_summarize(path))
+        for name, path in _find_examples().items()
+        if name.startswith(typed)
+    ]
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_complete_name)
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-def examples(name: str | None, directory: Path | None) -> None:
-    """List the examples, or copy the one with this NAME into a new DIRECTORY."""
+@click.option("--load", is_flag=True, help="Load the documents, too, and apply the app.")
+@configured
+def examples(sources: ConfigSources, name: str | None, directory: Path | None, load: bool) -> None:
+    """List the examples, or copy the one with this NAME into DIRECTORY, and load it.
+
+    DIRECTORY is new or empty; by default it has the name of the example. With --load it may be an
+    earlier copy. Loading needs a running server (`docgraph demo`), or a database of yours, and
+    never changes a collection that has documents.
+    """
     known = _find_examples()
     if name is None:
         width = max(map(len, known))
@@ -32,13 +58,71 @@ def examples(name: str | None, directory: Path | None) -> None:
         return
     if name not in known:
         raise StartupError(f"there is no example {name!r}", hint=f"there are {', '.join(known)}")
+    if load and _find_app(known[name]) is None:
+        raise StartupError(
+            f"the example {name!r} has nothing to load",
+            hint=f"`docgraph examples {name}` copies it; its README.md shows how to run it",
+        )
     target = directory or Path(name)
-    if target.exists():
-        raise StartupError(f"{target} exists", hint="name another directory")
-    shutil.copytree(known[name], target, ignore=_LEFT)
+    if not (load and _is_copy(known[name], target)):
+        _copy(known[name], target)
+        click.echo(f"{target}")
+    if load:
+        _load(sources, target)
+
+
+def _is_copy(example: Path, target: Path) -> bool:
+    """Return whether the directory has the README of the example."""
+    page = target / "README.md"
+    if not page.is_file():
+        return False
+    title, _, _ = (example / "README.md").read_text(encoding="utf-8").partition("\n")
+    return page.read_text(encoding="utf-8").startswith(f"{title}\n")
+
+
+def _copy(example: Path, target: Path) -> None:
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise StartupError(f"{target} is not empty", hint="name another directory")
+    shutil.copytree(example, target, ignore=_LEFT, dirs_exist_ok=True)
     for page in target.rglob("*.md"):
         _cut_links(page, target)
-    click.echo(f"{target}")
+
+
+def _find_app(example: Path) -> Path | None:
+    """Return the path of the definition, if the example has one."""
+    return next((example / name for name in _APPS if (example / name).exists()), None)
+
+
+def _load(sources: ConfigSources, example: Path) -> None:
+    """Load the documents of the example, or those of the demo, and apply the app."""
+    from docgraph.cli.application import work_on
+    from docgraph.cli.apps.command import apply_paths
+    from docgraph.cli.demo.command import DB, load_blog_data, load_documents
+
+    definition = _find_app(example)
+    if definition is None:
+        raise StartupError(f"{example} has no app.json, app.yml or app directory")
+
+    documents = _read_documents(example / _DOCUMENTS)
+
+    async def load(app: Docgraph) -> None:
+        if not documents:
+            await load_blog_data(app.store)
+        for collection, found in documents.items():
+            if await load_documents(app.store, collection, found):
+                notice(f"loaded {len(found)} documents into {DB}.{collection}")
+            else:
+                notice(f"{DB}.{collection} has documents: nothing was loaded into it")
+
+    work_on(prepare_sources(sources), load)
+    apply_paths(sources, [definition])
+
+
+def _read_documents(directory: Path) -> dict[str, list[Document]]:
+    """Return the documents of each file by the name of their collection."""
+    from docgraph.codec import decode
+
+    return {file.stem: decode(file.read_bytes()) for file in sorted(directory.glob("*.json"))}
 
 
 def _cut_links(page: Path, root: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.config import ConfigSources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
@@ -23,7 +24,7 @@ _T = TypeVar("_T")
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
 @click.argument("query")
 @click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
 @click.option("--variables", default="{}", help="The variables of the query, as JSON.")

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PATH = click.Path(path_type=Path)
+_MAX_PORT = 65535
+
+
+class _Port(click.IntRange):
+    """A port, with one message for everything else."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            message = f"{value!r} is not a port: give a number from 0 to {_MAX_PORT}"
+            raise click.BadParameter(message, ctx, param) from None
 
 
 def configured(command: _F) -> Callable[..., Any]:
@@ -46,13 +58,20 @@ def configured(command: _F) -> Callable[..., Any]:
         data: Path | None,
         **others: Any,
     ) -> Any:
-        from docgraph.config import ConfigSources
-
-        if data is not None:
-            settings = (*settings, f"/core/data-directory={json.dumps(str(data))}")
-        return command(ConfigSources(config, overrides, settings), **others)
+        return command(read_sources(config, overrides, settings, data), **others)
 
     return with_sources
+
+
+def read_sources(
+    config: Path | None, overrides: Path | None, settings: tuple[str, ...], data: Path | None
+) -> ConfigSources:
+    """Return the sources of the configuration that the options name."""
+    from docgraph.config import ConfigSources
+
+    if data is not None:
+        settings = (*settings, f"/core/data-directory={json.dumps(str(data))}")
+    return ConfigSources(config, overrides, settings)
 
 
 def listening(command: _F) -> Callable[..., Any]:
@@ -60,8 +79,9 @@ def listening(command: _F) -> Callable[..., Any]:
 
     @click.option(
         "--port",
-        type=click.IntRange(0, 65535),
-        help="Port of the server (/http-listener/port); 0 takes a free one.",
+        type=_Port(0, _MAX_PORT),
+        metavar="PORT",
+        help="Port of the server (/http-listener/port); 0 uses a free one.",
     )
     @wraps(command)
     def with_port(sources: ConfigSources, port: int | None, **others: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.cli.completion import complete_roles, complete_users
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.secrets import is_typed, password_file_option, read_secret
 from docgraph.cli.terminal import make_printable, notice, print_table
@@ -44,15 +45,35 @@ def users() -> None:
     """Add, list and remove the users of dbRealmAuthenticator."""
 
 
+_weak_option = click.option(
+    "--weak", is_flag=True, help="Accept a password that is guessed immediately."
+)
+
+
 @users.command()
 @click.argument("user")
-@click.option("--role", "roles", multiple=True, help="A role of the user; as often as needed.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    shell_complete=complete_roles,
+    help="A role of the user; repeatable.",
+)
 @password_file_option
+@_weak_option
 @configured
 def add(
-    sources: ConfigSources, user: str, roles: tuple[str, ...], password_file: Path | None
+    sources: ConfigSources,
+    user: str,
+    roles: tuple[str, ...],
+    password_file: Path | None,
+    weak: bool,
 ) -> None:
-    """Add a user. A weak password is refused, or told, as the configuration has it."""
+    """Add a user.
+
+    Warns about a weak password, and rejects the weakest ones unless --weak is given. The
+    configuration can reject more (enforce-minimum-password-strength).
+    """
     from docgraph.auth.users.first import build_user
 
     _check_name(user)
@@ -68,6 +89,7 @@ def add(
     async def insert(bench: _Users) -> None:
         await reject_existing(bench)
         document = build_user(bench.realm, user, password, roles)
+        _reject_weakest(password, user, is_accepted=weak)
         try:
             await bench.write(Write(WriteKind.INSERT, (document,)))
         except Conflict:
@@ -79,11 +101,12 @@ def add(
 
 
 @users.command()
-@click.argument("user")
+@click.argument("user", shell_complete=complete_users)
 @password_file_option
+@_weak_option
 @configured
-def passwd(sources: ConfigSources, user: str, password_file: Path | None) -> None:
-    """Set the password of a user; tokens made with the old one end."""
+def passwd(sources: ConfigSources, user: str, password_file: Path | None, weak: bool) -> None:
+    """Set the password of a user, and end tokens that were issued with the old one."""
 
     async def require(bench: _Users) -> None:
         if not await bench.find(user):
@@ -94,6 +117,8 @@ def passwd(sources: ConfigSources, user: str, password_file: Path | None) -> Non
     password = read_secret(password_file, is_new=True)
 
     async def update(bench: _Users) -> None:
+        await require(bench)
+        _reject_weakest(password, user, is_accepted=weak)
         change = {"$set": {bench.settings.prop_password: password}}
         result = await bench.write(
             Write(WriteKind.UPDATE, update=change, filter=bench.name_filter(user))
@@ -120,11 +145,11 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
 
 @users.command()
-@click.argument("user")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("user", shell_complete=complete_users)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @configured
 def remove(sources: ConfigSources, user: str, yes: bool) -> None:
-    """Remove a user; tokens of the user end."""
+    """Remove a user, and end the tokens of the user."""
 
     async def describe(bench: _Users) -> str:
         found = await bench.find(user)
@@ -218,6 +243,21 @@ def _check_name(user: str) -> None:
             "a user id is not empty and holds no ':', which ends it in Basic authentication",
             param_hint="USER",
         )
+
+
+def _reject_weakest(password: str, user: str, *, is_accepted: bool) -> None:
+    """Reject a password that is guessed immediately, whatever the configuration allows."""
+    from docgraph.auth.passwords import MAX_BYTES
+    from docgraph.auth.users.strength import rate
+
+    rating = rate(password, [user])
+    if is_accepted or rating.score > 0 or len(password.encode()) > MAX_BYTES:
+        return  # the write rejects one that is too long
+    advice = [one for one in (rating.warning, *rating.suggestions) if one]
+    raise StartupError(
+        "the password is too weak: it is guessed immediately",
+        hint="\n  ".join([*advice, "choose a longer one, or give --weak"]),
+    )
 
 
 def _warn_if_weak(password: str, user: str, settings: DbRealmAuthenticator) -> None:

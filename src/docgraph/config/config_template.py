@@ -22,6 +22,18 @@ _HEAD: Final = """\
 # from an overrides file (-o), from DOCGRAPH_OVERRIDES, and from --set on the command line, each of
 # which wins over the ones before it. Sizes are bytes, or texts such as '64 KiB' and '1 MiB'.
 """
+MINIMAL_TEMPLATE: Final = """\
+# docgraph configuration; `docgraph config template` prints every option
+mclient:
+  # The MongoDB to serve; without it, docgraph starts the embedded one.
+  #connection-string: mongodb://user:password@db.example.com:27017/
+http-listener:
+  host: 127.0.0.1 # 0.0.0.0 accepts connections from other machines
+  port: 8080
+graphql:
+  json-mode: plain # dates and ids as clients expect them
+  query-time-limit: 10000 # milliseconds
+"""
 _WIDTH: Final = 96
 
 

@@ -87,13 +87,13 @@ class Section(
 
 
 class PluginConfig(Section, frozen=True):
-    """What every plugin has; `None` means the plugin's own default."""
+    """Options of every plugin; without a value, the plugin has its own default."""
 
     enabled: Annotated[bool | None, Meta(description="whether the plugin is on")] = None
 
 
 class ServiceConfig(PluginConfig, frozen=True):
-    """What every service has beside it; `None` means the service's own default."""
+    """Options of every service; without a value, the service has its own default."""
 
     uri: Annotated[Uri | None, Meta(description="base path of the service")] = None
     secured: Annotated[

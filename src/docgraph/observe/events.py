@@ -389,6 +389,10 @@ class LoopLagged(Event, frozen=True):
 
     level: ClassVar[Level] = Level.WARNING
     seconds: float
+    hint: str = (
+        "normal in the first minute and on a busy machine; otherwise add workers "
+        "(core.workers), or look for a plugin that blocks"
+    )
 
 
 class LinesDropped(Event, frozen=True):

@@ -229,7 +229,7 @@ class RestCall:
             raise NotFound("Schema Store does not exist")
         raise NotFound(
             f"Collection '{self.collection}' does not exist",
-            hint=_FOREIGN.get(self.collection, "PUT on the path of the collection makes it"),
+            hint=_FOREIGN.get(self.collection, _CREATE),
         )
 
     def find_id(self, resource: Resource) -> bytes | None:
@@ -316,4 +316,8 @@ _FOREIGN = {
     "csv": "CSV is not accepted: POST documents as JSON to the path of a collection",
     "ic": "there is no cache to clear: ?nocache reads metadata anew",
 }
+_CREATE = (
+    "PUT on the path of the collection creates it; "
+    "to serve another database, add it to mongo.mongo-mounts"
+)
 _UNLIMITED = (1 << 31) - 2

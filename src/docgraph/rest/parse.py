@@ -31,7 +31,10 @@ class RequestParser:
             if segments[:1] == (_SESSIONS,):  # known regardless of the mounts
                 raise NotSupported("sessions and transactions are not supported")
             if resource is None:
-                raise NotFound(f"No MongoDB resource bound for {request.path}")
+                raise NotFound(
+                    f"No MongoDB resource bound for {request.path}",
+                    hint="mongo.mongo-mounts lists the databases and collections that are served",
+                )
             check_names(resource)
             parameters = self._defaults
             if request.query_string:

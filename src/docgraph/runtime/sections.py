@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -128,7 +129,17 @@ class Core(Section, frozen=True):
     ] = msgspec.field(default_factory=ProbeListener)
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Reject proxies given as names: a name could resolve to an address of another party."""
+        """Reject proxies given as names: a name could resolve to an address of another party.
+
+        Reject a base URL with a path, too, while the console is on, whose links begin at the root.
+        """
+        console = view.sections.get("console")
+        if urlsplit(self.base_url or "").path.strip("/") and getattr(console, "enabled", False):
+            yield view.blame(
+                "/core/base-url",
+                "the console does not work below a path",
+                "give docgraph a host name of its own, or set /console/enabled to false",
+            )
         for number, proxy in enumerate(self.trusted_proxies, 1):
             try:
                 if proxy != "unix":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from enum import StrEnum
@@ -98,16 +98,27 @@ async def _check_login(store: Store) -> Diagnosis:
 
 
 async def diagnose_rights(
-    store: Store, more: Iterable[Right], *, besides_own: bool = True
+    store: Store, more: Collection[Right], *, besides_own: bool = True
 ) -> Diagnosis:
     """Report missing privileges: of `more`, and of those that docgraph itself needs."""
     contact = store.contact if besides_own else replace(store.contact, rights=())
     with translated():
         fault = await log_in(store.client, contact, more)
     if isinstance(fault, Lacking):
-        state = CheckState.WRONG if fault.is_serious else CheckState.ADVICE
-        return Diagnosis("rights", state, "some are missing", fault.hint, fault.places)
+        unreadable = _find_unreadable(fault, more)
+        state = CheckState.WRONG if fault.is_serious or unreadable else CheckState.ADVICE
+        found = (
+            f"no collection of {unreadable[0]} can be read" if unreadable else "some are missing"
+        )
+        return Diagnosis("rights", state, found, fault.hint, fault.places)
     return Diagnosis("rights", CheckState.OK, "nothing is missing")
+
+
+def _find_unreadable(fault: Lacking, rights: Iterable[Right]) -> list[str]:
+    """Return the purposes, such as an app, for which every right is missing."""
+    missing = {one.right for one in fault.missing}
+    granted = {one.purpose for one in rights if one not in missing}
+    return sorted({one.purpose for one in rights} - granted)
 
 
 def _check_version(build: Document) -> Diagnosis:

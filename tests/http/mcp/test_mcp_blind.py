@@ -33,7 +33,7 @@ async def test_a_blind_agent_answers_the_questions(
     mongo_client: Mongo, mongo_uri: str, example: str
 ) -> None:
     async with running(mongo_client, mongo_uri, AGENTS) as service:
-        for file in (EXAMPLES / example / "data").glob("*.json"):
+        for file in (EXAMPLES / example / "documents").glob("*.json"):
             service.insert(file.stem, *decode(file.read_bytes()))
         await service.store(adapt((EXAMPLES / example / "app.json").read_text(), service.db))
         agent, wrong = await _interview(service, json.loads(QUESTIONS[example].read_text()))

@@ -158,6 +158,7 @@ async def test_a_path_that_leads_nowhere_is_404(api: Api, path: str) -> None:
 
     assert reply.status == 404
     assert reply.json["message"] == f"No MongoDB resource bound for {path}"
+    assert "mongo.mongo-mounts" in reply.json["hint"]
 
 
 @pytest.mark.parametrize(

@@ -288,7 +288,7 @@ async def test_the_written_document_comes_back_when_asked_for(api: Api, method: 
 
 
 async def test_the_base_url_is_used_in_addresses(mongo_client: Mongo, mongo_uri: str) -> None:
-    base = {"core": {"base-url": "https://api.example.org/data"}}
+    base = {"core": {"base-url": "https://api.example.org/data"}, "console": {"enabled": False}}
     async with serving(mongo_client, mongo_uri, base) as api:
         reply = await api.post("/things", {"_id": "a b"})
 

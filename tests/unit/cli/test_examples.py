@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
+import pytest
 from click.testing import CliRunner
 
 from docgraph.cli import docgraph
+from docgraph.cli.examples import examples
 from tests.process.commands import ROOT
 
 
@@ -47,12 +50,42 @@ def test_a_copy_has_no_links_that_lead_out_of_it(tmp_path: Path) -> None:
     assert "](systemd/docgraph.service)" in told
 
 
-def test_nothing_that_exists_is_written_over(tmp_path: Path) -> None:
+def test_an_example_is_copied_into_an_empty_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run("movies", ".") == (0, ".\n")
+
+    assert (tmp_path / "app.json").is_file()
+
+
+def test_nothing_that_exists_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+
     code, output = run("chat", str(tmp_path))
 
     assert code == 1
-    assert "exists" in output
-    assert list(tmp_path.iterdir()) == []
+    assert "is not empty" in output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("name", ["chat", "plugins", "deploy"])
+def test_an_example_without_an_app_has_nothing_to_load(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "mine"
+
+    code, output = run(name, str(target), "--load")
+
+    assert code == 1
+    assert "nothing to load" in output
+    assert not target.exists()
+
+
+def test_names_of_examples_are_completed() -> None:
+    parameters = {one.name: one for one in examples.params}
+    found = parameters["name"].shell_complete(click.Context(examples), "p")
+
+    assert [one.value for one in found] == ["paging", "persisted", "plugins"]
 
 
 def test_an_unknown_example_is_told_with_those_that_there_are() -> None:

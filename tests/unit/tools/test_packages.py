@@ -52,17 +52,15 @@ def test_the_bill_is_the_same_each_time_and_knows_extras() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "text", "told"),
+    ("text", "told"),
     [
-        ("", "# docgraph\n\n[page](docs/x.md)", "cannot show"),
-        ("Project-URL: Home, https://example.org\n", "# docgraph", "Project-URL"),
-        ("", "something else", "README"),
+        ("# docgraph\n\n[page](docs/x.md)", "cannot show"),
+        ("# docgraph\n\n![picture](docs/x.png)", "cannot show"),
+        ("something else", "README"),
     ],
 )
-def test_a_description_that_an_index_cannot_show_is_refused(
-    head: str, text: str, told: str
-) -> None:
-    described = f"Description-Content-Type: text/markdown\n{head}\n{text}"
+def test_a_description_that_an_index_cannot_show_is_rejected(text: str, told: str) -> None:
+    described = f"Description-Content-Type: text/markdown\n\n{text}"
 
     with pytest.raises(dist_check.Wrong, match=told):
         dist_check.check_metadata(Parser().parsestr(described))
@@ -73,3 +71,31 @@ def test_the_readme_without_its_links_into_the_repository_is_one_for_an_index() 
 
     described = f"Description-Content-Type: text/markdown\n\n{text}"
     dist_check.check_metadata(Parser().parsestr(described))
+
+
+READY = "Project-URL: Homepage, https://docgraph.dev/\nAuthor-email: a <a@docgraph.dev>\n"
+
+
+def test_a_release_needs_real_addresses() -> None:
+    dist_check.check_release(Parser().parsestr(READY), "write to a@docgraph.dev")
+
+
+@pytest.mark.parametrize(
+    ("head", "policy", "told"),
+    [
+        ("", "", "Project-URL"),
+        (READY.replace("docgraph.dev/", "docgraph.invalid/"), "", "Project-URL"),
+        (READY.replace("a@docgraph.dev", "a@docgraph.invalid"), "", "Author-email"),
+        (READY, "write to a@docgraph.invalid", "SECURITY"),
+    ],
+)
+def test_a_release_with_placeholders_is_rejected(head: str, policy: str, told: str) -> None:
+    with pytest.raises(dist_check.Wrong, match=told):
+        dist_check.check_release(Parser().parsestr(head), policy)
+
+
+def test_the_project_has_placeholders_where_a_release_needs_addresses() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert {"Homepage", "Documentation", "Source", "Changelog"} <= project["urls"].keys()
+    assert project["authors"]

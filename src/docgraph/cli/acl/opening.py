@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import click
 
@@ -24,6 +25,7 @@ from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
 
 _PREFIX = "app-"
+_SIMILAR = 0.85  # of a misspelt `everybody`; `everyone` may be a role
 
 _OURS = frozenset({"_id", "_etag", "roles", "predicate"})
 _ADDRESS = re.compile(r"""path\((?:'[^']*'|"[^"]*")\)""")
@@ -35,6 +37,10 @@ class Opening:
     def __init__(self, prepared: LoadedConfiguration, names: Sequence[str]) -> None:
         if not all(names):
             raise click.BadParameter("a role is not empty", param_hint="--open-to")
+        for name in names:
+            if name != EVERYBODY and get_close_matches(name, [EVERYBODY], cutoff=_SIMILAR):
+                message = f"there is no role {name!r}: did you mean {EVERYBODY!r}?"
+                raise click.BadParameter(message, param_hint="--open-to")
         roles = [UNAUTHENTICATED if name == EVERYBODY else name for name in names]
         self._roles = list(dict.fromkeys(roles))
         self._base = prepared.config.get(Graphql).uri

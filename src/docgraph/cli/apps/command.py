@@ -1,4 +1,4 @@
-"""`docgraph apps`: apply, check, compare, list, show and delete app definitions."""
+"""`docgraph apps`: apply, check, compare, list, show and remove app definitions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from docgraph.cli.apps.advise import advise
 from docgraph.cli.apps.history import history, rollback
 from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
+from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import ConfigSources
@@ -111,6 +112,18 @@ def apply(
     See `docgraph apps check --help` for what a definition is. Waits until all instances that run
     have them, for 5 s at most.
     """
+    apply_paths(sources, paths, dry_run=dry_run, prune=prune, open_to=open_to)
+
+
+def apply_paths(
+    sources: ConfigSources,
+    paths: Sequence[Path],
+    *,
+    dry_run: bool = False,
+    prune: bool = False,
+    open_to: tuple[str, ...] = (),
+) -> None:
+    """Store the definitions of these paths, or none of them if one has errors."""
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
     from docgraph.cli.apps.advising import print_advice
@@ -214,7 +227,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
 
 @apps.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
 @click.option(
     "--files",
     type=click.Path(path_type=Path, file_okay=False),
@@ -248,10 +261,26 @@ def schema(part: Any) -> None:
 
 
 @apps.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@configured
+def remove(sources: ConfigSources, app: str, yes: bool) -> None:
+    """Remove a stored app, and the rule of `apps apply --open-to`; it then answers 404."""
+    if not yes:
+        run_on(sources, lambda bench: bench.require(app))
+        click.confirm(f"Remove the app {make_printable(app)!r}?", abort=True, err=True)
+    _remove(sources, app)
+
+
+@apps.command(hidden=True)
+@click.argument("app", shell_complete=complete_apps)
 @configured
 def delete(sources: ConfigSources, app: str) -> None:
-    """Delete a stored app, with the rule of `apps apply --open-to`; it answers 404 from then on."""
+    """Remove a stored app without confirmation: the old name of `docgraph apps remove --yes`."""
+    _remove(sources, app)
+
+
+def _remove(sources: ConfigSources, app: str) -> None:
     from docgraph.cli.acl.closing import Closing
 
     prepared = prepare_sources(sources)
@@ -259,12 +288,12 @@ def delete(sources: ConfigSources, app: str) -> None:
     async def remove(bench: Definitions) -> None:
         document = await bench.require(app)
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
-        notice(f"deleted {app!r}")
+        notice(f"removed {app!r}")
         await Closing.of(prepared, bench.app).close([document])
         await bench.print_served()
         if bench.settings.history_versions:
             name = make_printable(shlex.quote(str(document["_id"])))
-            notice(f"to have it back: `docgraph apps history {name}`, and `apps rollback`")
+            notice(f"to restore it: `docgraph apps history {name}`, then `apps rollback`")
 
     run_on(sources, remove)
 

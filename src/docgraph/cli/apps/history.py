@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
+from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import ConfigSources
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def history(sources: ConfigSources, app: str, as_json: bool) -> None:
@@ -42,7 +43,7 @@ def history(sources: ConfigSources, app: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
 @click.argument("version", type=click.IntRange(1))
 @configured
 def rollback(sources: ConfigSources, app: str, version: int) -> None:
@@ -57,7 +58,7 @@ def rollback(sources: ConfigSources, app: str, version: int) -> None:
         if one.is_deletion:
             raise StartupError(
                 f"version {version} of {app!r} is its deletion",
-                hint="`docgraph apps delete` deletes an app",
+                hint="`docgraph apps remove` removes an app",
             )
         definition = _require_text(one)
         stored = await bench.find(one.app)

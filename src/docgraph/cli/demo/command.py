@@ -104,21 +104,35 @@ def _reject_own_database(tree: ConfigTree) -> None:
 async def _load_blog(tree: ConfigTree, address: str) -> None:
     """Insert what is missing; existing documents stay, changed or not."""
     from docgraph.cli.application import open_application
-    from docgraph.cli.demo.data import build_blog
     from docgraph.server.prepare import prepare
 
     prepared = prepare(tree)
     async with open_application(prepared, address) as app:
-        missing = {name: await _is_empty(app.store, name) for name in ("authors", "posts")}
-        if all(missing.values()):
-            for name, documents in build_blog().items():
-                await _insert(app.store, name, documents)
-                for keys in INDEXES.get(name, ()):
-                    deadline = Deadline.after_ms(_SECONDS * 1000)
-                    await app.store.writes.ensure_index(DB, name, keys, deadline=deadline)
+        await load_blog_data(app.store)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
             await _insert(app.store, DEFINITIONS, [_read_definition()])
         await _open_blog(prepared, app)
+
+
+async def load_blog_data(store: Store) -> None:
+    """Insert the documents of the blog, with their indexes, unless there are some already."""
+    from docgraph.cli.demo.data import build_blog
+
+    if not all([await _is_empty(store, name) for name in ("authors", "posts")]):
+        return
+    for name, documents in build_blog().items():
+        await _insert(store, name, documents)
+        for keys in INDEXES.get(name, ()):
+            deadline = Deadline.after_ms(_SECONDS * 1000)
+            await store.writes.ensure_index(DB, name, keys, deadline=deadline)
+
+
+async def load_documents(store: Store, collection: str, documents: Sequence[Document]) -> bool:
+    """Insert documents into an empty collection; return whether it was empty."""
+    if not await _is_empty(store, collection):
+        return False
+    await _insert(store, collection, documents)
+    return True
 
 
 async def _open_blog(prepared: LoadedConfiguration, app: Docgraph) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
+from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, paint
 from docgraph.config import ConfigSources
@@ -33,7 +34,7 @@ class _Undone(StartupError):
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", shell_complete=complete_apps)
 @click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
 @click.option("--anonymous", is_flag=True, help="Ask as somebody unknown.")
 @click.option("--user", help="Ask as this user, with his roles and properties.")
