@@ -116,7 +116,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
-        "GraphQL apps by state: served, disabled, invalid.",
+        "GraphQL apps by state: served, disabled, invalid; partial: served with invalid fields.",
     ),
     "docgraph_stream_clients": (
         "gauge:livesum",
@@ -432,7 +432,7 @@ class Meters:
         self._rare["docgraph_mcp_call_duration_seconds"].of(event.tool).observe(event.duration)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
-        for state in ("served", "disabled", "invalid"):
+        for state in ("served", "disabled", "invalid", "partial"):
             self._rare["docgraph_apps"].of(state).set(getattr(event, state))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
-from docgraph.graphql.errors import FieldPosition
+from docgraph.graphql.errors import FieldFailure, FieldPosition
 
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
@@ -25,11 +25,12 @@ class TypenameField:
 
 @dataclass(frozen=True, slots=True)
 class UnmappedField:
-    """A field of `Query` without mapping: always null."""
+    """A field without mapping: always null, with an error if its definition is invalid."""
 
     key: str
     type: GraphQLOutputType
     position: FieldPosition
+    failure: FieldFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
