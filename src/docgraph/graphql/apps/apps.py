@@ -80,7 +80,7 @@ class Apps:
         self._store = store
         self._generations = generations
         self._lane = blocking.lane("compile", concurrency=1, queue=256)
-        self._definitions = StoredDefinitions()
+        self._definitions = StoredDefinitions(by_id=config.serve_by_id)
         self._complete = False
         self._listeners: list[Callable[[], None]] = []
         self._seen = -1  # the generation of the loaded definitions
@@ -113,7 +113,7 @@ class Apps:
     async def list_served(self) -> list[StoredDefinition]:
         """Return the served definitions by URI; some may turn out to be invalid when compiled."""
         if not self._config.app_cache_enabled:
-            definitions = StoredDefinitions()
+            definitions = StoredDefinitions(by_id=self._config.serve_by_id)
             definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
             return definitions.served()
         await self._follow()
@@ -264,7 +264,7 @@ class Apps:
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
         """Return all definitions that claim this URI: only one of them is served."""
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
-        definitions = StoredDefinitions()
+        definitions = StoredDefinitions(by_id=self._config.serve_by_id)
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
         return definitions
 
