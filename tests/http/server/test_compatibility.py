@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from bson import Int64, Regex
 
+from docgraph.exchange import Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from tests.http.access_harness import build_rule, caller, ensure_rules, guarded
 from tests.http.batches import entry
 from tests.http.harness import Document, Mongo, Service, build_definition, running
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, use
+from tests.http.realms import hashed
 from tests.http.stream_harness import Refused, listen
+from tests.http.tokens import COOKIES
 
 pytestmark = pytest.mark.anyio
 
@@ -262,6 +265,42 @@ async def test_the_brute_force_guard_counts_wrong_credentials_of_public_reads(
             statuses.append((await service.request("GET", "/notes", headers=headers)).status)
         assert statuses == [200, 200, 200, 429, 429]
         assert (await service.request("GET", "/notes")).status == 200
+
+
+async def test_an_open_stream_never_becomes_one_of_an_anonymous_caller(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """Anonymous callers may open the stream, but not keep that of a user who is gone."""
+    option = {"authentication": {"anonymous-fallback": True}}
+    basic = {**BASIC, "basicAuthMechanism": {"enabled": True}}
+    async with guarded(mongo_client, mongo_uri, basic, option) as service:
+        await prepare_notes(service)
+        await ensure_rules(service, build_rule(PUBLIC, "$unauthenticated"))
+        users = service.mongo[service.db]["users"]
+        users.insert_one({"_id": "ada", "roles": ["user"], "password": hashed("secret")})
+        async with listen(service, "/notes/_streams/all", RIGHT) as client:
+            await service.write("users", Write(WriteKind.DELETE, filter={"_id": "ada"}))
+            await client.wait_closed()
+        async with listen(service, "/notes/_streams/all", RIGHT) as client:
+            service.mongo[service.db]["notes"].update_one({"_id": "mine"}, {"$inc": {"n": 1}})
+            assert (await client.next())["documentKey"]["_id"] == "mine"
+
+
+async def test_wrong_credentials_beside_a_valid_cookie_are_not_those_of_the_cookie(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    option = {"authentication": {"anonymous-fallback": True}}
+    tokens = {"tokenBasicAuthMechanism": {"enabled": True}, "rndTokenManager": {"enabled": True}}
+    async with guarded(mongo_client, mongo_uri, REALM, BASIC, tokens, COOKIES, option) as service:
+        await prepare_notes(service)
+        service.insert("closed", {"_id": 1})
+        await ensure_rules(service, build_rule("path('/closed')", "user"))
+        login = await service.request("GET", "/closed?set-auth-cookie", headers=RIGHT)
+        cookie = {"cookie": login.headers["set-cookie"].partition(";")[0]}
+        service.client.cookies.clear()
+        assert (await service.request("GET", "/closed", headers=cookie)).status == 200
+        both = {**cookie, **WRONG["password"]}
+        assert (await service.request("GET", "/closed", headers=both)).status == 401
 
 
 # --- graphql.serve-by-id --------------------------------------------------------------------------

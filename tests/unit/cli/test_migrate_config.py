@@ -116,7 +116,10 @@ def test_options_that_were_chosen_are_taken_over(migration: Migration) -> None:
     }
     assert written["dbRealmAuthenticator"] == {"users-db": "people", "cache-enabled": True}
     assert written["connection-options"] == {"max-body-size": 2_000_000}
-    assert written["basicAuthMechanism"] == {"authenticator": "fileRealmAuthenticator"}
+    assert written["basicAuthMechanism"] == {
+        "authenticator": "fileRealmAuthenticator",
+        "realm": "RESTHeart Realm",
+    }
     assert written["logging"] == {"level": "debug"}
 
 

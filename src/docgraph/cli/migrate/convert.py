@@ -21,6 +21,7 @@ from docgraph.config.section import Section
 _KEY_BYTES: Final = 32
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}
 _REALMS: Final = {"mongoRealmAuthenticator": "dbRealmAuthenticator"}
+_REALM: Final = "RESTHeart Realm"  # of every challenge there
 _NO_DEFAULT: Final = object()
 _FIRST_PRIORITY: Final = 1000  # of the converted file rules; each next one has one less
 
@@ -161,6 +162,8 @@ class Conversion:
             if self.config.is_set(section, "authenticator"):
                 name = get(section, "authenticator")
                 self.put(section, "authenticator", _REALMS.get(name, name))
+        if get("basicAuthMechanism", "enabled"):
+            self.put("basicAuthMechanism", "realm", _REALM)
         self._convert_token_service()
 
     def _report_short_key(self, key: Any) -> None:
