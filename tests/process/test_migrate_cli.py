@@ -57,6 +57,10 @@ def test_nothing_shows_more_where_rules_have_one_role_each(installation: Install
     before = installation.read_all()
     report = installation.migrate(0)
     assert not any(row["shows more"] for row in report.values())
+    written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
+    assert "authentication" not in written  # nothing is public
+    assert "serve-by-id" not in written["graphql"]  # no app has two paths
+    assert written["acl"] == {"first-role-wins": True}
     assert installation.read_all() == before  # no collection and no document more
 
 
@@ -80,8 +84,12 @@ def test_what_would_show_more_is_reported_and_is_the_exit_code(installation: Ins
         [{"_id": "both", "roles": ["user", "editor"]}, {"_id": "one", "roles": ["user"]}]
     )
     report = installation.migrate(1)
+    written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
+    assert written["authentication"] == {"anonymous-fallback": True}
+    assert (installation.directory / "docgraph.yml").stat().st_mode & 0o777 == 0o600
     more = {where for where, row in report.items() if row["shows more"]}
-    assert more == {"permission public", "permission misspelt", "users both"}
+    assert more == {"permission public", "permission misspelt"}
+    assert report["users both"]["result"] == "taken over"
     assert "foo" in report["permission misspelt"]["remark"]
 
 
@@ -90,6 +98,7 @@ def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
 ) -> None:
     db = installation.db
     schema = "type Query { posts: [Post] } type Post { title: String }"
+    partly = "type Query { posts: [Post] no: [Post] } type Post { title: String }"
     posts = {"db": db.name, "collection": "posts", "find": {}}
     good = {
         "descriptor": {"uri": "blog/api"},
@@ -97,7 +106,11 @@ def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
         "mappings": {"Query": {"posts": posts}},
     }
     db["gql-apps"].insert_many(
-        [{"_id": "blog", **good}, {"_id": "broken", "schema": "type Query {", "mappings": {}}]
+        [
+            {"_id": "blog", **good},
+            {"_id": "broken", "schema": "type Query {", "mappings": {}},
+            {"_id": "partly", "schema": partly, "mappings": {"Query": {"posts": posts, "no": 5}}},
+        ]
     )
     db["_properties"].insert_many(
         [
@@ -108,5 +121,8 @@ def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
     report = installation.migrate(0)
     assert "blog/api" in report["app blog"]["remark"]
     assert "400" in report["app broken"]["remark"]
+    assert "mappings.Query.no" in report["app partly"]["remark"]
+    written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
+    assert written["graphql"]["serve-by-id"] is True
     assert report[f"{db.name}/posts"]["result"] == "not supported"
     assert "HAL" in report[f"{db.name}/files"]["remark"]

@@ -64,6 +64,13 @@ class Rule:
         """
         return (-min(map(_generality, self.roles.intersection(roles))), *self.rank)
 
+    def rank_by_role(self, roles: tuple[str, ...]) -> tuple[Any, ...]:
+        """Return the sort key of `acl.first-role-wins`: by the first of these roles, then by rank.
+
+        General roles are the last ones of a caller (`roles_of`).
+        """
+        return (-min(map(roles.index, self.roles.intersection(roles))), *self.rank)
+
     def shares_callers(self, other: Rule) -> bool:
         """Return whether some caller has both as rules for roles, or both as general ones."""
         classes, others = (set(map(_generality, one.roles)) for one in (self, other))

@@ -2,8 +2,9 @@
 
 Rules of the file and of the database have one order (decision 38): those for roles that the caller
 has, then those for authenticated users, then those for everyone, so that a general rule never
-narrows a special one. The lists are cached per set of roles and indexed by path and method, so that
-a request checks only rules that could match its caller, path and method.
+narrows a special one. With `acl.first-role-wins` the order of the caller's roles comes before
+priorities. The lists are cached per set of roles and indexed by path and method, so that a request
+checks only rules that could match its caller, path and method.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from docgraph.access.language.explain_predicate import Failure, find_failures
 from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws
 from docgraph.access.rule import Rule, RuleOrigin, roles_of
+from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission
@@ -97,7 +99,10 @@ class RuleBook:
         self,
         knowledge: Callable[[], Knowledge],
         resolvers: Callable[[], Resolvers],
+        *,
+        first_role_wins: bool = False,
     ) -> None:
+        self._rank = Rule.rank_by_role if first_role_wins else Rule.rank_for
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
@@ -125,7 +130,9 @@ class RuleBook:
         if known is not None and known.sets == sets:
             return known.index
         found = (rule for one in sets for rule in one.of_roles(roles))
-        index = RuleIndex(tuple(sorted(found, key=lambda one: one.rank_for(roles), reverse=True)))
+        index = RuleIndex(
+            tuple(sorted(found, key=lambda one: self._rank(one, roles), reverse=True))
+        )
         self.lists.put(roles, _List(sets, index))
         return index
 
@@ -217,11 +224,12 @@ class RuleBookProvider(Provider):
         config: PluginConfig,
         store: Store,
         registry: PluginRegistry,
+        acl: Acl,
     ) -> None:
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        self._book = RuleBook(self._know, self._find_resolvers)
+        self._book = RuleBook(self._know, self._find_resolvers, first_role_wins=acl.first_role_wins)
 
     def get(self) -> RuleBook:
         """Return the same rule book for every plugin."""

@@ -7,8 +7,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from docgraph.config.section import ConfigurationPath, Name, Operator, PluginConfig, View
+from docgraph.config.section import ConfigurationPath, Name, Operator, PluginConfig, Section, View
 from docgraph.exchange.errors import Problem
+
+
+class Acl(Section, frozen=True):
+    """How the rule for a request is chosen, among those of the file and of the database."""
+
+    section_name: ClassVar[str] = "acl"
+    first_role_wins: Annotated[
+        bool,
+        Meta(
+            description="the first role of the caller that has a matching rule decides, and "
+            "priorities are compared within a role only; for moved installations"
+        ),
+    ] = False
 
 
 class DbAclAuthorizer(PluginConfig, frozen=True):

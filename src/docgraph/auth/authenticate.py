@@ -3,13 +3,15 @@
 The result is an account, no account, or rejected credentials. Mechanisms are tried in the order of
 their priority; when one rejects, the next one is tried. Credentials in an `Authorization` header
 that no mechanism accepts are rejected even where anonymous callers may read, so that a mistyped
-password never counts as a missing one (decision 27).
+password never counts as a missing one (decision 27), unless `authentication.anonymous-fallback` is
+on (decision 55). Writes, other services and open streams are strict even then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
@@ -26,6 +28,9 @@ class Authentication:
     refused: bool = False
 
 
+_REST: Final = "mongo"
+_GRAPHQL: Final = "graphql"
+
 _ANONYMOUS = Authentication()
 _REFUSED = Authentication(refused=True)
 
@@ -33,8 +38,11 @@ _REFUSED = Authentication(refused=True)
 class AuthenticateStage:
     """The stage `authenticate` of the pipeline."""
 
-    def __init__(self, mechanisms: Sequence[AuthMechanism]) -> None:
+    def __init__(
+        self, mechanisms: Sequence[AuthMechanism], *, anonymous_fallback: bool = False
+    ) -> None:
         self._mechanisms = tuple(mechanisms)
+        self._has_fallback = anonymous_fallback
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
         """Try each mechanism until one accepts."""
@@ -54,7 +62,9 @@ class AuthenticateStage:
                         f"the auth-mechanism {mechanism.name!r} returned {other!r}, which is "
                         "neither ABSENT nor Rejected nor Accepted with an Account"
                     )
-        return _REFUSED if "authorization" in exchange.request.headers else _ANONYMOUS
+        if "authorization" not in exchange.request.headers:
+            return _ANONYMOUS
+        return _ANONYMOUS if self._has_fallback and _is_public_read(exchange) else _REFUSED
 
     def challenge(self, exchange: Exchange) -> Unauthenticated:
         """Build the 401 for a caller who is not authenticated, with a challenge per mechanism.
@@ -70,3 +80,11 @@ class AuthenticateStage:
             "authentication required",
             headers=[("WWW-Authenticate", value) for value in unique],
         )
+
+
+def _is_public_read(exchange: Exchange) -> bool:
+    """Return whether an anonymous caller could be meant; an open stream never changes its user."""
+    if exchange.is_renewal:
+        return False
+    is_read = exchange.service == _REST and exchange.request.method in ("GET", "HEAD")
+    return is_read or exchange.service == _GRAPHQL

@@ -54,6 +54,7 @@ class JsonMode(StrEnum):
     GRAPHQL_CANONICAL = "graphql-canonical"
     GRAPHQL_RELAXED = "graphql-relaxed"
     GRAPHQL_PLAIN = "graphql-plain"
+    GRAPHQL_REST = "graphql-rest"  # as the REST API
     CSV = "csv"  # the JSON in cells
 
 
@@ -293,5 +294,6 @@ FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.GRAPHQL_CANONICAL: _CANONICAL,
     JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
     JsonMode.GRAPHQL_PLAIN: _PLAIN,
+    JsonMode.GRAPHQL_REST: _STANDARD,
     JsonMode.CSV: _PLAIN,
 }

@@ -107,6 +107,18 @@ class FieldFailure(Exception):
         )
 
 
+class InvalidField(FieldFailure):
+    """The stored definition of a field is invalid (decision 8); only the root role sees why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("the definition of this field is invalid", "invalid-definition")
+        self.cause = FieldFault(reason)
+
+
+class FieldFault(Exception):
+    """Why the definition of a field is invalid; logged when the app was loaded."""
+
+
 class Errors:
     """The errors inside one value, with paths relative to it: the first few, and the total."""
 

@@ -179,9 +179,16 @@ class Graphql(ServiceConfig, frozen=True):
         Size, Meta(description="bytes of the versions of all app definitions together")
     ] = 67_108_864
     json_mode: Annotated[
-        Literal["standard", "canonical", "relaxed", "plain"],
+        Literal["standard", "canonical", "relaxed", "plain", "rest"],
         Meta(description="JSON form of BSON values in results; apps may have their own"),
     ] = "standard"
+    serve_by_id: Annotated[
+        bool,
+        Meta(
+            description="serve apps with a `descriptor.uri` under their `_id`, too; for moved "
+            "installations"
+        ),
+    ] = False
     max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
         1_048_576
     )

@@ -284,6 +284,14 @@ class AppInvalid(Event, frozen=True):
     problems: tuple[str, ...]
 
 
+class AppPartlyInvalid(Event, frozen=True):
+    """An app is served without parts that are invalid; faulty fields answer with an error."""
+
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    problems: tuple[str, ...]
+
+
 class AppsRefreshed(Event, frozen=True):
     """The definitions were read again; the numbers are what this worker now knows."""
 
@@ -292,6 +300,7 @@ class AppsRefreshed(Event, frozen=True):
     disabled: int
     invalid: int
     duration: float = 0.0  # seconds
+    partial: int = 0  # served without parts that are invalid
 
 
 # --- authentication and authorization -------------------------------------------------------------

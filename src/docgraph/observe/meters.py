@@ -294,7 +294,7 @@ class Meters:
         self._rare["docgraph_mcp_call_duration_seconds"].of(event.tool).observe(event.duration)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
-        for state in ("served", "disabled", "invalid"):
+        for state in ("served", "disabled", "invalid", "partial"):
             self._rare["docgraph_apps"].of(state).set(getattr(event, state))
 
 

@@ -77,7 +77,7 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
-        "GraphQL apps by state: served, disabled, invalid.",
+        "GraphQL apps by state: served, disabled, invalid; partial: served with invalid fields.",
     ),
     "docgraph_stream_clients": (
         "gauge:livesum",

@@ -18,6 +18,7 @@ from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
+from docgraph.auth.sections import AuthenticationOptions
 from docgraph.codec import decode
 from docgraph.codec.uuids import use_uuid_representation
 from docgraph.events.sections import Events
@@ -196,7 +197,10 @@ class Docgraph:
         bounds = RequestDeadlines(core.wait_timeout_ms, lambda: self.store.is_pool_busy, memory)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
-        self._authenticator = AuthenticateStage(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._authenticator = AuthenticateStage(
+            self.plugins.of_kind(Kind.AUTH_MECHANISM),
+            anonymous_fallback=config.get(AuthenticationOptions).anonymous_fallback,
+        )
         self._routes = Routes(routes, self._build_front(routes, self._authenticator))
         return Pipeline(
             self._routes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from docgraph.access.sections import (
+    Acl,
     DbAclAuthorizer,
     FileAclAuthorizer,
     FilterOperatorsBlacklist,
@@ -25,7 +26,7 @@ from docgraph.auth.mechanisms.sections import (
     JwtAuthenticationMechanism,
     TokenBasicAuthMechanism,
 )
-from docgraph.auth.sections import Roles
+from docgraph.auth.sections import AuthenticationOptions, Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
 from docgraph.console.sections import Console
@@ -68,6 +69,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Metrics,
     OpenApi,
     OpenApiPage,
+    AuthenticationOptions,
     TokenBasicAuthMechanism,
     BasicAuthMechanism,
     DigestAuthMechanism,
@@ -84,6 +86,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Roles,
     BruteForceAttackGuard,
     CallerLimits,
+    Acl,
     DbAclAuthorizer,
     FileAclAuthorizer,
     FullAuthorizer,

@@ -11,9 +11,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.convert import renumber
-from docgraph.cli.migrate.restheart_config import load_actions
+from docgraph.cli.migrate.convert import Conversion, renumber
+from docgraph.cli.migrate.restheart_config import load_actions, load_restheart
 from docgraph.config import ConfigSources
+from docgraph.server.builtin_sections import SECTIONS
 from docgraph.server.prepare import load_tree, prepare
 
 # The defaults that the table does not have, since they are long.
@@ -77,7 +78,9 @@ def test_the_shipped_file_becomes_one_without_mistakes(migration: Migration, ver
     written = migration.convert(build_shipped(version))
     assert migration.list_problems() == []
     assert written["mongo"] == {"mongo-mounts": [{"what": "/restheart", "where": "/"}]}
-    assert written["graphql"] == {"db": "restheart"}
+    assert written["graphql"] == {"db": "restheart", "serve-by-id": True, "json-mode": "rest"}
+    assert written["acl"] == {"first-role-wins": True}
+    assert written["authentication"] == {"anonymous-fallback": True}
     assert written["dbRealmAuthenticator"] == {"users-db": "restheart"}
     assert written["dbAclAuthorizer"] == {"acl-db": "restheart"}
 
@@ -113,7 +116,10 @@ def test_options_that_were_chosen_are_taken_over(migration: Migration) -> None:
     }
     assert written["dbRealmAuthenticator"] == {"users-db": "people", "cache-enabled": True}
     assert written["connection-options"] == {"max-body-size": 2_000_000}
-    assert written["basicAuthMechanism"] == {"authenticator": "fileRealmAuthenticator"}
+    assert written["basicAuthMechanism"] == {
+        "authenticator": "fileRealmAuthenticator",
+        "realm": "RESTHeart Realm",
+    }
     assert written["logging"] == {"level": "debug"}
 
 
@@ -171,3 +177,65 @@ def test_file_rules_keep_the_order_in_which_they_are_tried() -> None:
     assert [rule["_id"] for rule in tried] == ["first", "before-second", "second", "none"]
     assert len({rule["priority"] for rule in tried}) == len(rules)
     assert renumber(["no rule", {"_id": "rule"}])[1] == "no rule"  # it is not lost
+
+
+def test_clients_of_version_9_find_their_token_endpoints(migration: Migration) -> None:
+    written = migration.convert(build_shipped(9))
+    assert written["authTokenService"] == {"uri": "/token", "oauth-style": True}
+    assert written["authCookieSetter"]["name"] == "rh_auth"
+
+
+def test_version_8_has_the_token_endpoints_of_docgraph(migration: Migration) -> None:
+    assert "authTokenService" not in migration.convert("{}")
+
+
+def test_another_path_of_the_tokens_stays(migration: Migration) -> None:
+    config = {"jwtConfigProvider": {}, "authTokenService": {"uri": "/login"}}
+    assert migration.convert(config)["authTokenService"] == {"uri": "/login", "oauth-style": True}
+
+
+def test_a_disabled_token_service_stays_off(migration: Migration) -> None:
+    config = {"jwtConfigProvider": {}, "authTokenService": {"enabled": False}}
+    assert migration.convert(config)["authTokenService"] == {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("config", "needed", "is_kept"),
+    [
+        ({}, set(), False),
+        ({}, {"authentication.anonymous-fallback"}, True),
+        ({"fullAuthorizer": {"enabled": True, "authentication-required": False}}, set(), True),
+        ({"fullAuthorizer": {"enabled": True}}, set(), False),
+        (
+            {
+                "fileAclAuthorizer": {
+                    "enabled": True,
+                    "permissions": [{"roles": ["$unauthenticated"], "predicate": "path('/x')"}],
+                }
+            },
+            set(),
+            True,
+        ),
+    ],
+)
+def test_options_that_open_something_are_set_only_where_they_are_needed(
+    tmp_path: Path, config: dict[str, Any], needed: set[str], is_kept: bool
+) -> None:
+    file = tmp_path / "restheart.yml"
+    file.write_text(yaml.safe_dump(config))
+    conversion = Conversion(load_restheart(file, None, None), tmp_path, SECTIONS)
+    conversion.run()
+    conversion.drop_unneeded(needed)
+    assert ("authentication" in conversion.sections) is is_kept
+    assert "serve-by-id" not in conversion.sections["graphql"]
+    assert conversion.sections["acl"] == {"first-role-wins": True}
+    reported = {one.where for one in conversion.remarks}
+    assert ("authentication.anonymous-fallback" in reported) is is_kept
+
+
+def test_the_sections_are_converted_once(tmp_path: Path) -> None:
+    file = tmp_path / "restheart.yml"
+    file.write_text("mongo: {max-pagesize: 5_000}")
+    config = load_restheart(file, None, None)
+    assert config.sections is config.sections
+    assert config.get("mongo", "max-pagesize") == 5000

@@ -53,8 +53,8 @@ def test_ten_mistakes_in_one_file_give_ten_messages(tmp_path: Path) -> None:
         "docgraph.yml:4:21: /graphql/query-time-limit: must be between 0 and 86400000, got -5",
         "docgraph.yml:5:12: /graphql/verbose: expected true or false, got text 'yes' "
         "(write true, without quotes)",
-        "docgraph.yml:6:14: /graphql/json-mode: expected 'canonical', 'plain', 'relaxed' or "
-        "'standard', got text 'canonicall' (did you mean 'canonical'?)",
+        "docgraph.yml:6:14: /graphql/json-mode: expected 'canonical', 'plain', 'relaxed', "
+        "'rest' or 'standard', got text 'canonicall' (did you mean 'canonical'?)",
         "docgraph.yml:7:1: /http-listner: unknown section (did you mean 'http-listener'?)",
         "docgraph.yml:10:3: /https-listener/enabled: https-listener is on and has no key "
         "(set /https-listener/key to the path of a PEM file)",

@@ -127,6 +127,7 @@ graphql:
   history-versions: 50                                    # built-in default
   history-size: 67108864                                  # built-in default
   json-mode: standard                                     # built-in default
+  serve-by-id: false                                      # built-in default
   max-body-size: 1048576                                  # built-in default
   read-preference: primary                                # built-in default
 

@@ -90,6 +90,13 @@ class AuthTokenService(ServiceConfig, frozen=True):
         Uri | None,
         Meta(description="path of the service; none is the `srv-uri` of the token manager"),
     ] = None
+    oauth_style: Annotated[
+        bool,
+        Meta(
+            description="answer with `access_token`, `token_type` and `expires_in`, and set the "
+            "cookie at `<uri>/cookie`; for moved installations"
+        ),
+    ] = False
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
         False
     )

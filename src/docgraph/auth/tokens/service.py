@@ -4,12 +4,16 @@ GET     the token, the same as in `Auth-Token`        POST   a new one
 DELETE  revokes it                                    another user's: 403
 
 A caller with the cookie gets only the expiration time; a new token goes into the cookie.
+
+With `oauth-style` (decision 55) the answers have the names of OAuth, `POST` makes a new token only
+with `?renew`, and `POST <srv-uri>/cookie` sets the cookie.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -25,15 +29,20 @@ from docgraph.auth.tokens.token_headers import (
     give_token,
     is_by_cookie,
     render_instant,
+    request_cookie,
     service_uri,
     withdraw_token,
 )
 from docgraph.exchange import Account, Answer, Body, Exchange
-from docgraph.exchange.errors import NotFound
+from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
+
+_SETTER: Final = "authCookieSetter"
+_DOTS: Final = 2  # in a signed token
+_NOT_STORED: Final = (("Cache-Control", "no-store"),)
 
 
 class TokenService(Service):
@@ -70,27 +79,73 @@ class TokenService(Service):
 
         Called before a method is rejected, so that 401 comes first.
         """
+        if self._is_for_cookie(exchange):
+            return ("POST",)
         check_own_path(exchange, bound_path(self, self.config), bare=True)
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Serve the token; the caller is authenticated, and the path is the caller's own."""
+        if self._is_for_cookie(exchange):
+            return self._set_cookie(exchange)
         account = check_own_path(exchange, bound_path(self, self.config), bare=True)
         if account is None or self._manager is None:
             raise NotFound("no token manager is on")
+        is_oauth = self.config.oauth_style
         match exchange.request.method:
             case "DELETE":
                 return await self._end(exchange, account)
-            case "POST":
+            case "POST" if not is_oauth or "renew" in exchange.request.query:
                 token = AuthToken.of(await self._manager.issue(account, renew=True))
                 give_token(exchange, token, self.uri, renewed=True)
             case _:
                 token = find_token(exchange) or AuthToken.of(await self._manager.issue(account))
-        shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
-        shown["auth_token_valid_until"] = render_instant(find_end(exchange, token))
-        return Body(200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")])
+        shown = _describe_oauth(exchange, token) if is_oauth else _describe(exchange, token)
+        return _render(shown)
+
+    def _is_for_cookie(self, exchange: Exchange) -> bool:
+        """Return whether the request is to `<uri>/cookie`; raise 401 for anonymous callers."""
+        prefix = bound_path(self, self.config)
+        if not self.config.oauth_style or exchange.request.segments != (*prefix, "cookie"):
+            return False
+        if exchange.account is None and exchange.request.method != "OPTIONS":
+            raise Unauthenticated("authentication required")
+        return True
+
+    def _set_cookie(self, exchange: Exchange) -> Answer:
+        account = exchange.account
+        if account is None or self._manager is None or not self._registry.find(_SETTER):
+            raise NotFound("cookies are off", hint=f"turn on {_SETTER}")
+        request_cookie(exchange)
+        return _render(
+            {"authenticated": True, "username": account.name, "roles": list(account.roles)}
+        )
 
     async def _end(self, exchange: Exchange, account: Account) -> Answer:
         await end_session(self._store, self._manager, self._revocations, account)
         withdraw_token(exchange)
-        return Body(204, headers=[("Cache-Control", "no-store")])
+        return Body(204, headers=[*_NOT_STORED])
+
+
+def _render(shown: dict[str, Any]) -> Body:
+    return Body(200, orjson.dumps(shown), "application/json", [*_NOT_STORED])
+
+
+def _describe(exchange: Exchange, token: AuthToken) -> dict[str, Any]:
+    shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
+    return {**shown, "auth_token_valid_until": render_instant(find_end(exchange, token))}
+
+
+def _describe_oauth(exchange: Exchange, token: AuthToken) -> dict[str, Any]:
+    """Describe the token as OAuth does; a signed one is sent as a bearer."""
+    account = exchange.account
+    assert account is not None  # noqa: S101 - the path is the caller's own
+    is_signed = token.text.count(".") == _DOTS
+    shown = {} if is_by_cookie(exchange) else {"access_token": token.text}
+    return {
+        **shown,
+        "token_type": "Bearer" if is_signed else "Basic-Password",
+        "expires_in": max(0, int(find_end(exchange, token) - time.time())),
+        "username": account.name,
+        "roles": list(account.roles),
+    }

@@ -29,6 +29,7 @@ _NAMES: Final = ("Auth-Token", _VALID_UNTIL, "Auth-Token-Location")
 _TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribute
 _BY_COOKIE: Final = "authCookieHandler.accepted"
 _RENEWED: Final = "authTokenHeaders.renewed"
+_COOKIE_WANTED: Final = "authTokenHeaders.cookie"
 _RENEW: Final = "renew-auth-token"
 _SET: Final = "set-auth-cookie"
 
@@ -65,7 +66,12 @@ def wants_cookie(exchange: Exchange) -> bool:
             return False
         if _RENEWED in exchange.attributes:
             return True
-    return _asks(exchange, _SET)
+    return _COOKIE_WANTED in exchange.attributes or _asks(exchange, _SET)
+
+
+def request_cookie(exchange: Exchange) -> None:
+    """Let the response set the cookie, as `set-auth-cookie` does."""
+    exchange.attributes[_COOKIE_WANTED] = True
 
 
 def give_token(exchange: Exchange, token: AuthToken, uri: str, *, renewed: bool = False) -> None:

@@ -60,9 +60,12 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     if db is not None:
         conversion.move_to(db)
     write_private(output, conversion.render())
-    remarks = list(conversion.remarks)
+    found_stored: list[Remark] = []
     if not offline:
-        remarks += _survey(output)
+        found_stored = _survey(output)
+        conversion.drop_unneeded({one.needs for one in found_stored})
+        output.write_text(conversion.render(), encoding="utf-8")
+    remarks = [*conversion.remarks, *found_stored]
     _print_report(remarks, as_json=as_json)
     notice(f"{config} is of version {found.version}; its defaults apply where nothing is set")
     notice(f"{output} is written; try it with `docgraph config check {output}`")

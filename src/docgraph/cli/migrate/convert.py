@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -21,8 +21,26 @@ from docgraph.config.section import Section
 _KEY_BYTES: Final = 32
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}
 _REALMS: Final = {"mongoRealmAuthenticator": "dbRealmAuthenticator"}
+_REALM: Final = "RESTHeart Realm"  # of every challenge there
 _NO_DEFAULT: Final = object()
 _FIRST_PRIORITY: Final = 1000  # of the converted file rules; each next one has one less
+
+
+_PUBLIC: Final = "$unauthenticated"
+# Options that keep the behavior of RESTHeart: their values, and what they do.
+_COMPATIBLE: Final[Mapping[tuple[str, str], tuple[Any, str]]] = {
+    ("acl", "first-role-wins"): (
+        True,
+        "the first role of a caller that has a matching rule decides",
+    ),
+    ("authentication", "anonymous-fallback"): (
+        True,
+        "wrong credentials count as none where anonymous callers may read",
+    ),
+    ("graphql", "serve-by-id"): (True, "apps with a uri are also served under their _id"),
+    ("graphql", "json-mode"): ("rest", "Long is a bare number, Regex is $regularExpression"),
+}
+_OPENING: Final = (("authentication", "anonymous-fallback"), ("graphql", "serve-by-id"))
 
 
 class Fate(Enum):
@@ -35,12 +53,16 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One line of the report; `shows_more`: callers would see more than before."""
+    """One line of the report; `shows_more`: callers would see more than before.
+
+    `needs` is the option that keeps the behavior, such as `graphql.serve-by-id`.
+    """
 
     fate: Fate
     where: str
     text: str
     shows_more: bool = False
+    needs: str = ""
 
 
 @dataclass(slots=True)
@@ -63,6 +85,7 @@ class Conversion:
         self._convert_tokens()
         self._convert_files()
         self._convert_rest()
+        self._set_compatible()
         self._report_differences()
         self._drop_disabled()
 
@@ -139,17 +162,27 @@ class Conversion:
             if self.config.is_set(section, "authenticator"):
                 name = get(section, "authenticator")
                 self.put(section, "authenticator", _REALMS.get(name, name))
-        self._report_token_paths()
+        if get("basicAuthMechanism", "enabled"):
+            self.put("basicAuthMechanism", "realm", _REALM)
+        self._convert_token_service()
 
     def _report_short_key(self, key: Any) -> None:
         if isinstance(key, str) and len(key) < _KEY_BYTES:
             text = f"is shorter than {_KEY_BYTES} bytes: docgraph starts with a longer one only"
             self.add(Fate.CHANGED, "jwtConfigProvider.key", text)
 
-    def _report_token_paths(self) -> None:
-        if self.config.get("authTokenService", "uri") != "/tokens":
-            text = "tokens are at /tokens/<user> here; clients of /token have to be changed"
-            self.add(Fate.CHANGED, "authTokenService.uri", text)
+    def _convert_token_service(self) -> None:
+        """Keep the path of the token service, and the answers of version 9."""
+        uri = self.config.get("authTokenService", "uri")
+        if not self.config.get("authTokenService", "enabled"):
+            return
+        if uri != "/tokens":
+            self.put("authTokenService", "uri", uri)
+        if self.config.is_latest:
+            self.put("authTokenService", "oauth-style", True)
+            text = f"is set: {uri} and {uri}/cookie answer as before; a login needs the header "
+            text += "Authorization, forms are not read"
+            self.add(Fate.TAKEN, "authTokenService.oauth-style", text)
 
     def _convert_files(self) -> None:
         """Convert users and rules in files of their own, and the order of the rules."""
@@ -197,6 +230,30 @@ class Conversion:
         if str(representation).upper() not in ("STANDARD", "S"):
             text = "answers are in the standard representation; see the table in the guide"
             self.add(Fate.MISSING, "mongo.default-representation-format", text)
+
+    def _set_compatible(self) -> None:
+        """Set the options that keep the behavior of RESTHeart; the guide names their risks."""
+        for (section, option), (value, text) in _COMPATIBLE.items():
+            self.put(section, option, value)
+            self.add(Fate.TAKEN, f"{section}.{option}", f"is set: {text}")
+
+    def drop_unneeded(self, needed: Collection[str]) -> None:
+        """Drop the options that open something which nothing in the database relies on."""
+        for section, option in _OPENING:
+            name = f"{section}.{option}"
+            if name in needed or (section == "authentication" and self._has_public_paths()):
+                continue
+            self.sections.get(section, {}).pop(option, None)
+            self.remarks = [one for one in self.remarks if one.where != name]
+        self.sections = {name: options for name, options in self.sections.items() if options}
+
+    def _has_public_paths(self) -> bool:
+        """Return whether the configuration itself admits anonymous callers."""
+        rules = self.sections.get("fileAclAuthorizer", {}).get("permissions", ())
+        if any(_PUBLIC in (rule.get("roles") or (rule.get("role"),)) for rule in rules):
+            return True
+        is_full = self.config.get("fullAuthorizer", "enabled")
+        return bool(is_full) and not self.config.get("fullAuthorizer", "authentication-required")
 
     def _report_differences(self) -> None:
         """Report defaults that differ and stay those of docgraph."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -54,14 +54,13 @@ def load_actions() -> Mapping[tuple[str, str], OptionAction]:
     return actions
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class RestheartConfig:
     """The values that are set, and the defaults of the version for all others."""
 
     root: ConfigNode = EMPTY
-    sources: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def sections(self) -> Mapping[str, Any]:
         """The sections that are set, as plain values."""
         plain = _modernize(to_plain(self.root))
@@ -97,47 +96,46 @@ class RestheartConfig:
 
 def load_restheart(file: Path, overrides: Path | None, environment: str | None) -> RestheartConfig:
     """Read the file and what overrides it; raise `ConfigError` with every mistake."""
-    config = RestheartConfig(load_file(file, "CONFIG"), [str(file)])
-    if not isinstance(config.root.value, Mapping):
+    root = load_file(file, "CONFIG")
+    if not isinstance(root.value, Mapping):
         raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
-    if overrides is not None:
-        config.sources.append(str(overrides))
-        if overrides.suffix == ".conf":
-            text = overrides.read_text("utf-8")
-            _apply_entries(config, text, Origin(str(overrides)), lines=True)
-        else:
-            _apply_mapping(config, load_file(overrides, "--override"))
+    if overrides is not None and overrides.suffix == ".conf":
+        text = overrides.read_text("utf-8")
+        root = _apply_entries(root, text, Origin(str(overrides)), lines=True)
+    elif overrides is not None:
+        root = _apply_mapping(root, load_file(overrides, "--override"))
     if environment:
-        config.sources.append("RHO")
-        _apply_entries(config, environment, Origin("RHO"), lines=False)
-    return config
+        root = _apply_entries(root, environment, Origin("RHO"), lines=False)
+    return RestheartConfig(root)
 
 
-def _apply_mapping(config: RestheartConfig, node: ConfigNode) -> None:
+def _apply_mapping(root: ConfigNode, node: ConfigNode) -> ConfigNode:
     """Apply a file of `/path: value` entries; sections without a slash are merged."""
     entries = node.value if isinstance(node.value, Mapping) else {}
     nested = {name: child for name, child in entries.items() if name[:1] != "/"}
-    config.root = merge(config.root, ConfigNode(nested, node.origin))
+    root = merge(root, ConfigNode(nested, node.origin))
     for name, child in entries.items():
         if name[:1] == "/":
-            _apply(config, Override(name, child), child.place)
+            root = _apply(root, Override(name, child), child.place)
+    return root
 
 
-def _apply_entries(config: RestheartConfig, text: str, origin: Origin, *, lines: bool) -> None:
+def _apply_entries(root: ConfigNode, text: str, origin: Origin, *, lines: bool) -> ConfigNode:
     entries, problems = parse_entries(text, lambda line, column: origin, lines=lines)
     for entry in entries:
         override, found = read_entry(entry)
         problems.extend(found)
         if override is not None:
-            _apply(config, override, origin)
+            root = _apply(root, override, origin)
     if problems:
         raise ConfigError(problems)
+    return root
 
 
-def _apply(config: RestheartConfig, override: Override, origin: Origin) -> None:
+def _apply(root: ConfigNode, override: Override, origin: Origin) -> ConfigNode:
     try:
-        path = _resolve_selectors(config.root, override.path)
-        config.root = place(config.root, Override(path, override.node), lambda steps: None)
+        path = _resolve_selectors(root, override.path)
+        return place(root, Override(path, override.node), lambda steps: None)
     except PathError as error:
         raise ConfigError([Problem(str(origin), override.path, str(error))]) from error
 

@@ -72,7 +72,8 @@ def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remar
             yield Remark(Fate.CHANGED, where, text, shows_more=_narrows(document))
         elif UNAUTHENTICATED in rule.roles:
             text = "also applies to known callers that no rule for a role of theirs admits"
-            yield Remark(Fate.CHANGED, where, text, shows_more=True)
+            option = "authentication.anonymous-fallback"
+            yield Remark(Fate.CHANGED, where, text, shows_more=True, needs=option)
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:
@@ -83,7 +84,7 @@ def _narrows(document: Mapping[str, Any]) -> bool:
 
 
 def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Iterator[Remark]:
-    """Yield the callers for whom rules of several roles are compared by priority here."""
+    """Yield the callers for whom the order of their roles decides."""
     roles_with_rules = {role for rule in rules for role in _list_roles(rule)}
     found = [
         name_id(person.get("_id"))
@@ -93,11 +94,9 @@ def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Itera
     if found:
         names = ", ".join(found[:_MAX_NAMED])
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
-        text = (
-            "have several roles with rules: the first role with a rule that matches decided, "
-            "here the rule with the highest priority over all roles does"
-        )
-        yield Remark(Fate.CHANGED, f"users {names}{more}", text, shows_more=True)
+        option = "acl.first-role-wins"
+        text = f"have several roles with rules: {option} keeps the order of the roles"
+        yield Remark(Fate.TAKEN, f"users {names}{more}", text, needs=option)
 
 
 def _list_roles(document: Mapping[str, Any]) -> list[str]:
@@ -109,18 +108,22 @@ def _list_roles(document: Mapping[str, Any]) -> list[str]:
 def check_apps(
     documents: Sequence[Document], settings: Graphql, policy: Policy
 ) -> Iterator[Remark]:
-    """Yield apps that docgraph answers with 400."""
+    """Yield apps that docgraph answers with 400, serves in part, or serves at two paths."""
     for document in documents:
         where = f"app {name_id(document.get('_id'))}"
         try:
-            app = build_app(decode_definition(document), settings, policy=policy)
+            app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
             yield Remark(Fate.CHANGED, where, text)
             continue
-        if "uri" in document.get("descriptor", {}) and app.definition.uri != document.get("_id"):
-            text = f"is served at {app.definition.uri} only, not under its _id"
+        if app.problems:
+            text = f"is served without its invalid parts: {'; '.join(map(str, app.problems))}"
             yield Remark(Fate.CHANGED, where, text)
+        if isinstance(app.definition.id, str) and app.definition.uri != app.definition.id:
+            option = "graphql.serve-by-id"
+            text = f"is served at {app.definition.uri}, and under its _id by {option}"
+            yield Remark(Fate.TAKEN, where, text, needs=option)
 
 
 def check_stored_properties(

@@ -26,7 +26,13 @@ from docgraph.graphql.apps.stored_definitions import (
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
-from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed, BackgroundFailed
+from docgraph.observe.events import (
+    AppInvalid,
+    AppLoaded,
+    AppPartlyInvalid,
+    AppsRefreshed,
+    BackgroundFailed,
+)
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
@@ -74,13 +80,14 @@ class Apps:
         self._store = store
         self._generations = generations
         self._lane = blocking.lane("compile", concurrency=1, queue=256)
-        self._definitions = StoredDefinitions()
+        self._definitions = StoredDefinitions(by_id=config.serve_by_id)
         self._complete = False
         self._listeners: list[Callable[[], None]] = []
         self._seen = -1  # the generation of the loaded definitions
         self._failed = -1  # the generation that could not be loaded …
         self._ask_again = 0.0  # … and when to try to load it again
         self._emitted: dict[str, str] = {}  # collisions already emitted
+        self._partial: set[str] = set()  # apps of which parts are invalid
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, None] = LoadingCache(0)
@@ -106,7 +113,7 @@ class Apps:
     async def list_served(self) -> list[StoredDefinition]:
         """Return the served definitions by URI; some may turn out to be invalid when compiled."""
         if not self._config.app_cache_enabled:
-            definitions = StoredDefinitions()
+            definitions = StoredDefinitions(by_id=self._config.serve_by_id)
             definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
             return definitions.served()
         await self._follow()
@@ -132,6 +139,7 @@ class Apps:
     def invalidate_all(self) -> None:
         """Drop every app; the next request loads them again."""
         self._compiled.clear()
+        self._partial.clear()
         self._definitions.replace([])
         self._complete = False
         self._generations.bump("apps")
@@ -256,7 +264,7 @@ class Apps:
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
         """Return all definitions that claim this URI: only one of them is served."""
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
-        definitions = StoredDefinitions()
+        definitions = StoredDefinitions(by_id=self._config.serve_by_id)
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
         return definitions
 
@@ -312,11 +320,12 @@ class Apps:
         for entry in entries:
             compiled = self._compiled.peek(entry.key)
             if compiled is not None and compiled.version != entry.version:
-                self._compiled.invalidate(entry.key)
+                self._forget([entry.key])
 
     def _forget(self, keys: Collection[str]) -> None:
         for key in keys:
             self._compiled.invalidate(key)
+            self._partial.discard(key)
 
     async def _build(self, entry: StoredDefinition) -> _Compiled:
         """Compile an app, or cache the reason why that fails, which is emitted once."""
@@ -327,6 +336,10 @@ class Apps:
             emit(AppInvalid(str(entry.id), _problems(error)))
             # Drop the traceback: it would keep the frames of the failed compilation alive.
             return _Compiled(entry.version, error.with_traceback(None))
+        if app.problems:
+            emit(AppPartlyInvalid(str(entry.id), tuple(map(str, app.problems))))
+            self._partial.add(entry.key)
+            self._emit_refreshed(started)
         emit(AppLoaded(str(entry.id), entry.uri, time.perf_counter() - started))
         return _Compiled(entry.version, app)
 
@@ -336,6 +349,7 @@ class Apps:
             self._config,
             policy=self._store.policy,
             variables=known_variables(self._registry),
+            is_stored=True,
         )
 
     def _held_ids(self) -> list[Any]:
@@ -345,7 +359,8 @@ class Apps:
         served, disabled = self._definitions.counts()
         self._emit_collisions(self._definitions)
         invalid = len(self._definitions.collisions)
-        emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
+        duration, partial = time.perf_counter() - started, len(self._partial)
+        emit(AppsRefreshed(served, disabled - invalid, invalid, duration, partial))
 
     def _emit_collisions(self, definitions: StoredDefinitions) -> None:
         """Emit each collision once while it lasts; a partial load does not show all of them."""

@@ -11,10 +11,12 @@ from typing import Any
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
 from docgraph.codec import JsonMode
+from docgraph.graphql.apps.partial_definition import examine_stored
 from docgraph.graphql.definition.check import Examination, examine
-from docgraph.graphql.definition.check_fields import CheckContext
+from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
 from docgraph.graphql.definition.declared_operations import DeclaredOperation
 from docgraph.graphql.definition.definition import AppDefinition
+from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import declare_live, extend_base
@@ -43,6 +45,8 @@ class App:
     visibility: Visibility
     limits: GraphqlLimits
     mode: JsonMode
+    faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # types and fields, and why
+    problems: tuple[Finding, ...] = ()  # of the parts that are not served
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False, init=False
     )
@@ -164,6 +168,13 @@ class VisibleApp:
         """The type resolvers of the app."""
         return self.app.type_resolvers
 
+    def find_fault(self, type_name: str, field: str) -> str | None:
+        """Return why the definition of a field is invalid; None: it is valid."""
+        faults = self.app.faults
+        if not faults:
+            return None
+        return faults.get((type_name, field)) or faults.get((type_name,))
+
     @property
     def limits(self) -> GraphqlLimits:
         """The query limits of the app."""
@@ -181,10 +192,15 @@ def build_app(
     *,
     policy: Policy | None = None,
     variables: Collection[str] = BUILT_IN,
+    is_stored: bool = False,
 ) -> App:
-    """Compile a definition; raise `DefinitionError` with every error and its position."""
+    """Compile a definition; raise `DefinitionError` with every error and its position.
+
+    A stored definition is compiled without its faulty fields, if there are others (decision 8).
+    """
     rules = CheckContext(settings.max_limit, policy or Policy(), variables, settings.json_mode)
-    return assemble_app(definition, examine(definition, rules), settings)
+    check = examine_stored if is_stored else examine
+    return assemble_app(definition, check(definition, rules), settings)
 
 
 def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphql) -> App:
@@ -202,6 +218,8 @@ def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphq
         visibility=parts.visibility,
         limits=replace_limits(settings.limits, definition.limits),
         mode=definition.json_mode_or(settings.json_mode),
+        faults=parts.faults,
+        problems=parts.problems,
     )
 
 

@@ -66,7 +66,9 @@ def find_claims(id: Any, uri: str) -> list[str]:
 class StoredDefinitions:
     """The definitions of one process; replaced entry by entry as they change."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_id: bool = False) -> None:
+        self._serves_ids = by_id  # `graphql.serve-by-id`
+        self._by_id: dict[str, StoredDefinition] = {}  # only if ids are served
         self._by_key: dict[str, StoredDefinition] = {}
         self._by_uri: dict[str, StoredDefinition] = {}
         self._refused: dict[str, StoredDefinition] = {}  # by URI, where no other app is served
@@ -74,7 +76,7 @@ class StoredDefinitions:
 
     def find(self, uri: str) -> StoredDefinition | None:
         """Return the enabled definition at this URI; see `collisions` before serving it."""
-        return self._by_uri.get(uri) or self._refused.get(uri)
+        return self._by_uri.get(uri) or self._by_id.get(uri) or self._refused.get(uri)
 
     def entry(self, key: str) -> StoredDefinition | None:
         """Return the definition with this key, enabled or not."""
@@ -116,7 +118,7 @@ class StoredDefinitions:
         enabled = [entry for entry in self._by_key.values() if entry.enabled]
         enabled.sort(key=lambda entry: _order(entry.id))
         claimed: set[str] = set()
-        self._by_uri, self._refused, self.collisions = {}, {}, {}
+        self._by_uri, self._refused, self.collisions, self._by_id = {}, {}, {}, {}
         for entry in enabled:
             claims = find_claims(entry.id, entry.uri)
             taken = claimed.intersection(claims)
@@ -126,6 +128,8 @@ class StoredDefinitions:
             else:
                 claimed.update(claims)
                 self._by_uri[entry.uri] = entry
+                if self._serves_ids:
+                    self._by_id[claims[0]] = entry
 
 
 def _order(id: Any) -> tuple[int, Any]:

@@ -28,6 +28,7 @@ from docgraph.graphql.definition.check_effects import (
 )
 from docgraph.graphql.definition.check_fields import (
     CheckContext,
+    FaultyPlace,
     check_object_type,
     check_one_field,
 )
@@ -82,6 +83,8 @@ class Examination:
     enums: Mapping[str, EnumMapping] = field(default_factory=dict)
     type_resolvers: Mapping[str, TypeResolver] = field(default_factory=dict)
     visibility: Visibility = field(default_factory=lambda: Visibility({}))
+    faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # why each is left out
+    problems: tuple[Finding, ...] = ()  # of the parts that are left out
 
 
 def check_definition(
@@ -194,7 +197,7 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         except SchemaError as error:
             findings.errors += error.findings
     visibility = read_visibility(schema, generated.follows)
-    findings.errors += check_visibility(schema, visibility)
+    findings.errors += check_visibility(schema, visibility, rules.faults)
     if definition.live:
         findings.errors += check_live(schema)
         schema = declare_live(schema, is_declared=True)
@@ -251,6 +254,8 @@ class _Parts:
 
     def _read(self, type_: GraphQLNamedType) -> None:
         name = type_.name
+        if (name,) in self._rules.faults:
+            return
         if isinstance(type_, GraphQLObjectType):
             fields = self._mapping_of(name)
             self.mappings[name] = check_object_type(type_, fields, self._rules, self._findings)

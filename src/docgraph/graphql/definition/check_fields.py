@@ -54,6 +54,10 @@ _KINDS = ("stages", "count", "group")
 _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 
+FaultyPlace = tuple[str, ...]
+"""A type, or a type and one of its fields, whose definition is invalid."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckContext:
     """The settings that a definition is checked against."""
@@ -62,6 +66,7 @@ class CheckContext:
     policy: Policy
     variables: Collection[str] = BUILT_IN
     json_mode: str = "standard"  # of apps that do not set one
+    faults: frozenset[FaultyPlace] = frozenset()  # left out: types and fields without mappings
 
 
 def check_object_type(
@@ -78,6 +83,8 @@ def check_object_type(
             findings.warn_unknown(f"{where}.{name}", what, name, type_.fields)
     found: dict[str, AnyMapping] = {}
     for name, field in type_.fields.items():
+        if (type_.name, name) in rules.faults:
+            continue
         value = mappings.get(name)
         mapping = None
         if value is not None:

@@ -53,6 +53,7 @@ JSON_MODES: Mapping[str, JsonMode] = {
     "canonical": JsonMode.GRAPHQL_CANONICAL,
     "relaxed": JsonMode.GRAPHQL_RELAXED,
     "plain": JsonMode.GRAPHQL_PLAIN,
+    "rest": JsonMode.GRAPHQL_REST,
 }
 """The values of `graphql.json-mode` and `descriptor.json-mode`."""
 

@@ -82,7 +82,7 @@ _PREDECLARED = (
 )
 _UNKNOWN_DIRECTIVE = "Unknown directive '@"
 
-_FIELD_OWNERS = (
+FIELD_OWNERS = (
     ObjectTypeDefinitionNode,
     ObjectTypeExtensionNode,
     InterfaceTypeDefinitionNode,
@@ -108,7 +108,7 @@ class _Mistake:
 
 def parse_schema(text: str) -> DocumentNode:
     """Parse and check the author's definitions; raise `SchemaError`."""
-    document = _parse(text)
+    document = parse_text(text)
     mistakes = islice(_find_mistakes(document), MAX_ERRORS)
     findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
     # predeclared names were checked before, with clearer messages
@@ -166,7 +166,8 @@ def check_live(schema: GraphQLSchema) -> Iterator[Finding]:
         yield Finding("schema", "@live is predeclared with descriptor.live", "rename the directive")
 
 
-def _parse(text: str) -> DocumentNode:
+def parse_text(text: str) -> DocumentNode:
+    """Parse definitions without checking what they mean; raise `SchemaError`."""
     if len(text) > MAX_TEXT:
         raise SchemaError([Finding("schema", f"longer than {MAX_TEXT} characters")])
     deep = find_deep_nesting(text)
@@ -267,7 +268,7 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
 def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
     """Yield the parts that can have directives, and whether they are output fields."""
     yield definition, False
-    is_output = isinstance(definition, _FIELD_OWNERS)
+    is_output = isinstance(definition, FIELD_OWNERS)
     if is_output or isinstance(definition, _INPUTS):
         for field in getattr(definition, "fields", None) or ():
             yield field, is_output

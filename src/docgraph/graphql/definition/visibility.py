@@ -7,7 +7,7 @@ rest is built from the author's definitions like any other schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -77,10 +77,15 @@ def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
         yield from (item.value for item in items if isinstance(item, StringValueNode))
 
 
-def check_visibility(schema: GraphQLSchema, visibility: Visibility) -> Iterator[Finding]:
-    """Yield fields that are more hidden than the interface field they implement."""
+def check_visibility(
+    schema: GraphQLSchema, visibility: Visibility, faults: Collection[tuple[str, ...]] = ()
+) -> Iterator[Finding]:
+    """Yield fields that are more hidden than the interface field they implement.
+
+    Types among the `faults` show no field, and are not checked again.
+    """
     for type_ in _fielded_types(schema):
-        for interface in type_.interfaces:
+        for interface in type_.interfaces if (type_.name,) not in faults else ():
             for name in interface.fields:
                 own = visibility.roles.get((type_.name, name))
                 general = visibility.roles.get((interface.name, name))

@@ -46,7 +46,7 @@ def _examine_field(field: PlannedField, document: Any, row: Iterator[Any]) -> An
         case TypenameField():
             return field.value
         case UnmappedField():
-            return examine(field.type, None, _never, field.position)
+            return examine(field.type, field.failure, _never, field.position)
         case LeafField():
             finish = finish_leaf(field.serialize, field.position)
             return examine(field.type, field.get(document), finish, field.position)

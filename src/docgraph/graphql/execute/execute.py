@@ -113,7 +113,7 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
-        report_causes(root.errors, run.exchange)
+        report_causes(root.errors, run.exchange, run.store)
         result = Result.build(root.value, root.errors, run.commands, run.documents)
     else:
         result = Result.build(root, None, run.commands, run.documents)

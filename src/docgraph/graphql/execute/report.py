@@ -16,21 +16,30 @@ from uuid import uuid4
 
 from docgraph.exchange import DocgraphError, Exchange
 from docgraph.exchange.errors import Overloaded, StoreError
-from docgraph.graphql.errors import Errors, GraphqlError
+from docgraph.graphql.errors import Errors, FieldFault, GraphqlError
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed, SlowOperation
 from docgraph.observe.faults import render_cause
+from docgraph.store import Store
 
 _SERVER_ERROR = 500
 
 
-def report_causes(errors: Errors, exchange: Exchange) -> None:
-    """Assign ids to field errors with a hidden cause; those with the same cause share one."""
+def report_causes(errors: Errors, exchange: Exchange, store: Store) -> None:
+    """Assign ids to field errors with a hidden cause; those with the same cause share one.
+
+    A caller with the root role sees why the definition of a field is invalid.
+    """
     ids: dict[int, str] = {}
     for number, error in enumerate(errors.first):
         if error.cause is None:
+            continue
+        if isinstance(error.cause, FieldFault):
+            is_trusted = store.guard.is_trusted(exchange.account)
+            text = f"{error.message}: {error.cause}" if is_trusted else error.message
+            errors.first[number] = replace(error, message=text, cause=None)
             continue
         known = ids.get(id(error.cause))
         if known is None:

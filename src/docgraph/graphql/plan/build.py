@@ -36,7 +36,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.definition.scalars import serializer
-from docgraph.graphql.errors import FieldFailure, FieldPosition, OperationRefused
+from docgraph.graphql.errors import FieldFailure, FieldPosition, InvalidField, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.connection import read_parts
@@ -113,6 +113,9 @@ class TreeBuilder:
         position = FieldPosition(f"{parent.name}.{name}", _find_locations(nodes))
         if name in _META:
             return self._build_introspection(key, definition, position, nodes)
+        fault = self.app.find_fault(parent.name, name)
+        if fault is not None:
+            return UnmappedField(key, definition.type, position, InvalidField(fault))
         mapping = self.app.mappings.get(parent.name, {}).get(name)
         if isinstance(mapping, QueryMapping | AggregationMapping):
             return self._build_fetch(key, definition, position, nodes, mapping, is_root)

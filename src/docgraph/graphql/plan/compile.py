@@ -45,7 +45,7 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
             given[value] = field.value
         elif isinstance(field, UnmappedField):
             given[f"f{number}"] = build_strict(field.type, _unchanged)
-            lines.append(f"{value} = f{number}(None)")
+            lines.append(f"{value} = f{number}(None)" if not field.failure else "raise ValueError")
         else:
             columns.append(value)
         entries.append(f"{field.key!r}: {value}")

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from graphql import GraphQLOutputType, get_named_type, is_list_type, is_non_null_type
 
-from docgraph.graphql.errors import FieldPosition
+from docgraph.graphql.errors import FieldFailure, FieldPosition
 
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
@@ -34,11 +34,12 @@ class TypenameField:
 
 @dataclass(frozen=True, slots=True)
 class UnmappedField:
-    """A field of `Query` without mapping: always null."""
+    """A field without mapping: always null, with an error if its definition is invalid."""
 
     key: str
     type: GraphQLOutputType
     position: FieldPosition
+    failure: FieldFailure | None = None
 
     def describe(self) -> Described | None:
         """Return null, where it is allowed."""

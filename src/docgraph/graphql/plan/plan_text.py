@@ -74,7 +74,8 @@ def _describe(field: PlannedField, block: Block) -> str:
         case TypenameField():
             text = field.key
         case UnmappedField():
-            text = f"{field.key} (no mapping: null)"
+            reason = "no mapping: null" if field.failure is None else "invalid definition: error"
+            text = f"{field.key} ({reason})"
         case LeafField() | Embedded():
             path = ".".join(field.path)
             text = field.key if path == field.key else f"{field.key} = {path}"
