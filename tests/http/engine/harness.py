@@ -16,6 +16,7 @@ from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import GraphqlError
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
@@ -93,6 +94,7 @@ class Engine:
         plan: Plan,
         variables: Mapping[str, Any] | None = None,
         exchange: Exchange | None = None,
+        dependencies: DependencyRecorder | None = None,
     ) -> Result:
         """The result of a plan that is there already."""
         self.recorder.commands.clear()
@@ -104,6 +106,7 @@ class Engine:
             variables_resolver=Resolvers(decode),
             settings=self.settings,
             limits=plan.app.limits,
+            dependencies=dependencies,
         )
 
     async def data(self, app: VisibleApp, query: str, variables: Any = None) -> Any:

@@ -131,7 +131,7 @@ class DependencyRecorder:
         """Return the dependencies of the execution, or the reason why they cannot be tracked."""
         if self.untrackable is not None:
             return self.untrackable
-        known = await self.sources.load({read.namespace for read in self._reads})
+        known = await self.sources.find({read.namespace for read in self._reads})
         reason = next((one.untrackable for one in known.values() if one.untrackable), None)
         if reason is not None:
             return reason

@@ -130,7 +130,11 @@ def test_everything_concerns_everything(watched: Watched) -> None:
     watched.add("other", Dependency("shop.users"))
     assert watched.index.apply(EVERYTHING) == 2
     assert sorted(watched.changed) == ["key", "other"]
-    assert (len(watched.index), watched.index.bytes, watched.index.namespaces) == (0, 0, frozenset())
+    assert (len(watched.index), watched.index.bytes, watched.index.namespaces) == (
+        0,
+        0,
+        frozenset(),
+    )
 
 
 def test_a_registration_is_notified_once(watched: Watched) -> None:
@@ -145,7 +149,11 @@ def test_what_is_removed_is_not_notified(watched: Watched) -> None:
     watched.index.remove(one)
     watched.index.remove(one)
     assert watched.apply("delete") == ["two"]
-    assert (len(watched.index), watched.index.bytes, watched.index.namespaces) == (0, 0, frozenset())
+    assert (len(watched.index), watched.index.bytes, watched.index.namespaces) == (
+        0,
+        0,
+        frozenset(),
+    )
 
 
 def test_a_notification_may_register_again(watched: Watched) -> None:
