@@ -31,13 +31,14 @@ MIN_POOL_SIZE: Final = 4  # for reads, writes in transactions and health checks
 
 # Connections of the client of change streams, in addition to one for each cursor of callers.
 _OWN_CURSORS: Final = 4  # of docgraph itself: apps, rules, users, revoked tokens
+_WATCHED_DATABASES: Final = 8  # that cached answers and live queries depend on
 _PAST_READS: Final = 8  # clients that catch up at the same time
 _STREAM_COMMANDS: Final = 16  # that decide who may see events, or prepare a stream
 
 
 def count_stream_connections(cursors: int) -> int:
     """Return the connections that a worker needs for so many cursors of callers and its own."""
-    return cursors + _OWN_CURSORS + _PAST_READS + _STREAM_COMMANDS
+    return cursors + _OWN_CURSORS + _WATCHED_DATABASES + _PAST_READS + _STREAM_COMMANDS
 
 
 class MClient(Section, frozen=True):

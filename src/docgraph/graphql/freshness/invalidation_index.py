@@ -285,6 +285,7 @@ class InvalidationIndex:
             collection.remove(one)
             if not collection.members:
                 del self._collections[name]
+        registration.anchors.clear()  # so that no cycle is left to be collected
 
     def apply(self, facts: ChangeFacts) -> int:
         """Remove and notify the registrations that a change concerns; return how many."""

@@ -57,7 +57,7 @@ from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import current
 from docgraph.plugins.binding import bound_path
-from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.runtime.sections import Core
@@ -129,7 +129,9 @@ class GraphqlService(Service):
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
         self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
-        self._cache.interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
+        self._cache.interceptors = [
+            one for one in self._registry.of_kind(Kind.INTERCEPTOR) if one.point is Point.RESPONSE
+        ]
 
     async def close(self) -> None:
         """Cancel work in progress for callers."""
