@@ -201,7 +201,10 @@ def read_entries(
     if len(found) < 2:
         reads[1].close(found)
     answers = [repr(found), repr(found[:2]), repr(len(found))]
-    return [Entry(answer, read.build(source)) for answer, read in zip(answers, reads, strict=True)]
+    return [
+        Entry(answer, read.build({collection.full_name: source}))
+        for answer, read in zip(answers, reads, strict=True)
+    ]
 
 
 def mark_outdated(entry: Entry) -> Callable[[], None]:
