@@ -57,7 +57,7 @@ def test_values_that_differ_in_type_or_order_have_keys_of_their_own(part: str) -
 
 
 def test_everything_is_part_of_the_key() -> None:
-    described = (
+    described: tuple[tuple[VisibleApp, OperationText, Any, Any], ...] = (
         (APP, TEXT, {}, None),
         (build("other"), TEXT, {}, None),
         (build(description="changed"), TEXT, {}, None),
