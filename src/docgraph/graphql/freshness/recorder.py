@@ -38,6 +38,7 @@ class ReadRecord:
     namespace: str
     keys: Keys
     command: str
+    has_ids: bool = True
     ids: frozenset[Hashable] = frozenset()
     is_open: bool = True
 
@@ -50,6 +51,7 @@ class ReadRecord:
     def close(self, documents: Sequence[Document]) -> None:
         """Record the documents of a command that returned all that match."""
         if not self._needs_ids or len(documents) > MAX_IDS:
+            self.is_open = self.has_ids
             return
         ids = [document.get(_ID) for document in documents]
         types = set(map(type, ids))
@@ -60,7 +62,7 @@ class ReadRecord:
     @property
     def _needs_ids(self) -> bool:
         """Whether deletions concern only the documents found; `_id` in the keys has all ids."""
-        return bool(self.keys) and _ID not in self.keys
+        return self.has_ids and bool(self.keys) and _ID not in self.keys
 
     def build(self, known: Mapping[str, ReadSource]) -> list[Dependency]:
         """Return the dependencies in the collections that are read."""
@@ -78,9 +80,13 @@ class ReadRecord:
 
 @dataclass(slots=True)
 class DependencyRecorder:
-    """Records what the commands of one execution read; pass it to `execute`."""
+    """Records what the commands of one execution read; pass it to `execute`.
+
+    Without `has_ids` no command changes, and the dependencies are good for explanations only.
+    """
 
     sources: Sources
+    has_ids: bool = True
     untrackable: str | None = None
     _reads: list[ReadRecord] = field(default_factory=list)
 
@@ -94,7 +100,8 @@ class DependencyRecorder:
         filters = [filter_, (rows or {}).get(namespace)]
         for one in filters:
             self._check(find_moving_condition(one) if one else None)
-        return self._add(ReadRecord(namespace, find_keys(filters), command or namespace))
+        keys = find_keys(filters)
+        return self._add(ReadRecord(namespace, keys, command or namespace, self.has_ids))
 
     def record_pipeline(
         self, namespace: str, pipeline: Sequence[Mapping[str, Any]], rows: Rows

@@ -379,7 +379,7 @@ class GraphqlService(Service):
         answers: IntrospectionCache | None,
     ) -> Ran:
         """Run an operation, and find out what its answer depends on."""
-        recorder = DependencyRecorder(self.watch.sources)
+        recorder = DependencyRecorder(self.watch.sources, has_ids=False)
         ran = await self._run(app, request, exchange, limits, answers, recorder)
         coerced = ran.plan.variables.read(request.variables).coerced
         tree = await ran.plan.grow(coerced, self._lane)
