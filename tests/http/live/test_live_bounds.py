@@ -81,15 +81,13 @@ async def test_equal_queries_of_equal_callers_share_an_execution(service: Servic
         await socket.begin()
         socket.subscribe("a", QUERY)
         assert await one.next() == await two.next() == await socket.next_of("a") == show(1)
-        ids, counts = [1], []
-        for number in (2, 3):  # the first change may find a watch that has just begun
-            with listening(LiveQueryRun) as runs:
-                notes.insert_one({"_id": number, "team": "blue"})
-                ids.append(number)
-                for answer in (one.next(), two.next(), socket.next_of("a")):
-                    assert await answer == show(*ids)
-            counts.append(sorted(run.execution for run in runs))
-        assert counts[-1] == ["own", "shared", "shared"]
+        with listening(LiveQueryRun) as runs:
+            notes.insert_one({"_id": 2, "team": "blue"})
+            for answer in (one.next(), two.next(), socket.next_of("a")):
+                assert await answer == show(1, 2)
+        executions = [run.execution for run in runs]
+        assert executions.count("own") == 1
+        assert executions.count("shared") >= 2  # they may have been authorized again meanwhile
 
 
 async def test_a_write_that_concerns_no_query_executes_none(service: Service) -> None:
@@ -101,7 +99,7 @@ async def test_a_write_that_concerns_no_query_executes_none(service: Service) ->
                 notes.insert_one({"_id": number, "team": "red"})
             notes.insert_one({"_id": 2, "team": "blue"})
             assert await client.next() == show(1, 2)
-        assert [(run.outcome, run.execution) for run in runs] == [("sent", "own")]
+        assert [run.outcome for run in runs if run.execution == "own"] == ["sent"]
 
 
 async def test_a_slow_client_gets_the_newest_answer_alone(service: Service) -> None:
@@ -120,8 +118,8 @@ async def test_a_slow_client_gets_the_newest_answer_alone(service: Service) -> N
             expected.append(number)
             assert await reader.next() == show(*expected)
         live = service.app.plugins.find("graphql")._live
-        (query,) = (one for one, by in live._open.items() if by == "websocket")
-        await eventually(lambda: query._digest and query._newest is not None)
+        one, other = live._open
+        await eventually(lambda: one._digest == other._digest)
         await service.there(_call(slow.peer.transport._protocol.resume_writing))
         received = [await slow.next_of("a")]
         while received[-1] != show(*expected):

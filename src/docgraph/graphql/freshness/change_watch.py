@@ -63,15 +63,18 @@ class ChangeWatch:
         self._is_closed = False
         self.bypass_reason = ""  # why the last `begin` returned None
 
-    async def begin(self, namespaces: Iterable[str], patience: float = 0) -> WatchMark | None:
+    async def begin(
+        self, namespaces: Iterable[str], patience: float = 0, *, documents: bool = False
+    ) -> WatchMark | None:
         """Return the moment before the first command of an execution; None: not usable now.
 
         `namespaces` are the databases, or `db.collection` where that is known. `patience` is how
-        many seconds to wait until their changes are followed.
+        many seconds to wait until their changes are followed, with `documents` if values of theirs
+        decide.
         """
         wanted = _group(namespaces)
         deadline = elapsed() + patience
-        while (obstacle := self.find_obstacle(wanted)) is not None:
+        while (obstacle := self.find_obstacle(wanted, documents=documents)) is not None:
             reason, watch = obstacle
             left = deadline - elapsed()
             if watch is None or left <= 0:
@@ -119,14 +122,14 @@ class ChangeWatch:
         await asyncio.gather(*(watch.close() for watch in self._watches.values()))
 
     def find_obstacle(
-        self, wanted: Mapping[str, set[str]]
+        self, wanted: Mapping[str, set[str]], *, documents: bool = False
     ) -> tuple[str, DatabaseWatch | None] | None:
         """Return why the changes of these collections are not known, and the watch to wait for."""
         for db, collections in wanted.items():
             watch = self._find(db)
             if watch is None:
                 return _TOO_MANY, None
-            if reason := watch.want(collections):
+            if reason := watch.want(collections, documents=documents):
                 return reason, watch
         return None
 

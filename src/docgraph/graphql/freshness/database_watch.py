@@ -103,10 +103,14 @@ class DatabaseWatch:
             return self._state
         return LAGGING if self.lag > self._max_lag else ""
 
-    def want(self, collections: Iterable[str]) -> str:
-        """Follow these collections; return the obstacle that remains, empty if there is none."""
+    def want(self, collections: Iterable[str], *, documents: bool = False) -> str:
+        """Follow these collections; return the obstacle that remains, empty if there is none.
+
+        `documents`: updates have to contain the documents.
+        """
         self._used = now = elapsed()
-        is_complete = True
+        self._wants_documents |= documents
+        is_complete = not documents or self._documents is not None
         for name in collections:
             if name not in self._wanted and len(self._wanted) >= _MAX_COLLECTIONS:
                 return CROWDED

@@ -23,6 +23,7 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import PlanTree
 
 _PATIENCE: Final = 5.0  # seconds to wait until changes of a database are followed
+_ATTEMPTS: Final = 3
 _HIDDEN_REASON: Final = "it depends on something whose changes cannot be noticed"
 _PASSING: Final = frozenset({STARTING, BROKEN, LAGGING})  # obstacles of the watch
 
@@ -128,23 +129,28 @@ class LiveRuns:
     async def _execute(
         self, live: LiveRequest, app: App, tree: PlanTree, on_change: OnChange
     ) -> tuple[LiveAnswer, Callable[[], None]]:
-        """Execute, and register what the answer depends on; nothing can change in between."""
+        """Execute, and register what the answer depends on.
+
+        It is executed again if there was a change meanwhile, or if it turns out that more has to be
+        followed.
+        """
         names = {f"{one.mapping.db}.{one.mapping.collection}" for one in tree.fetches}
-        mark = await self._watch.begin(names, _PATIENCE)
-        if mark is None:
-            raise self._reject_watch()
-        result, dependencies = await self._engine.run_recorded(app, live.request, live.exchange)
-        answer = render_answer(result, app)
-        if isinstance(dependencies, str):
-            return answer._replace(untrackable=dependencies), _do_nothing
-        registration = self._watch.register(mark, dependencies, on_change)
-        if registration is None:
-            names = {one.namespace for one in dependencies}
-            if await self._watch.begin(names, _PATIENCE) is None:
+        has_keys = False
+        for _ in range(_ATTEMPTS):
+            mark = await self._watch.begin(names, _PATIENCE, documents=has_keys)
+            if mark is None:
                 raise self._reject_watch()
-            on_change()  # there was a change meanwhile, or its collection was not followed yet
-            return answer, _do_nothing
-        return answer, partial(self._watch.release, registration)
+            result, dependencies = await self._engine.run_recorded(app, live.request, live.exchange)
+            answer = render_answer(result, app)
+            if isinstance(dependencies, str):
+                return answer._replace(untrackable=dependencies), _do_nothing
+            registration = self._watch.register(mark, dependencies, on_change)
+            if registration is not None:
+                return answer, partial(self._watch.release, registration)
+            names |= {one.namespace for one in dependencies}
+            has_keys = any(one.keys for one in dependencies)
+        on_change()  # it changes all the time
+        return answer, _do_nothing
 
     def _reject(self, reason: str, exchange: Exchange) -> OperationRefused:
         """Reject a query; only those who may see its plan get a reason that names its parts."""
