@@ -217,9 +217,7 @@ impl<'a> Writer<'a> {
         while let Some((name, value)) = elements.next()? {
             check_reference(name)?;
             if let Some(place) = object.find(name, expected) {
-                if self.found[base + place].replace(value).is_some() {
-                    return Err(Misfit("a duplicate name"));
-                }
+                self.found[base + place] = Some(value); // of duplicate names, the last counts
                 expected = place + 1;
             }
         }
@@ -326,15 +324,11 @@ fn next_value<'a>(step: &Step, value: Value<'a>) -> Fit<Option<Value<'a>>> {
     let mut found = MISSING;
     match (value.kind, step.index) {
         (DOCUMENT, _) => {
-            let mut is_found = false;
             let mut elements = value.elements()?;
             while let Some((name, value)) = elements.next()? {
                 check_reference(name)?;
                 if *name == *step.name {
-                    if is_found {
-                        return Err(Misfit("a duplicate name"));
-                    }
-                    (found, is_found) = (value, true);
+                    found = value;
                 }
             }
         }
