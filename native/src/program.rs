@@ -17,6 +17,7 @@ pub enum Program {
 }
 
 /// The fields of an object, and the names of the properties that they begin with.
+#[derive(Default)]
 pub struct Object {
     fields: Vec<Field>,
     names: Vec<Box<[u8]>>,
@@ -108,10 +109,6 @@ impl Step {
 }
 
 impl Object {
-    pub fn new() -> Self {
-        Self { fields: Vec::new(), names: Vec::new(), places: HashMap::new() }
-    }
-
     pub fn add_constant(&mut self, key: &str, json: Vec<u8>) {
         self.add(key, Source::Constant(json));
     }

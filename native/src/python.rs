@@ -267,7 +267,7 @@ fn parse_path(path: &[String]) -> PyResult<Vec<Step>> {
 
 /// `(key, "constant", json)`, `(key, "slot", number)` or `(key, "stored", path, type)`.
 fn parse_object(fields: &Bound<PyList>, depth: usize) -> PyResult<Object> {
-    let mut object = Object::new();
+    let mut object = Object::default();
     for field in fields {
         let field = field.cast_into::<PyTuple>()?;
         let key: String = field.get_item(0)?.extract()?;
