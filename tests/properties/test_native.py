@@ -41,13 +41,13 @@ from docgraph.graphql.definition.mapping import EnumMapping
 from docgraph.graphql.definition.scalars import JSON_MODES, serializer
 from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
-from docgraph.runtime.native import NativeLane, find_native
+from docgraph.runtime.native import NativeLane, explain_lane, find_native
 from docgraph.variables import compile_field
 from tests.properties.test_codec import DOCUMENTS, KEYS, PLAIN, REGEXES
 
 _LANE = find_native()
 if _LANE is None:
-    pytest.skip("docgraph-native is not installed: make native", allow_module_level=True)
+    pytest.skip(f"the lane is {explain_lane()} (make native)", allow_module_level=True)
 LANE: NativeLane = _LANE
 
 # As the store decodes.
