@@ -78,6 +78,18 @@ def test_another_version_is_ignored_and_reported(monkeypatch: pytest.MonkeyPatch
     assert collect_events() == [NativeIgnored(reason)]
 
 
+def test_an_older_build_of_our_version_is_ignored_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("docgraph_native")
+    module.__dict__["__version__"] = __version__
+    monkeypatch.setitem(sys.modules, "docgraph_native", module)
+
+    assert native.find_native() is None
+    reason = "docgraph-native lacks a function: build it again"
+    assert collect_events() == [NativeIgnored(reason)]
+
+
 @pytest.mark.parametrize("value", ["off", "OFF", "0", "false"])
 def test_a_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     install(monkeypatch, __version__)
