@@ -1,4 +1,7 @@
-"""The engine on a loop of its own, for properties, whose tests are not asynchronous."""
+"""The engine on a loop of its own, for properties, whose tests are not asynchronous.
+
+With the native extension, both lanes answer, and their bytes are compared.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,21 @@ import orjson
 from docgraph.codec import decode
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
-from docgraph.graphql.execute.execute import execute
-from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.result import encode_data
+from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.native import find_native
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.variables import Resolvers
 from tests.properties.oracle import Expected
+
+_LIMIT = 1 << 30
+
+
+def _describe(result: Result) -> tuple[list[dict[str, Any]], int]:
+    return [error.as_dict() for error in result.errors], result.documents
 
 
 class Engine:
@@ -37,7 +48,17 @@ class Engine:
     ) -> Expected:
         """Data and problems of a valid document; `reports`: with the lists that were cut."""
         plan = build_plan(app, document, None)
-        result = self._runner.run(
+        result = self._run(plan, variables, reports=reports, is_raw=False)
+        if find_native() is not None and not reports:
+            native = self._run(plan, variables, reports=reports, is_raw=True)
+            assert encode_data(native.data, _LIMIT) == encode_data(result.data, _LIMIT)
+            assert _describe(native) == _describe(result)
+        problems = frozenset((error.path or (), error.code) for error in result.errors)
+        cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
+        return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
+
+    def _run(self, plan: Plan, variables: dict[str, Any], *, reports: bool, is_raw: bool) -> Result:
+        return self._runner.run(
             execute(
                 plan,
                 store=self.store,
@@ -45,13 +66,11 @@ class Engine:
                 variable_values=variables,
                 variables_resolver=self._resolvers,
                 settings=self._settings,
-                limits=app.limits,
+                limits=plan.app.limits,
                 report_limits=reports,
+                is_raw=is_raw,
             )
         )
-        problems = frozenset((error.path or (), error.code) for error in result.errors)
-        cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
-        return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
 
     def close(self) -> None:
         """End its connections and its loop."""
