@@ -49,7 +49,7 @@ class CsvList:
         self._last: Document = {}
 
     @property
-    def take(self) -> Take:
+    def receiver(self) -> Take:
         """What receives the documents of a read."""
         return self.add
 

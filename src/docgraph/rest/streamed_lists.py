@@ -41,7 +41,7 @@ class JsonList:
         self._last: Document | bytes = {}
 
     @property
-    def take(self) -> Take:
+    def receiver(self) -> Take:
         """What receives the documents of a read."""
         return self.add if self._program is None else RawTake(self.add)
 

@@ -111,7 +111,7 @@ async def _run(
             rows=call.rows,
             consistency=call.consistency,
             one_batch=True,
-            take=results.take,
+            take=results.receiver,
         )
     except AnswerTooLarge:
         raise _too_much(_MAX_SHOWN) from None

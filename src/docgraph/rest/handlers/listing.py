@@ -90,7 +90,7 @@ async def _read_page(call: RestCall) -> _Page:
     order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
     if parameters.after is not None:
         return await _read_keyset_page(call, with_tiebreak(order), parameters.after)
-    await call.read(_build_read(call, order, parameters.filter), documents.take)
+    await call.read(_build_read(call, order, parameters.filter), documents.receiver)
     if documents.count < parameters.pagesize:
         return _Page(documents)
     last = await documents.find_last() if order == _NEWEST_FIRST else {}
