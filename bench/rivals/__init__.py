@@ -6,6 +6,8 @@ as the twin's is, and the bars are the least ratios docgraph / rival that we acc
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
@@ -13,6 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
 
 from bench.contest import build_uvicorn_command
 
@@ -20,6 +25,7 @@ HERE = Path(__file__).parent
 SCHEMA = HERE / "schema.graphql"
 RUNGS = ("W0", "W1", "W2-100", "W2-1000", "W3", "W4", "W5")
 _OLDEST_NODE = (20, 19)
+_RESTHEART_DB = "restheart"
 
 
 class Unavailable(Exception):
@@ -34,6 +40,7 @@ class Rival(ABC):
     port: int
     bars: Mapping[str, float] = field(default_factory=dict)
     rungs: tuple[str, ...] = RUNGS
+    warm_up: float = 0.0  # seconds before the first rung
 
     @abstractmethod
     def set_up(self) -> None:
@@ -95,6 +102,51 @@ class NodeRival(Rival):
         return ["node", str(self.folder / "server.mjs")]
 
 
+@dataclass(frozen=True)
+class RestheartRival(Rival):
+    """A built distribution of RESTHeart, in the folder that RESTHEART_HOME names."""
+
+    warm_up: float = 120.0
+
+    @property
+    def jar(self) -> Path:
+        """The server."""
+        return Path(os.environ.get("RESTHEART_HOME", ""), "restheart.jar")
+
+    def set_up(self) -> None:
+        if "RESTHEART_HOME" not in os.environ:
+            raise Unavailable("RESTHEART_HOME names no built distribution")
+        if not self.jar.exists() or not shutil.which("java"):
+            raise Unavailable(f"{self.jar} and java are needed")
+
+    def build_command(self) -> list[str]:
+        return ["java", "-jar", str(self.jar)]
+
+    def build_environment(self, uri: str) -> dict[str, str]:
+        store_restheart_app(uri)
+        options = {
+            "/mclient/connection-string": f'"{uri}"',
+            "/http-listener/port": str(self.port),
+            "/graphql/db": f'"{_RESTHEART_DB}"',
+            "/fullAuthorizer/enabled": "true",
+            "/fullAuthorizer/authentication-required": "false",
+            "/logging/requests-log-mode": "0",
+        }
+        return {"RHO": ";".join(f"{path}->{value}" for path, value in options.items())}
+
+
+def store_restheart_app(uri: str) -> None:
+    """Store the app of the ladder as RESTHeart wants it, with batching where parents are many."""
+    app = json.loads((HERE.parent / "app.json").read_text())
+    for fields in app["mappings"].values():
+        for mapping in fields.values():
+            if isinstance(mapping, dict) and "$fk" in json.dumps(mapping):
+                mapping["dataLoader"] = {"batching": True, "caching": True}
+    app["descriptor"] = {"name": app["_id"], "uri": app["_id"], "enabled": True}
+    with MongoClient[dict[str, Any]](uri) as client:
+        client[_RESTHEART_DB]["gql-apps"].replace_one({"_id": app["_id"]}, app, upsert=True)
+
+
 def _require_node() -> None:
     oldest = ".".join(map(str, _OLDEST_NODE))
     if not (shutil.which("node") and shutil.which("npm")):
@@ -115,6 +167,7 @@ RIVALS: tuple[Rival, ...] = (
     NodeRival("apollo", 18_393, bars={"W3": 3}),
     PythonRival("ariadne", 18_394, bars={"W3": 7}, packages=("ariadne", "aiodataloader")),
     PythonRival("strawberry", 18_395, bars={"W3": 7}, packages=("strawberry",)),
+    RestheartRival("restheart", 18_396),
 )
 
 

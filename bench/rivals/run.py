@@ -9,9 +9,11 @@ import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from bench import load
 from bench.contest import (
     Contestant,
     Result,
+    build_headers,
     compare,
     parse_arguments,
     running_database,
@@ -43,7 +45,23 @@ def main() -> None:
             environment = rival.build_environment(uri)
             server = running_server(rival.name, rival.port, rival.build_command(), environment)
             running.append(stack.enter_context(server))
+            warm_up(running[-1], rival)
         print_table(running, rivals, args)
+
+
+def warm_up(contestant: Contestant, rival: Rival) -> None:
+    """Let a server that compiles while it runs answer all rungs in turns."""
+    workloads = [one for one in WORKLOADS if one.id in rival.rungs]
+    for number in range(int(rival.warm_up)):  # a second each
+        workload = workloads[number % len(workloads)]
+        load.measure(
+            contestant.port,
+            workload.path,
+            workload.body(),
+            seconds=1.0,
+            connections=16,
+            headers=build_headers(workload),
+        )
 
 
 def print_table(

@@ -1,4 +1,7 @@
-"""The engine on a loop of its own, for properties, whose tests are not asynchronous."""
+"""The engine on a loop of its own, for properties, whose tests are not asynchronous.
+
+With the native extension, both lanes answer, and their bytes are compared.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,23 @@ import orjson
 from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
-from docgraph.graphql.execute.execute import execute
+from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.native import find_native
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.variables import Resolvers
 from tests.properties.oracle import Expected
+
+_LIMIT = 1 << 30
+
+
+def _describe(result: Result) -> tuple[list[dict[str, Any]], int]:
+    return [error.as_dict() for error in result.errors], result.documents
 
 
 class Engine:
@@ -51,7 +62,28 @@ class Engine:
         plan = build_plan(app, document, None)
         exchange = Exchange(Request("POST", b"/graphql/case"), "test")
         exchange.permission = permission
-        result = self._runner.run(
+        has_native = find_native() is not None and not reports
+        own = None if has_native else recorder
+        result = self._run(plan, exchange, variables, own, reports=reports, is_raw=False)
+        if has_native:
+            native = self._run(plan, exchange, variables, recorder, reports=reports, is_raw=True)
+            assert encode_data(native.data, _LIMIT) == encode_data(result.data, _LIMIT)
+            assert _describe(native) == _describe(result)
+        problems = frozenset((error.path or (), error.code) for error in result.errors)
+        cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
+        return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
+
+    def _run(  # noqa: PLR0913 - what an execution has
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        variables: dict[str, Any],
+        recorder: DependencyRecorder | None,
+        *,
+        reports: bool,
+        is_raw: bool,
+    ) -> Result:
+        return self._runner.run(
             execute(
                 plan,
                 store=self.store,
@@ -59,14 +91,12 @@ class Engine:
                 variable_values=variables,
                 variables_resolver=self._resolvers,
                 settings=self._settings,
-                limits=app.limits,
+                limits=plan.app.limits,
                 report_limits=reports,
                 dependencies=recorder,
+                is_raw=is_raw,
             )
         )
-        problems = frozenset((error.path or (), error.code) for error in result.errors)
-        cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
-        return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
 
     def find_dependencies(self, recorder: DependencyRecorder) -> tuple[Dependency, ...] | str:
         """What a recorded answer depends on, or why that is not known."""

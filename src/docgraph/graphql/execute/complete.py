@@ -2,17 +2,32 @@
 
 Valid documents pass through the block's generated function. When it fails, the block is examined
 value by value, with errors.
+
+With the native extension, documents need not be decoded: such a document is `bytes`, as the
+database sent it, and the output program of the block renders it. The object that is completed from
+it is `bytes`, too: its JSON. Both pass through joins and lists like others. If a value does not
+match the schema, or the extension cannot render it, the documents are decoded and completed as
+above. The answer is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from docgraph.graphql.errors import Damaged
 from docgraph.graphql.execute.examine import MISFITS, examine, examine_object, finish_leaf
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.result import embed_json
 from docgraph.graphql.plan.leaves import build_strict
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
+from docgraph.runtime.native import NativeProgram, find_native
+
+_PORTION: Final = 1024 * 1024  # bytes of documents that are rendered in one turn of the event loop
+_RAW: Final = frozenset({bytes})
 
 
 class CompletedValues(NamedTuple):
@@ -66,3 +81,87 @@ def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> Com
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+# --- documents that are not decoded ---------------------------------------------------------------
+
+
+def has_raw(documents: Sequence[Any]) -> bool:
+    """Return whether some of the documents are not decoded."""
+    return bytes in map(type, documents)
+
+
+async def view(
+    documents: Sequence[Any], names: Iterable[str], run: Run, source: Fetch | None
+) -> Sequence[Any]:
+    """Return the documents with at least these fields, for code that reads no others.
+
+    The empty name is the whole document.
+    """
+    if not run.is_raw or not has_raw(documents):
+        return documents
+    wanted = list(names)
+    if "" in wanted or not _RAW.issuperset(map(type, documents)):
+        return await open_documents(documents, run, source)
+    found = run.store.reads.decode_fields(documents, wanted)
+    return await open_documents(documents, run, source) if found is None else found
+
+
+async def open_documents(documents: Sequence[Any], run: Run, source: Fetch | None) -> list[Any]:
+    """Return the documents, decoded."""
+    raw = [one for one in documents if type(one) is bytes]
+    place = ("", "") if source is None else (source.mapping.db, source.mapping.collection)
+    decoded = iter(await run.store.reads.decode(*place, raw, run.exchange.deadline))
+    return [next(decoded) if type(one) is bytes else one for one in documents]
+
+
+async def render_block(
+    block: Block,
+    documents: Sequence[Any],
+    columns: Sequence[CompletedValues],
+    limit: int,
+    *,
+    is_whole: bool,
+) -> CompletedValues | None:
+    """Return the JSON of all objects, or of the list of them; None if the program cannot."""
+    program, native = block.program, find_native()
+    if program is None or native is None or any([column.damaged for column in columns]):
+        return None
+    if not _RAW.issuperset(map(type, documents)):
+        return None
+    texts = [_encode(column) for column in columns]
+    try:
+        if sum(map(len, documents)) <= _PORTION:
+            if is_whole:
+                return CompletedValues([program.render_list(documents, texts, limit)], is_list=True)
+            return CompletedValues(program.render_each(documents, texts, limit))
+        items = await _render_portions(program, documents, texts, limit)
+    except native.misfit:
+        return None
+    return CompletedValues(items)
+
+
+async def _render_portions(
+    program: NativeProgram, documents: Sequence[Any], columns: Sequence[list[bytes]], limit: int
+) -> list[bytes]:
+    """Render a portion at a time; other requests run in between."""
+    items: list[bytes] = []
+    start = size = written = 0
+    for end, document in enumerate(documents, 1):
+        size += len(document)
+        if size < _PORTION and end < len(documents):
+            continue
+        own = [column[start:end] for column in columns]
+        portion = program.render_each(documents[start:end], own, limit - written)
+        written += sum(map(len, portion))
+        items += portion
+        start, size = end, 0
+        await asyncio.sleep(0)
+    return items
+
+
+def _encode(column: CompletedValues) -> list[bytes]:
+    """Return the JSON of each value."""
+    if _RAW.issuperset(map(type, column.items)):
+        return column.items
+    return [one if type(one) is bytes else orjson.dumps(one, embed_json) for one in column.items]

@@ -25,7 +25,15 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
 from docgraph.graphql.execute.abstract_types import sort_by_type
-from docgraph.graphql.execute.complete import CompletedValues, complete_block, complete_values
+from docgraph.graphql.execute.complete import (
+    CompletedValues,
+    complete_block,
+    complete_values,
+    has_raw,
+    open_documents,
+    render_block,
+    view,
+)
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.estimate import check_estimate
@@ -38,7 +46,6 @@ from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_l
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
-from docgraph.graphql.execute.raw_documents import has_raw, open_documents, render_block, view
 from docgraph.graphql.execute.report import report_causes, report_if_slow
 from docgraph.graphql.execute.result import CutLists, Result
 from docgraph.graphql.execute.window import PageLimits, order_window, read_window

@@ -18,10 +18,10 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import Find
+from docgraph.graphql.execute.complete import view
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
-from docgraph.graphql.execute.raw_documents import view
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch

@@ -1,0 +1,244 @@
+"""The native lane of the engine: its answers are those of the Python lane, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from bson.raw_bson import RawBSONDocument
+from graphql import parse
+from pymongo import AsyncMongoClient
+
+from docgraph.codec import decode
+from docgraph.exchange import Document, Exchange, Request
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.result import encode_data
+from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime.native import find_native
+from docgraph.store import Store
+from docgraph.store.driver.portions import RawTake
+from docgraph.store.guard.shield import strip_before
+from docgraph.variables import Resolvers
+from tests.http.driver import settle
+from tests.http.engine.harness import Engine, Recorder
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.json,
+    pytest.mark.skipif(find_native() is None, reason="the native extension is not installed"),
+]
+
+SCHEMA = """
+    type Query { posts(limit: Int = 50): [Post!]! items: [Item!] flat: [Flat!] }
+    type Post {
+        id: Int! title: String! rating: Float created: DateTime tags: [String!]
+        kind: Kind state: State place: Place lines: [Line!] author: Author author2: Author!
+        comments(limit: Int = 50): [Comment!] reviewers: [Author!]
+    }
+    type Flat { id: Int! title: String }
+    enum Kind { ARTICLE NOTE }
+    enum State { OPEN CLOSED }
+    type Place { city: String! street: Street }
+    type Street { name: String number: Int }
+    type Line { text: String! count: Long }
+    type Author { id: ID! name: String! posts: [Post!] }
+    type Comment { text: String! likes: Int author: Author }
+    union Item = Article | Note
+    type Article { id: Int! author: Author }
+    type Note { id: Int! title: String }
+"""
+
+
+def _find(collection: str, **condition: Any) -> dict[str, Any]:
+    return {"collection": collection, "find": condition, "sort": {"_id": 1}}
+
+
+_AUTHOR = {"collection": "authors", "find": {"_id": {"$fk": "authorId"}}}
+MAPPINGS: dict[str, Any] = {
+    "Query": {
+        "posts": {**_find("posts"), "limit": {"$arg": "limit"}},
+        "items": _find("posts"),
+        "flat": _find("posts"),
+    },
+    "Post": {
+        "id": "_id",
+        "author": _AUTHOR,
+        "author2": _AUTHOR,
+        "comments": {**_find("comments", postId={"$fk": "_id"}), "limit": {"$arg": "limit"}},
+        "reviewers": _find("authors", _id={"$in": {"$fk": "reviewerIds"}}),
+    },
+    "Flat": {"id": "_id"},
+    "Kind": {"ARTICLE": "article", "NOTE": "note"},
+    "State": {"OPEN": 1, "CLOSED": 2},
+    "Author": {"id": "_id", "posts": _find("posts", authorId={"$fk": "_id"})},
+    "Comment": {"author": _AUTHOR},
+    "Item": {
+        "$typeResolver": {
+            "Article": "field-eq(field=kind, value='\"article\"')",
+            "Note": "field-eq(field=kind, value='\"note\"')",
+        }
+    },
+    "Article": {"id": "_id", "author": _AUTHOR},
+    "Note": {"id": "_id"},
+}
+AUTHORS = [ObjectId(f"{number:024x}") for number in range(4)]
+
+QUERIES = {
+    "flat": "{ flat { id title } }",
+    "leaves": "{ posts { __typename id title rating created tags kind state } }",
+    "embedded": "{ posts { id place { city street { name number } } lines { text count } } }",
+    "to-one": "{ posts { title author { id name } } }",
+    "to-many": "{ posts(limit: 5) { id comments(limit: 2) { text likes author { name } } } }",
+    "many keys": "{ posts { id reviewers { name } } }",
+    "three levels": "{ posts { author { name posts { id title comments { text } } } } }",
+    "union": "{ items { __typename ... on Article { id author { name } } ... on Note { title } } }",
+    "several": "{ a: posts(limit: 2) { id } b: posts { author { id } } flat { id } }",
+    "nothing": "{ posts(limit: 1) { comments { author { name } } } }",
+}
+
+
+def _build_post(number: int) -> Document:
+    return {
+        "_id": number,
+        "title": f'post "{number}" ü\n',
+        "rating": number / 3,
+        "created": datetime(2024, 5, 1, 12, number),
+        "tags": ["x", "y"][: number % 3],
+        "kind": ("article", "note")[number % 2],
+        "state": 1 + number % 2,
+        "place": {"city": "Rome", "street": {"name": "Via", "number": number}},
+        "lines": [{"text": "a", "count": number}, {"text": "b"}],
+        "authorId": AUTHORS[number % 3],
+        "reviewerIds": AUTHORS[: number % 4],
+    }
+
+
+# What does not fit the schema, or cannot be read: the Python lane answers.
+FLAWS: dict[str, Document] = {
+    "none": {},
+    "another type": {"title": 5},
+    "missing": {"title": None},
+    "NaN": {"rating": float("nan")},
+    "a double": {"rating": 1e300, "place": {"city": "x", "street": {"number": 3.0}}},
+    "a list": {"place": [{"city": "x"}], "tags": "x"},
+    "no list": {"lines": {"text": "x"}},
+    "no author": {"authorId": ObjectId("f" * 24)},
+    "no key": {"authorId": None},
+    "another key": {"authorId": [AUTHORS[0]], "reviewerIds": AUTHORS[1]},
+    "enum": {"kind": "other", "state": 1.0},
+    "far date": {"created": datetime(9999, 12, 31)},
+    "reference": {"place": {"$ref": "a", "$id": 1}},
+}
+
+
+@pytest.fixture
+async def client(mongo_uri: str) -> AsyncIterator[AsyncMongoClient[Document]]:
+    """A client without listeners: reads use the fast path."""
+    client: AsyncMongoClient[Document] = AsyncMongoClient(
+        mongo_uri, datetime_conversion="DATETIME_AUTO", appname="docgraph"
+    )
+    await client.admin.command("ping")
+    yield client
+    await settle(client)
+    await client.close()
+
+
+@pytest.fixture
+async def app(client: AsyncMongoClient[Document], database: str) -> VisibleApp:
+    """The app, with documents that fit it."""
+    db = client[database]
+    await db.posts.insert_many([_build_post(number) for number in range(12)])
+    await db.authors.insert_many([{"_id": id, "name": f"n{id}"} for id in AUTHORS])
+    await db.comments.insert_many(
+        [{"text": f"c{n}", "likes": n, "postId": n % 5, "authorId": AUTHORS[1]} for n in range(20)]
+    )
+    return Engine(Store(client), Recorder(), database).app(SCHEMA, MAPPINGS)
+
+
+async def _run(
+    app: VisibleApp, client: AsyncMongoClient[Document], query: str, *, is_raw: bool
+) -> Result:
+    return await execute(
+        build_plan(app, parse(query), None),
+        store=Store(client),
+        exchange=Exchange(Request("POST", b"/graphql/test"), "request-1"),
+        variable_values={},
+        variables_resolver=Resolvers(decode),
+        settings=Graphql(),
+        limits=app.limits,
+        is_raw=is_raw,
+    )
+
+
+async def _compare(app: VisibleApp, client: AsyncMongoClient[Document], query: str) -> Result:
+    native = await _run(app, client, query, is_raw=True)
+    python = await _run(app, client, query, is_raw=False)
+    for limit in (10**9, len(encode_data(python.data, 10**9) or b"") - 1):
+        assert encode_data(native.data, limit) == encode_data(python.data, limit)
+    assert [one.as_dict() for one in native.errors] == [one.as_dict() for one in python.errors]
+    assert native.documents == python.documents
+    return native
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+async def test_documents_that_fit_are_not_decoded(
+    app: VisibleApp, client: AsyncMongoClient[Document], query: str
+) -> None:
+    result = await _compare(app, client, query)
+
+    assert not result.errors
+    assert result.data is not None
+    assert {type(value) for value in result.data.values()} == {bytes}
+
+
+@pytest.mark.parametrize("flaw", FLAWS.values(), ids=FLAWS)
+async def test_documents_that_do_not_fit_have_the_same_answer(
+    app: VisibleApp, client: AsyncMongoClient[Document], database: str, flaw: Document
+) -> None:
+    await client[database].posts.update_one({"_id": 3}, {"$set": flaw or {"_": 1}})
+
+    for query in QUERIES.values():
+        await _compare(app, client, query)
+
+
+@pytest.mark.parametrize("name", ["title", "authorId", "kind"])
+async def test_texts_that_are_not_utf8_have_the_same_answer(
+    app: VisibleApp, client: AsyncMongoClient[Document], database: str, name: str
+) -> None:
+    text = b"\x02" + name.encode() + b"\0\x03\0\0\0\xff\xfe\0"
+    body = b"\x10_id\0\x63\0\0\0" + text + b"\0"
+    document = RawBSONDocument((len(body) + 4).to_bytes(4, "little") + body)
+    await client[database].posts.insert_one(document)
+
+    for query in QUERIES.values():
+        await _compare(app, client, query)
+
+
+async def test_a_large_shared_object_is_not_copied_beyond_the_limit(
+    client: AsyncMongoClient[Document], database: str
+) -> None:
+    engine = Engine(Store(client), Recorder(), database)
+    app = engine.app(SCHEMA, MAPPINGS, response_bytes=200_000)
+    await client[database].authors.insert_one({"_id": AUTHORS[0], "name": "x" * 100_000})
+    await client[database].posts.insert_many(
+        [{"_id": number, "title": "t", "authorId": AUTHORS[0]} for number in range(50)]
+    )
+    query = "{ posts { title author { name } } }"
+
+    result = await _compare(app, client, query)
+
+    assert result.data is not None
+    assert not any(isinstance(value, bytes) for value in result.data.values())
+    assert encode_data(result.data, app.limits.response_bytes) is None
+
+
+async def test_what_hides_properties_gets_decoded_documents() -> None:
+    async def take(documents: list[Any]) -> None:
+        """Of no interest."""
+
+    assert not isinstance(strip_before(RawTake(take), (("password",),)), RawTake)
