@@ -2,9 +2,9 @@
 
     python tools/console.py [--check] [--optional]
 
-`--check` also installs what checks the sources, checks their types, and runs their unit tests. `--optional` ends well
-where it cannot be built, and says what is missing: the server serves without it. With both, only
-what the machine lacks is forgiven, never a mistake in the sources.
+`--check` also installs what checks the sources, checks their types, and runs their unit tests.
+`--optional` ends well where it cannot be built, and says what is missing: the server serves without
+it. With both, only what the machine lacks is forgiven, never a mistake in the sources.
 """
 
 from __future__ import annotations

@@ -13,6 +13,10 @@ export interface Finding {
   readonly hint?: string | null;
   readonly line?: number;
   readonly column?: number;
+  /** The field that it is about, such as `Post.extra`. */
+  readonly field?: string;
+  /** Where line and column are, if not in the part that `where` begins with. */
+  readonly part?: "schema";
 }
 
 export interface Effect {
