@@ -11,6 +11,7 @@ const built = mkdtempSync(join(tmpdir(), "docgraph-console-"));
 // What modules look for when they are loaded, as a browser has it.
 const browser = `
 const kept = new Map();
+delete globalThis.BroadcastChannel; // it would keep the process alive
 globalThis.localStorage = new Proxy({ getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, String(value)), removeItem: (key) => void kept.delete(key) },
   { ownKeys: () => [...kept.keys()], getOwnPropertyDescriptor: () => ({ enumerable: true, configurable: true }) });
 globalThis.sessionStorage = globalThis.localStorage;

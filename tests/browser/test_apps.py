@@ -86,10 +86,24 @@ def test_a_definition_is_checked_while_it_is_typed_and_findings_lead_to_their_pl
 
     finding = window.page.get_by_role("region", name="Findings").get_by_role("button")
     finding.get_by_text("MongoDB has no operator $equals").wait_for()
-    expect(finding).to_contain_text("mappings:3")
+    expect(finding).to_contain_text("Query.posts, mappings line 3")
     finding.click()
     window.page.keyboard.press("ControlOrMeta+Shift+K")  # deletes the line where the click has led
     check.get_by_text("No findings").wait_for()
+
+
+def test_a_field_without_a_mapping_leads_to_its_line_in_the_schema(
+    window: Window, app: str
+) -> None:
+    check = open_app(window, app)
+    check.get_by_text("No findings").wait_for()
+    window.write("Schema", SCHEMA.replace("posts", "extra: Int posts", 1))
+    check.get_by_text("1 warning").wait_for()
+    finding = window.page.get_by_role("region", name="Findings").get_by_role("button")
+    expect(finding).to_contain_text("Query.extra, schema line")
+    finding.click()
+    line = window.page.get_by_role("region", name="Schema").locator(".cm-activeLine")
+    expect(line).to_contain_text("extra: Int")
 
 
 def test_an_unsaved_draft_answers_and_nothing_is_stored(window: Window, app: str) -> None:

@@ -241,3 +241,24 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
         page.get_by_label("Open by path").fill(path)
         page.get_by_role("button", name="Open", exact=True).click()
         page.get_by_text(said).wait_for()
+
+
+def test_the_list_opens_with_a_stream_that_runs(window: Window) -> None:
+    collection = declare(window.place, "aaa", {"uri": "all", "stages": []})
+    window.open("/live")
+    window.log_in()
+    page = window.page
+    page.get_by_role("link", name="aaa / all").first.wait_for()
+    running = page.get_by_role("region", name="Running stream")
+    running.get_by_text("Connected since").wait_for()
+    window.open("/live/aaa")  # other tests have streams of their own
+    running.get_by_role("heading", name="aaa / all").wait_for()
+    running.get_by_text("Connected since").wait_for()
+    collection.insert_one({"_id": "seen at once"})
+    wait_for_count(window, 1)
+    running.get_by_role("button", name="Pause").click()
+    collection.insert_one({"_id": "later"})
+    running.get_by_text("Paused: 1 event came meanwhile").wait_for()
+    running.get_by_role("button", name="Resume").click()
+    wait_for_count(window, 2)
+    assert window.find_barriers() == []

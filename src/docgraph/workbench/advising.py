@@ -60,7 +60,10 @@ class Advising:
             scope = replace(scope, rows=await self._find_rows(exchange, apps))
             report = await advise(self.visits.store, self.settings, apps, scope)
         report.advice += broken
-        return await self._run(report.as_dict)
+        content = await self._run(report.as_dict)
+        for one in content["indexes"]:
+            one["path"] = self.visits.find_path(self.mongo, one["db"], one["collection"])
+        return content
 
     async def _require_rights(self, exchange: Exchange) -> None:
         if self.visits.is_root(exchange):

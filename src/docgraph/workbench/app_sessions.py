@@ -13,7 +13,7 @@ from typing import Final
 
 from docgraph.access.definitions.author_limits import DefinitionLimits
 from docgraph.access.explain_decision import ExplainedRequest, Explainer
-from docgraph.exchange import Account, DocgraphError, Exchange
+from docgraph.exchange import Account, DocgraphError, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import (
     BodyError,
     DefinitionError,
@@ -21,6 +21,7 @@ from docgraph.exchange.errors import (
     NotFound,
     SecurityViolation,
 )
+from docgraph.exchange.path import encode_path
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.apps.drafts import Drafts, Inspection
 from docgraph.graphql.definition.check import Finding, Report, require_id
@@ -28,7 +29,9 @@ from docgraph.graphql.errors import OperationsOnly
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.plugins.kinds import Decision
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.store import Store
+from docgraph.store.mounts import find_paths
 from docgraph.workbench.draft import Draft
 from docgraph.workbench.requests import ToolArguments
 
@@ -55,6 +58,14 @@ class AppSessions:
     def is_root(self, exchange: Exchange) -> bool:
         """Return whether the caller has the root role."""
         return self.store.guard.is_trusted(exchange.account)
+
+    def find_path(self, mongo: Mongo, db: str, collection: str) -> str | None:
+        """Return the path of a collection in the REST API, if it is served."""
+        if self.registry.find(Mongo.section_name) is None:
+            return None
+        resource = Resource(ResourceType.COLLECTION, db, collection)
+        paths = find_paths(resource, mongo.mongo_mounts, mongo.uri)
+        return next(map(encode_path, paths), None)
 
     async def enter(self, outer: Exchange, wanted: ToolArguments) -> AppSession:
         """Return the requested app, for the caller or the user they impersonate."""

@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
+
+from graphql import (
+    GraphQLError,
+    InterfaceTypeDefinitionNode,
+    ObjectTypeDefinitionNode,
+    ObjectTypeExtensionNode,
+    parse,
+)
 
 from docgraph.config.config_node import ConfigNode, Origin, to_plain
 from docgraph.config.parse import DOCUMENT_BOUNDS, ParsedText, parse_yaml
@@ -20,6 +29,8 @@ from docgraph.graphql.definition.inputs import build_bson
 
 TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
+_FIELD: Final = re.compile(r"mappings\.([_A-Za-z]\w*)\.([_A-Za-z]\w*)")
+_TYPES: Final = (ObjectTypeDefinitionNode, ObjectTypeExtensionNode, InterfaceTypeDefinitionNode)
 _INDEX: Final = re.compile(r"\[([0-9]{1,9})\]")
 
 
@@ -33,15 +44,48 @@ class Draft:
     is_text: bool = False
 
     def describe(self, finding: Finding) -> dict[str, Any]:
-        """Return a finding for JSON, with its line and column if a text has them."""
+        """Return a finding for JSON, with its field, and its line and column if a text has them.
+
+        A field that the mappings do not contain is located in the schema (`part`).
+        """
         place = finding.place or self._locate(finding.where)
         content = finding.as_dict()
+        named = _FIELD.match(finding.where)
+        if named is not None:
+            content["field"] = f"{named[1]}.{named[2]}"
+            if not self._has_mapping(named[1], named[2]):
+                position = _find_fields(str(self.document.get("schema", ""))).get(content["field"])
+                if position is not None:
+                    return content | position._asdict() | {"part": "schema"}
         return content if place is None else content | place._asdict()
+
+    def _has_mapping(self, type: str, name: str) -> bool:
+        mappings = self.document.get("mappings")
+        fields = mappings.get(type) if isinstance(mappings, Mapping) else None
+        return isinstance(fields, Mapping) and name in fields
 
     def _locate(self, where: str) -> TextPosition | None:
         """Return the position of the deepest key of a text that the path leads to."""
         part = next((one for one in self.texts if where[: len(one)] == one), None)
         return None if part is None else locate(self.texts[part], where[len(part) :])
+
+
+@lru_cache(maxsize=2)
+def _find_fields(schema: str) -> Mapping[str, TextPosition]:
+    """Return the positions of the fields of a schema, by `Type.field`; none if it is no schema."""
+    try:
+        definitions = parse(schema).definitions
+    except (GraphQLError, RecursionError):  # the check reports it
+        return {}
+    found: dict[str, TextPosition] = {}
+    for node in definitions:
+        if isinstance(node, _TYPES):
+            for one in node.fields or ():
+                if one.name.loc is not None:
+                    start = one.name.loc.start_token
+                    place = TextPosition(start.line, start.column)
+                    found[f"{node.name.value}.{one.name.value}"] = place
+    return found
 
 
 def read_draft(source: Mapping[str, Any]) -> Draft:

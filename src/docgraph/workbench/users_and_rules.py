@@ -19,13 +19,11 @@ from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
 from docgraph.codec.roles_path import RolesPath
 from docgraph.config.config_node import ConfigNode
-from docgraph.exchange import Exchange, Resource, ResourceType
+from docgraph.exchange import Exchange
 from docgraph.exchange.errors import BodyError, Forbidden
-from docgraph.exchange.path import encode_path
 from docgraph.graphql.definition.inputs import build_bson
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
-from docgraph.store.mounts import find_paths
 from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.draft import locate, read_text
 from docgraph.workbench.requests import ToolArguments
@@ -51,7 +49,7 @@ class UsersAndRules:
         return {
             "rootRole": rules.root_role if rules.enabled else None,
             "users": self._describe_users() if users.enabled else None,
-            "rules": {"path": self._find_path(rules.acl_db, rules.acl_collection)}
+            "rules": {"path": self.visits.find_path(self.mongo, rules.acl_db, rules.acl_collection)}
             if rules.enabled
             else None,
         }
@@ -60,21 +58,13 @@ class UsersAndRules:
         users = self.users_section
         is_strict = users.enforce_minimum_password_strength
         return {
-            "path": self._find_path(users.users_db, users.users_collection),
+            "path": self.visits.find_path(self.mongo, users.users_db, users.users_collection),
             "propId": users.prop_id,
             "propPassword": users.prop_password,
             "jsonPathRoles": users.json_path_roles,
             "propRoles": RolesPath(users.json_path_roles).exact,
             "minimumPasswordStrength": users.minimum_password_strength if is_strict else None,
         }
-
-    def _find_path(self, db: str, collection: str) -> str | None:
-        """Return the path of a collection in the REST API, if it is served."""
-        if self.visits.registry.find(Mongo.section_name) is None:
-            return None
-        resource = Resource(ResourceType.COLLECTION, db, collection)
-        paths = find_paths(resource, self.mongo.mongo_mounts, self.mongo.uri)
-        return next(map(encode_path, paths), None)
 
     async def rules(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return all rules in the order of evaluation; or what is wrong with the one sent."""

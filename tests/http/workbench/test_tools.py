@@ -218,6 +218,18 @@ Person:
     assert (error["line"], error["column"], error["what"]) == (10, 9, "Unknown type 'Nobody'")
 
 
+async def test_a_field_without_a_mapping_is_named_and_located_in_the_schema(
+    service: Service,
+) -> None:
+    schema = SCHEMA.replace("people: [Person]", "people: [Person]\n  extra: Int")
+    line = next(at for at, one in enumerate(schema.splitlines(), 1) if "extra" in one)
+    checked = await get(service, "check", definition=build(service, schema=schema))
+
+    (warning,) = [one for one in checked["warnings"] if one["where"].endswith(".extra")]
+    assert warning["field"] == "Query.extra"
+    assert (warning["part"], warning["line"], warning["column"]) == ("schema", line, 3)
+
+
 async def test_a_text_that_cannot_be_read_is_a_finding_among_those_of_the_other_parts(
     service: Service,
 ) -> None:

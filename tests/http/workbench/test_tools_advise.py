@@ -129,6 +129,7 @@ async def test_what_scans_is_told_with_its_place_and_the_exact_index(service: Se
     (index,) = report["indexes"]
     assert index["createIndex"] == command
     assert index["serves"] == ["shop: mappings.Query.orders.find"]
+    assert index["path"] == "/orders"
 
 
 async def test_counts_and_groups_get_their_indexes(service: Service) -> None:

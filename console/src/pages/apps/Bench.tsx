@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type AppId, nameOf, pathOfApp } from "../../api/apps.js";
+import { advicePath } from "../../api/advice.js";
 import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
@@ -10,6 +11,7 @@ import { checkDefinition } from "../../api/tools.js";
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
+import { AdviceView } from "./AdviceView.js";
 import { BenchHead } from "./BenchHead.js";
 import { Changes } from "./Changes.js";
 import { Conflict } from "./Conflict.js";
@@ -23,7 +25,7 @@ import { type Check, useCheck } from "./useCheck.js";
 import { type Work, type WorkState, isOvertaken } from "./useWork.js";
 import { type Version, haveSameTexts, writeDefinition, writePlain } from "./work.js";
 
-type TabKey = "definition" | "try" | "changes" | "access";
+type TabKey = "definition" | "try" | "changes" | "access" | "advice";
 type Saving = { readonly kind: "idle" | "saving" | "saved" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "breaking"; readonly effects: readonly string[]; readonly definition: string };
 
 export interface BenchProps {
@@ -45,7 +47,8 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
   const path = pathOfApp(id) ?? "";
-  const rights = useRights([path]);
+  const rights = useRights([path, advicePath]);
+  const [shownField, setShownField] = useState<{ readonly field: string } | null>(null);
   useLeaveQuestion(!haveSameTexts(mine, stored ?? newVersion));
   useFreshness(work);
 
@@ -98,10 +101,11 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
         {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved.</Notice>}
         {!work.isKept && <Notice kind="warning">This browser has no room to keep what is not saved: save it before you leave the page.</Notice>}
       </div>
-      <Tabs label="Views of the app" tabs={tabsFor(check, isChanged)} selected={tab} onSelect={setTab}>
-        <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} onChange={change} /></Kept>
+      <Tabs label="Views of the app" tabs={tabsFor(check, isChanged, rights.may("POST", advicePath))} selected={tab} onSelect={setTab}>
+        <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} shownField={shownField} onChange={change} /></Kept>
         {tab === "try" && <Try owner={owner} id={id} definition={definition} check={check} />}
         {tab === "changes" && <Changes check={check} isChanged={isChanged} />}
+        {tab === "advice" && <AdviceView definition={check.about} onField={(field) => (setTab("definition"), setShownField({ field }))} />}
         {tab === "access" && <MatrixView definition={check.about} checked={check.checked} />}
       </Tabs>
       {saving.kind === "breaking" && <ConfirmBreaking effects={saving.effects} onCancel={() => setSaving({ kind: "idle" })} onSave={() => void put(saving.definition)} />}
@@ -115,7 +119,7 @@ function Kept({ isShown, children }: { isShown: boolean; children: ComponentChil
   return <div class="bench-kept" hidden={!isShown}>{children}</div>;
 }
 
-function tabsFor({ checked }: Check, isChanged: boolean) {
+function tabsFor({ checked }: Check, isChanged: boolean, hasAdvice: boolean) {
   const breaking = isChanged ? (checked?.breaking ?? 0) : 0;
   const changes = breaking > 0 ? <>Changes <span class="apps-breaking">{breaking} breaking</span></> : "Changes";
   return [
@@ -123,6 +127,7 @@ function tabsFor({ checked }: Check, isChanged: boolean) {
     { key: "try" as const, label: "Try" },
     { key: "changes" as const, label: changes },
     { key: "access" as const, label: "Access" },
+    ...(hasAdvice ? [{ key: "advice" as const, label: "Advice" }] : []),
   ];
 }
 

@@ -1,11 +1,12 @@
 /** Schema and mappings side by side, and what is found in them. */
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Finding } from "../../api/tools.js";
 import { Editor, type EditorControl, type Finding as Mark, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { Findings, partOf } from "./Findings.js";
+import { locateField } from "./locateField.js";
 import type { Check } from "./useCheck.js";
 import type { Others, Part, Texts } from "./work.js";
 
@@ -14,12 +15,14 @@ interface DefinitionProps {
   others: Others;
   check: Check;
   keys: readonly Key[];
+  /** The field to lead to; each object once. */
+  shownField: { readonly field: string } | null;
   onChange: (part: Part, text: string) => void;
 }
 
 type Second = "mappings" | "descriptor";
 
-export function Definition({ texts, others, check, keys, onChange }: DefinitionProps) {
+export function Definition({ texts, others, check, keys, shownField, onChange }: DefinitionProps) {
   const [second, setSecond] = useState<Second>("mappings");
   const schema = useRef<EditorControl | null>(null);
   const mappings = useRef<EditorControl | null>(null);
@@ -34,6 +37,10 @@ export function Definition({ texts, others, check, keys, onChange }: DefinitionP
     setSecond(part);
     requestAnimationFrame(reveal); // the editor has a size only after its tab is shown
   };
+  useEffect(() => {
+    const place = shownField === null ? null : locateField(texts.schema, shownField.field);
+    if (place !== null) requestAnimationFrame(() => schema.current?.reveal(place.line, place.column));
+  }, [shownField]);
   const count = (part: Second) => (marks[part].length === 0 ? "" : ` (${marks[part].length})`);
   return (
     <div class="definition">

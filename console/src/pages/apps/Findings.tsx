@@ -10,8 +10,8 @@ import { type Part, parts } from "./work.js";
 const portion = 50;
 
 /** The part that a finding is about. */
-export function partOf({ where }: Finding): Part | null {
-  return parts.find((part) => part === firstWord(where)) ?? null;
+export function partOf({ where, part: told }: Finding): Part | null {
+  return told ?? parts.find((part) => part === firstWord(where)) ?? null;
 }
 
 export function Findings({ check: { checked, error, isRunning, retry }, onJump }: { check: Check; onJump: (finding: Finding) => void }) {
@@ -43,8 +43,12 @@ export function Findings({ check: { checked, error, isRunning, retry }, onJump }
   );
 }
 
-function describePlace({ where, line }: Finding): string {
-  return line === undefined ? where : `${firstWord(where)}:${line}`;
+/** The field, and where it is written: "Post.extra, schema line 4". */
+export function describePlace(finding: Finding): string {
+  const { where, line, field } = finding;
+  if (line === undefined) return field ?? where;
+  const place = `${partOf(finding) ?? firstWord(where)} line ${line}`;
+  return field === undefined ? place : `${field}, ${place}`;
 }
 
 function firstWord(where: string): string {

@@ -12,7 +12,8 @@ import { Button, Empty, ErrorNotice, Loading, Notice } from "../../parts/basic.j
 import { useCallerEffect } from "../data/useCallerEffect.js";
 import { NewStreamDialog } from "./NewStream.js";
 import { OpenByPath } from "./OpenByPath.js";
-import { addressOf } from "./places.js";
+import { addressOf, noValues } from "./places.js";
+import { Following } from "./StreamPage.js";
 import { Trail } from "./Trail.js";
 
 type Found = StreamList | { readonly error: unknown } | null;
@@ -34,6 +35,7 @@ export function Choice({ owner, collection }: { owner: string | null; collection
     asked.then(setFound, (error: unknown) => signal.aborted || setFound({ error }));
   }, [attempt, rights.isKnown, mayList]);
   const isListed = found !== null && "streams" in found;
+  const defaultStream = isListed ? found.streams.find(needsNothing) : undefined;
   return (
     <div class="page">
       <Trail segments={collection} />
@@ -45,9 +47,31 @@ export function Choice({ owner, collection }: { owner: string | null; collection
       {found !== null && "error" in found && <NotListed error={found.error} isTop={isTop} onRetry={() => setAttempt(attempt + 1)} />}
       {isListed && <StreamNames streams={found.streams} isTop={isTop} onNew={onNew} />}
       {isListed && found.leftOut > 0 && <p class="soft">{found.leftOut} collections are not looked at here: open one by its path.</p>}
-      <OpenByPath owner={owner} needsVisits={!isListed && found !== null} />
+      {isListed && defaultStream !== undefined && <Running owner={owner} stream={defaultStream} />}
+      {found !== null && !isListed && <OpenByPath owner={owner} needsVisits />}
+      {isListed && (
+        <details class="live-others">
+          <summary>Other streams</summary>
+          <OpenByPath owner={owner} needsVisits={false} />
+        </details>
+      )}
       {isMaking && <NewStreamDialog collection={collection} onClose={() => setMaking(false)} />}
     </div>
+  );
+}
+
+/** A stream that can be followed without being given anything. */
+function needsNothing({ variables }: StreamInfo): boolean {
+  return variables.every((one) => !one.isRequired);
+}
+
+/** The first stream runs at once: events appear without a click. */
+function Running({ owner, stream: { segments } }: { owner: string | null; stream: StreamInfo }) {
+  return (
+    <section class="live-running" aria-label="Running stream">
+      <h2><a href={addressOf(segments)}>{[...collectionOf(segments), segments[segments.length - 1]].join(" / ")}</a></h2>
+      <Following key={segments.join("/")} owner={owner} segments={segments} values={noValues} />
+    </section>
   );
 }
 

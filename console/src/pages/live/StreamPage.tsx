@@ -21,6 +21,17 @@ interface StreamPageProps {
 
 export function StreamPage({ owner, segments, values }: StreamPageProps) {
   const info = useInfo(segments);
+  return (
+    <div class="page live">
+      <Trail segments={segments} />
+      <h1>{segments[segments.length - 1]}</h1>
+      <Following owner={owner} segments={segments} values={values} info={info} />
+    </div>
+  );
+}
+
+/** The events of a stream as they come, with the ways to pause, filter and resume; without `info` there is nothing to give it. */
+export function Following({ owner, segments, values, info }: StreamPageProps & { info?: StreamInfo | null | undefined }) {
   const followed = useFollower(streamAddress(segments, values));
   const [type, setType] = useState("");
   const { contact } = followed;
@@ -30,14 +41,12 @@ export function StreamPage({ owner, segments, values }: StreamPageProps) {
     if (isOpen) keepVisit(owner, segments, streamVisit);
   }, [isOpen]);
   return (
-    <div class="page live">
-      <Trail segments={segments} />
-      <h1>{segments[segments.length - 1]}</h1>
+    <>
       {info !== undefined && valuesMatter && <ValuesForm segments={segments} values={values} info={info} />}
       <Controls followed={followed} type={type} onType={setType} />
       <StreamNotice contact={contact} segments={segments} onRetry={followed.retry} />
       <EventList journal={followed.journal} contact={contact} type={type} />
-    </div>
+    </>
   );
 }
 
