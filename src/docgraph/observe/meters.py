@@ -59,7 +59,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_http_requests_in_flight": (
         "gauge:livesum",
         (),
-        "Requests in progress, over all workers; not those that wait for their body.",
+        "Requests that are being worked on, over all workers; not those that wait for their body.",
     ),
     "docgraph_http_uploads": (
         "gauge:livesum",
@@ -131,17 +131,17 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_stream_events_total": (
         "counter",
         (),
-        "Events, counted once for every client that received them.",
+        "Events, counted once for every client that was told.",
     ),
     "docgraph_stream_lag_seconds": (
         "histogram",
         (),
-        "Time from a change, by the clock of the database, until clients receive it.",
+        "Time from a change, by the clock of the database, until clients are told.",
     ),
     "docgraph_stream_closed_total": (
         "counter",
         ("reason",),
-        "Clients of change streams that were disconnected, by reason.",
+        "Clients of change streams that are gone, and why.",
     ),
     "docgraph_stream_stages_failed_total": (
         "counter",
@@ -189,7 +189,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_log_lines_dropped_total": (
         "counter",
         (),
-        "Lines missing in the log because the reader was too slow.",
+        "Lines missing in the log because nobody read fast enough.",
     ),
     "docgraph_workers_lost_total": (
         "counter",
