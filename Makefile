@@ -129,7 +129,7 @@ drill-%: $(VENV)/.dev
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_$(subst -,_,$*).py
 
 # With the libraries of the bench, since its types are checked, too.
-check: $(VENV)/.bench ## format, lint, types, layer rule, size budgets, circular imports, glossary
+check: $(VENV)/.bench ## format, lint, types, layer rule, size budgets, circular imports, glossary, language
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -137,8 +137,9 @@ check: $(VENV)/.bench ## format, lint, types, layer rule, size budgets, circular
 	@$(BIN)/python tools/budgets.py
 	@$(BIN)/python tools/circles.py
 	@$(BIN)/python tools/glossary.py
+	@$(BIN)/python tools/language.py
 
-format: $(VENV)/.dev ## format the code and mend what can be mended
+format: $(VENV)/.dev ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

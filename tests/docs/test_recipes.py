@@ -30,7 +30,7 @@ CALLER = re.compile(r"^As `(\w+)`", re.MULTILINE)
 def read_blocks(page: str) -> tuple[Any, str, list[tuple[str | None, str, Any]]]:
     """Return the documents, the definition, and each query with its caller and its answer."""
     text = (ROOT / page).read_text()
-    found = [(match.start(), *match.groups()) for match in BLOCK.finditer(text)]
+    found = [(match.start(), match[1], match[2]) for match in BLOCK.finditer(text)]
     documents, definition = [code for _, language, code in found if language == "json"][:2]
     exchanges = []
     for (at, language, query), (_, _, answer) in pairwise(found):

@@ -86,12 +86,12 @@ def test_explain_prints_every_answer_and_the_rule(options: list[str], database: 
     assert "own (database), priority 2, roles reader: decides" in output
     assert f'readFilters: {{"{database}.books":{{"owner":"ada"}}}}' in output
     assert f"note: the rows of {database}.books are filtered in REST by the rule own" in output
-    assert "names of @user that are bound, by how this user logs in\n  database: _id" in output
+    assert "bound names of @user, by login method\n  database: _id" in output
 
 
 def test_explain_tells_denials(options: list[str]) -> None:
     nobody = run("explain", "--path", "/books", *options)
-    assert "DENIED (401): GET /books by an unknown caller" in nobody
+    assert "DENIED (401): GET /books by an unauthenticated caller" in nobody
     writer = run("explain", "--role", "reader", "--method", "put", "--path", "/books", *options)
     assert "DENIED (403): PUT /books" in writer
     assert "does not match: the request needs mongo.allowManagementRequests" in writer

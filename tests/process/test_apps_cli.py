@@ -310,7 +310,7 @@ def test_check_with_the_database_and_apply_say_which_collections_are_missing(
     assert missing in asked.stderr
     assert missing in applied.stderr
     assert "fine" not in asked.stderr
-    assert f"{file}: works, but look at the warnings" in asked.stderr
+    assert f"{file}: works, with warnings" in asked.stderr
     assert commands.stored == ["items"]
 
 

@@ -91,7 +91,7 @@ def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:  # 
 
         asked = ("access", "explain", "--method=POST", "--path=/graphql/blog", *files[-2:])
         explained = run(*asked, cwd=tmp_path).stdout
-        assert explained.startswith("ALLOWED: POST /graphql/blog by an unknown caller")
+        assert explained.startswith("ALLOWED: POST /graphql/blog by an unauthenticated caller")
         assert "app-blog" in explained
 
         uri = EmbeddedMongo.find_running(directory)

@@ -108,7 +108,7 @@ def test_what_it_writes_is_checked_and_applied_and_added_to_later(
         ({"app.yml": "_id: mine"}, "is there without schema.graphql"),
         (
             {"schema.graphql": "type Query { a: Int }", "app.yml": "mappings: {Query: {a: b}}"},
-            "the mappings stand in the file of the app",
+            "the mappings are in the file of the app",
         ),
     ],
 )

@@ -252,7 +252,7 @@ fileAclAuthorizer:
     assert "docgraph.yml:2:3: /caller-limits/limits: 'caller-limits' is off" in errors
     assert "docgraph.yml:9:26: /fileAclAuthorizer/permissions[1]/mongo/readFilter" in errors
     assert "docgraph does not know the operator $gtt (did you mean $gt?)" in errors
-    assert "docgraph.yml works, but look at the warnings" in errors
+    assert "docgraph.yml works, with warnings" in errors
 
 
 LISTS = """\
@@ -300,7 +300,7 @@ _KEY = "k" * 40
         ),
         (
             "originVetoer:\n  enabled: true\n  ignore-paths:\n    - /a\n    - /{a}b\n",
-            "docgraph.yml:5:7: /originVetoer/ignore-paths[2]: '{a}b': a name in braces stands for",
+            "docgraph.yml:5:7: /originVetoer/ignore-paths[2]: '{a}b': a name in braces must be",
         ),
         (
             "jwtTokenManager: {enabled: true}\nrndTokenManager: {enabled: false}\n",

@@ -110,7 +110,7 @@ def test_nothing_is_stored_when_users_are_wrong(commands: Commands) -> None:
 
     refused = commands.run("import", code=1)
 
-    assert "users, ann: stands there more than once" in refused.stderr
+    assert "users, ann: is there more than once" in refused.stderr
     assert "user bob: the password must be text" in refused.stderr
     assert commands.mongo[commands.db].list_collection_names() == []
 

@@ -44,7 +44,7 @@ def test_what_others_change_after_the_question_is_left_and_named(commands: Comma
 
     assert process.returncode == 1
     for one in ("apps: notes", "apps: later", "users: ann"):
-        assert f"left as it is, somebody else has written it meanwhile: {one}" in told
+        assert f"not changed, because another process wrote it in the meantime: {one}" in told
     assert "stored tasks" in told
     kept = {one["_id"]: one for one in apps.find()}
     assert kept["notes"]["mappings"]["Query"]["notes"]["limit"] == 7
@@ -84,7 +84,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
     refused = commands.run("import", code=1).stderr
     for one in ("apps.json, half: error", "apps/bad: error", 'rule {"n":1}: ', "user eve: "):
         assert one in refused
-    assert "or take it out of the export" in refused
+    assert "or remove these entries from the export" in refused
     assert database.list_collection_names() == []
 
 
@@ -98,7 +98,7 @@ def test_what_does_not_come_back_exactly_is_named_when_it_is_exported(commands: 
 
     told = commands.export().stderr
 
-    assert "users, b: holds values that cannot be read" in told
+    assert "users, b: has values that cannot be read" in told
     assert "users, ann: holds what extended JSON takes for something else" in told
     assert "users, ref: holds what extended JSON takes for something else" in told
     assert "fine" not in told

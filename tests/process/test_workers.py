@@ -212,7 +212,7 @@ def test_a_server_without_any_forker_stops_with_a_clear_message() -> None:
         assert server.process.wait(60) == 1
         _, alive = psutil.wait_procs(workers, timeout=60)
         assert not alive
-        eventually(lambda: "the processes that start the workers are gone" in str(server.errors))
+        eventually(lambda: "the processes that start the workers have ended" in str(server.errors))
 
 
 def _sort_by_use(server: Server) -> list[psutil.Process]:

@@ -215,7 +215,7 @@ class Explainer:
         answers = []
         for one in authorizers:
             if exchange.account is None and one in self._requiring(exchange):
-                answers.append(Answer(one.name, False, "only known callers"))
+                answers.append(Answer(one.name, False, "only authenticated callers"))
                 continue
             decision = await decide(one, exchange)
             answers.append(Answer(one.name, decision.allowed, decision.reason))

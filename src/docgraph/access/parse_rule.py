@@ -118,7 +118,7 @@ class _Reader:
 
     def read_roles(self, document: Mapping[str, Any]) -> frozenset[str]:
         if "role" in document and "roles" in document:
-            self.flaw("role", "cannot stand beside roles", "write all of them in roles")
+            self.flaw("role", "cannot be used together with roles", "list all of them in roles")
         key = "role" if "role" in document else "roles"
         roles = document.get(key)
         listed = [roles] if key == "role" else roles

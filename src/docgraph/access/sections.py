@@ -89,7 +89,7 @@ class OriginVetoer(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = False
     whitelist: Annotated[tuple[str, ...], Meta(description="origins that pass")] = ()
     whitelist_patterns: Annotated[
-        tuple[str, ...], Meta(description="the same; `*` stands for any text")
+        tuple[str, ...], Meta(description="the same; `*` matches any text")
     ] = ()
     ignore_paths: Annotated[
         tuple[str, ...], Meta(description="path templates that are not looked at")
@@ -120,7 +120,7 @@ class FilterOperatorsBlacklist(PluginConfig, frozen=True):
 
 
 class RootRoleGuard(PluginConfig, frozen=True):
-    """Refuses writes that would give the root role to a user, or roles to whoever writes."""
+    """Rejects writes that would give a user the root role, or the writer new roles."""
 
     section_name: ClassVar[str] = "rootRoleGuard"
     enabled: Annotated[bool, Meta(description="whether the guard is on")] = True

@@ -213,7 +213,7 @@ def check_password(password: str) -> bytes:
     if len(encoded) > MAX_BYTES:
         raise RequestError(
             f"the password is longer than {MAX_BYTES} bytes",
-            hint="bcrypt does not look at the rest: choose a shorter one",
+            hint="bcrypt ignores the rest: choose a shorter one",
         )
     return encoded
 

@@ -35,8 +35,10 @@ access.add_command(fuzz)
 
 
 @access.command()
-@click.option("--user", help="Ask as this user; without it, as somebody unknown.")
-@click.option("--role", "roles", multiple=True, help="Ask as somebody with this role, too.")
+@click.option("--user", help="Check for this user; without it, for an unauthenticated caller.")
+@click.option(
+    "--role", "roles", multiple=True, help="Check for a caller with this role; repeatable."
+)
 @click.option("--method", default="GET", show_default=True, help="The method of the request.")
 @click.option("--path", required=True, help="The path of the request.")
 @click.option("--query", default="", help="The query string of the request.")
@@ -158,7 +160,7 @@ def _name(explanation: Explanation) -> str:
     who = (
         f"{caller.name} (roles: {', '.join(caller.roles) or 'none'})"
         if caller
-        else "an unknown caller"
+        else "an unauthenticated caller"
     )
     query = f"?{question.query}" if question.query else ""
     return f"{question.method} {question.path}{query} by {who}"
@@ -169,7 +171,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
     yield from _render_answers("vetoers", explanation.vetoers, "passes", "DENIES")
     yield from _render_answers("allowers", explanation.allowers, "APPROVES", "does not")
     if explanation.rules:
-        yield "rules of this caller, in the order they are looked at"
+        yield "rules of this caller, in the order of evaluation"
     for rule in explanation.rules:
         priority = "no priority" if rule.priority is None else f"priority {rule.priority:g}"
         yield f"  {rule.rule}, {priority}, roles {', '.join(rule.roles)}: {rule.outcome}"
@@ -181,7 +183,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
         yield f"  {rule.rule}, roles {', '.join(rule.roles)}"
     yield from _render_conditions(explanation)
     if explanation.bindings:
-        yield "names of @user that are bound, by how this user logs in"
+        yield "bound names of @user, by login method"
     for way, names in explanation.bindings:
         yield f"  {way}: {', '.join(names)}"
     for note in explanation.notes:
@@ -190,7 +192,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
 
 def _describe_failure(failure: Failure) -> str:
     if failure.truth is None:
-        return f"cannot be told, for a value is missing: {failure.condition}"
+        return f"cannot be decided because a value is missing: {failure.condition}"
     return f"does not hold: {failure.condition}"
 
 

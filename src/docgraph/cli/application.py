@@ -81,8 +81,8 @@ def _require_data(prepared: LoadedConfiguration) -> None:
     if not directory.data.is_dir():
         raise StartupError(
             f"there is no database in {directory.path}",
-            hint="`docgraph serve` makes one there; mclient.connection-string names one of yours, "
-            "core.data-directory another directory",
+            hint="`docgraph serve` creates one; to use your own, set mclient.connection-string; "
+            "for another directory, set core.data-directory",
         )
 
 
@@ -103,10 +103,10 @@ async def print_served(what: str, versions: Versions) -> None:
     try:
         spread = await versions.await_served()
     except DocgraphError as error:  # the write itself succeeded
-        notice(f"{what}: nobody can say which instances have the change: {error.message}")
+        notice(f"{what}: it is not known which instances have the change: {error.message}")
         return
     if spread.live:
         count = len(spread.live)
         notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
     for one in spread.late:
-        notice(f"{what}: not live on {one}, which has not taken up the change in {PATIENCE:g} s")
+        notice(f"{what}: not live on {one}, which has not applied the change within {PATIENCE:g} s")

@@ -19,7 +19,7 @@ from docgraph.config.locate import locating
 
 @click.group()
 def config() -> None:
-    """Show, check and start configurations."""
+    """Show, check and create configurations."""
 
 
 @config.command()
@@ -75,5 +75,5 @@ def check(sources: ConfigSources, file: Path | None) -> None:
     warnings = [*prepared.config.warnings, *found]
     for warning in warnings:
         notice(f"warning: {warning}")
-    notice(f"{file} works, but look at the warnings" if warnings else f"{file} is fine")
+    notice(f"{file} works, with warnings" if warnings else f"{file} is fine")
     sys.exit(0)

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 @click.command()
 @click.argument("app", shell_complete=complete_apps)
 @click.argument("query")
-@click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
+@click.option("--role", "roles", multiple=True, help="Run as a caller with this role.")
 @click.option("--variables", default="{}", help="The variables of the query, as JSON.")
 @click.option("--db", "ask_database", is_flag=True, help="Ask the database about each command.")
 @click.option("--json", "as_json", is_flag=True, help="With --db: machine-readable output.")
@@ -44,7 +44,7 @@ def explain(  # noqa: PLR0913 - the options
     """Run QUERY against the stored APP (its uri) and print its plan and commands.
 
     With --db, also what the database says that each command took: the index, keys and documents
-    that were looked at, documents returned, and whether that is good. They are run once more for
+    that were examined, documents returned, and whether that is good. They are run again for
     it.
     """
     from docgraph.cli.application import work_on

@@ -22,7 +22,7 @@ def serve(sources: ConfigSources) -> None:
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
     line on stdout says when all workers are ready: "docgraph ready <url>". What is wrong with the
-    database, if anything, stands behind the url.
+    database, if anything, follows the url.
     """
     from docgraph.cli.parts import check_parts
     from docgraph.server.prepare import load_tree, prepare

@@ -198,7 +198,7 @@ class _Follower:
         if self._was_open and error.get("code") == _LOST:
             notice("the server does not know the last event any more: some are missing here")
             self._last = ""
-            return "it begins anew"
+            return "it begins again"
         message = error.get("message") or f"status {response.status}"
         if self._was_open and response.status in _PASSING:
             return str(message)

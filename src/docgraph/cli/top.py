@@ -26,7 +26,7 @@ _LIMIT_MS = 10_000
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, once.")
 @configured
 def top(sources: ConfigSources, interval: float, as_json: bool) -> None:
-    """Show the commands that the database carries out for GraphQL operations.
+    """Show the commands that the database executes for GraphQL operations.
 
     Those of all instances that log in to it as the same user, the longest first: app, operation,
     field, collection, plan and milliseconds, never a value. On a terminal until Ctrl-C, else once.
@@ -40,7 +40,7 @@ def top(sources: ConfigSources, interval: float, as_json: bool) -> None:
             rows = await _read_rows(app)
             if is_live:
                 click.clear()
-            print_table(rows, as_json=as_json, if_empty="no operation is at work")
+            print_table(rows, as_json=as_json, if_empty="no operation is running")
             if not is_live:
                 return
             await asyncio.sleep(interval)

@@ -58,18 +58,16 @@ def check_commands(sent: Sequence[Sent], outlook: CostEstimate) -> list[CommandV
 def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
     took = sent.execution
     if took.plan.is_scan and took.documents <= took.returned:
-        return CommandVerdict(sent, True, "good: only what is returned is looked at")
+        return CommandVerdict(sent, True, "good: only returned documents are examined")
     if took.plan.is_scan:
         few = took.documents <= _FEW
-        growing = ": that is nothing yet, and grows with the collection" if few else ""
+        growing = ": that is little now, and grows with the collection" if few else ""
         what = f"goes through {took.documents} documents to return {took.returned}"
         return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
     if not took.plan.is_known:
-        return CommandVerdict(sent, True, "unknown: the database does not say how it finds them")
+        return CommandVerdict(sent, True, "unknown: the database does not report how it finds them")
     if took.plan.is_empty:
-        return CommandVerdict(
-            sent, True, "good: there is nothing to look at: is the collection there?"
-        )
+        return CommandVerdict(sent, True, "good: nothing to examine: does the collection exist?")
     if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
         if sent.kind == "aggregate" and not wanted:  # groups are fewer than their input
             made = f"{took.returned} results are made of {took.documents} documents"
@@ -85,5 +83,5 @@ def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
 
 def _praise(took: Execution) -> str:
     if not took.documents and took.returned:
-        return "everything that is returned stands in the index itself"
+        return "the index contains everything that is returned"
     return "the index leads to what is returned"

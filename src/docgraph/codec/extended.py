@@ -52,7 +52,7 @@ def _build_other(document: Document) -> Any:
     if key in _OPERATORS:
         return document
     extra = next(other for other in document if other != key)
-    raise InvalidScalar(f"{key} cannot stand beside the key {show(extra)}")
+    raise InvalidScalar(f"{key} cannot be used together with the key {show(extra)}")
 
 
 def _from_text(key: str, parse: Callable[[str], Any]) -> Callable[[Any], Any]:

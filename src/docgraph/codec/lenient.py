@@ -141,7 +141,7 @@ class _LenientParser:
         if "\0" in key:
             raise self._error("a key cannot contain the character NUL", start)
         if key in document:
-            raise self._error(f"the key {show(key)} stands twice in one object", start)
+            raise self._error(f"the key {show(key)} appears twice in one object", start)
         return key
 
     def _number(self) -> int | float:

@@ -165,7 +165,7 @@ class _Composer:
                 self._report(
                     place,
                     f"{path}/{name}",
-                    f"'{name}' stands here twice",
+                    f"'{name}' appears twice",
                     f"it is already set at {first}; keep one of them",
                 )
                 continue

@@ -40,7 +40,7 @@ def find_resume_token(request: Request, subscription: Subscription) -> ResumeTok
         if text and hides_ids(subscription.shown):
             raise RequestError(
                 f"{name}: who is not shown the _id of documents cannot go on after an event",
-                hint="connect without it, and read everything anew",
+                hint="connect without it, and read everything again",
             )
         if text:
             return _parse(name, text.strip())

@@ -41,15 +41,15 @@ class StreamClosed(Exception):
 
 LEFT = CloseReason(1000, "", "left")
 STOPPED = CloseReason(1012, "the server stops, connect again", "stopped")
-TOO_SLOW = CloseReason(1013, "too slow: events that were not read are gone", "slow")
+TOO_SLOW = CloseReason(1013, "too slow: unread events were dropped", "slow")
 TOO_MANY_MESSAGES = CloseReason(1008, "too many messages, this stream takes none", "messages")
 NOT_KNOWN = CloseReason(1008, "the credentials are no longer valid", "credentials")
 NOT_ALLOWED = CloseReason(1008, "this is no longer allowed", "rights")
 OTHER_RIGHTS = CloseReason(1008, "the rights have changed, connect again", "rights")
 CHANGED = CloseReason(4000, "the stream was changed, connect again", "changed")
-GONE = CloseReason(4001, "the stream or its collection is gone", "gone")
+GONE = CloseReason(4001, "the stream or its collection no longer exists", "gone")
 HISTORY_LOST = CloseReason(
-    4002, "events were lost, connect again and read everything anew", "history"
+    4002, "events were lost: connect again and read everything again", "history"
 )
 FAILED = CloseReason(1011, "the stream failed, the log of the server has the reason", "failed")
 

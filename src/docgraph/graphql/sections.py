@@ -128,7 +128,7 @@ class Graphql(ServiceConfig, frozen=True):
     query_time_limit: Annotated[
         Milliseconds, Meta(description="time limit of a query, in ms; 0 means no limit")
     ] = 0
-    verbose: Annotated[bool, Meta(description="log how queries are carried out")] = False
+    verbose: Annotated[bool, Meta(description="log how queries are executed")] = False
     app_def_cache_ttl: Annotated[
         int | None,
         Meta(
@@ -150,7 +150,10 @@ class Graphql(ServiceConfig, frozen=True):
     )
     introspection: Annotated[
         Literal["all", "authenticated", "off"] | tuple[str, ...],
-        Meta(description="who may read the schema: everybody, known callers, nobody, or roles"),
+        Meta(
+            description="who may read the schema: everybody, authenticated callers, no one, or "
+            "roles"
+        ),
     ] = "all"
     operations_only: Annotated[
         tuple[str, ...],
@@ -163,7 +166,7 @@ class Graphql(ServiceConfig, frozen=True):
     explain: Annotated[
         tuple[str, ...] | None,
         Meta(
-            description="roles that are told the collections, indexes and counts behind a query; "
+            description="roles that see the collections, indexes and counts behind a query; "
             "without it the root role of `dbAclAuthorizer`"
         ),
     ] = None

@@ -38,8 +38,8 @@ class Mcp(ServiceConfig, frozen=True):
     allowed_hosts: Annotated[
         tuple[Host, ...],
         Meta(
-            description="`Host` values accepted beside this machine's own and that of "
-            "`core.base-url`; one without a port stands for every port"
+            description="`Host` values accepted in addition to this machine's own and that of "
+            "`core.base-url`; one without a port matches every port"
         ),
     ] = ()
     allowed_origins: Annotated[

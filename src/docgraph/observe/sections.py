@@ -47,7 +47,7 @@ class Logging(Section, frozen=True):
     requests_exclude_patterns: Annotated[
         tuple[str, ...],
         Meta(
-            description="paths whose requests are logged once per interval only; `*` stands for "
+            description="paths whose requests are logged once per interval only; `*` matches "
             "any text"
         ),
     ] = ()

@@ -106,7 +106,7 @@ def _check_method(plugin: Plugin, name: str, declared: Callable[..., Any]) -> It
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         yield f"has a `{name}` that is a generator", "return a value in place of `yield`"
     elif is_async(function) and not is_async(declared):
-        yield f"has an `async def {name}`, which nobody would await", _advise(name, declared)
+        yield f"has an `async def {name}`, which is never awaited", _advise(name, declared)
     if not _takes(method, declared):
         shown = f"`{name}({_parameters(function)})`"
         yield f"has a {shown} that cannot be called", _advise(name, declared)

@@ -173,5 +173,5 @@ def _import(stem: str, file: Path) -> ModuleType:
 def _cannot_load(origin: str, error: Exception) -> StartupError:
     return StartupError(
         f"the plugin from {origin} cannot be loaded: {type(error).__name__}: {error}",
-        hint="mend it, or take it out of the plugins directory or environment",
+        hint="fix it, or remove it from the plugins directory or environment",
     )

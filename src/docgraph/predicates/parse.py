@@ -154,7 +154,7 @@ class _PredicateParser:
             raise PredicateError(start.column, "a name is expected before '='")
         self._advance()
         if any(name == start.value for name, _ in named):
-            raise PredicateError(start.column, f"the parameter {start.value} stands twice")
+            raise PredicateError(start.column, f"the parameter {start.value} appears twice")
         named.append((start.value, self._parse_value()))
 
     def _parse_value(self) -> tuple[str, ...]:

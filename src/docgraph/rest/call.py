@@ -314,7 +314,7 @@ _TABLES = frozenset({ResourceType.COLLECTION, ResourceType.AGGREGATION})
 # Paths of services in similar systems: a request to one is not about a collection.
 _FOREIGN = {
     "csv": "CSV is not accepted: POST documents as JSON to the path of a collection",
-    "ic": "there is no cache to clear: ?nocache reads metadata anew",
+    "ic": "there is no cache to clear: ?nocache reads metadata again",
 }
 _CREATE = (
     "PUT on the path of the collection creates it; "

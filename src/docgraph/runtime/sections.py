@@ -50,7 +50,7 @@ class ProbeListener(Section, frozen=True):
 
 
 class Core(Section, frozen=True):
-    """The instance: its processes, its directories, what stands in front of it."""
+    """The instance: its processes, its directories, its proxies."""
 
     section_name: ClassVar[str] = "core"
     name: Annotated[

@@ -16,7 +16,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 
-_NEWS = "changes made elsewhere are live at once"
+_NEWS = "changes made elsewhere are live immediately"
 _NOTING = ("find", "insert", "update")
 _WHO_SERVES = "which instance serves what"
 

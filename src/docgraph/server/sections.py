@@ -191,7 +191,7 @@ class ConnectionOptions(Section, frozen=True):
     ] = None
     max_requests_in_flight: Annotated[
         int,
-        Meta(description="requests of the instance worked on at a time", ge=1, le=100_000),
+        Meta(description="requests of the instance in progress at the same time", ge=1, le=100_000),
     ] = 256
     queue: Annotated[
         int,

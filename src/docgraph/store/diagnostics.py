@@ -91,8 +91,8 @@ async def _check_login(store: Store) -> Diagnosis:
     return Diagnosis(
         "login",
         CheckState.ADVICE,
-        "the database asks nobody who they are",
-        "whoever reaches its port may do everything: let nobody else reach it, or turn on "
+        "the database has no access control",
+        "everyone who reaches its port can do everything: restrict the port, or enable "
         "authorization",
     )
 

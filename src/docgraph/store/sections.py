@@ -82,7 +82,7 @@ class MClient(Section, frozen=True):
         int, Meta(description="longest time to open a connection", ge=1, le=600_000)
     ] = 2000
     heartbeat_frequency_ms: Annotated[
-        int, Meta(description="time between two looks at the servers", ge=500, le=600_000)
+        int, Meta(description="time between two checks of the servers", ge=500, le=600_000)
     ] = 2000
     server_selection_timeout_ms: Annotated[
         int,

@@ -174,7 +174,8 @@ class Compilation:
         is_optional = operator == self.vocabulary.optional
         if is_optional and position.optional is None:
             return self.flaw(
-                here, "can only stand in a list of stages, as a whole filter or as a member of $and"
+                here,
+                "is allowed only in a list of stages, as a whole filter or as a member of $and",
             )
         if len(value) != 1:
             return self.flaw(here, f"{operator} must be the only key of its object")

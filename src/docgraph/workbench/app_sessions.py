@@ -146,7 +146,7 @@ class AppSessions:
         if not wanted.is_for_another:
             return outer.account
         if not self.is_root(outer):
-            raise Forbidden("only the root role may look as somebody else")
+            raise Forbidden("only the root role may view as another user")
         question = ExplainedRequest("POST", "/", "", wanted.user, wanted.roles or ())
         return await self.explainer.find_caller(question)
 

@@ -290,7 +290,7 @@ NO_BATCHES: dict[str, tuple[Any, str]] = {
     "breaking header": ([entry("GET", "/things/1", if_match="a\r\nHost: b")], "'if-match'"),
     "header twice": (
         [{**entry("GET", "/things/1"), "headers": {"If-Match": "a", "if-match": "b"}}],
-        "'if-match' stands there twice",
+        "'if-match' appears twice",
     ),
     "form": (
         [entry("PUT", "/things/1", {}, content_type="application/x-www-form-urlencoded")],

@@ -104,7 +104,7 @@ async def prepare_app(service: Service) -> None:
 
 @module_application
 async def closed(mongo_client: Mongo, mongo_uri: str, plugins: Document) -> AsyncIterator[Service]:
-    """Nobody is known, and only known callers may enter."""
+    """Nobody is known, and only authenticated callers may enter."""
     async with running(mongo_client, mongo_uri, CLOSED, plugins) as service:
         await prepare_app(service)
         yield service

@@ -90,7 +90,7 @@ async def test_a_past_that_is_gone_before_it_is_read_ends_the_stream(
             ending = await client.wait_closed()
 
     assert [one["fullDocument"]["n"] for one in told] == list(range(500))
-    assert ending == (4002, "events were lost, connect again and read everything anew")
+    assert ending == (4002, "events were lost: connect again and read everything again")
 
 
 def edit(token: str, start: int, text: str) -> str:

@@ -287,7 +287,7 @@ async def test_the_end_of_the_collection_is_told_and_ends_the_stream(
             assert (await client.next())["operationType"] == "drop"
             assert (await client.next())["operationType"] == "invalidate"
             code, reason = await client.wait_closed()
-    assert (code, reason) == (4001, "the stream or its collection is gone")
+    assert (code, reason) == (4001, "the stream or its collection no longer exists")
 
 
 async def count_cursors(api: Api) -> int:

@@ -218,7 +218,7 @@ async def test_a_changed_definition_closes_its_streams_and_no_others(
         reply = await service.request("PATCH", "/plain", headers=ADMIN, json=body)
         assert reply.status == 200
         assert await changed.wait_closed() == (4000, "the stream was changed, connect again")
-        assert await gone.wait_closed() == (4001, "the stream or its collection is gone")
+        assert await gone.wait_closed() == (4001, "the stream or its collection no longer exists")
         service.insert("plain", {"_id": "still"})
         assert (await kept.next())["documentKey"] == {"_id": "still"}
     await service.request("PATCH", "/plain", headers=ADMIN, json={"streams": STREAMS})

@@ -78,7 +78,7 @@ async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
             assert (await reader.next())["documentKey"] == {"_id": number}
         await service.there(go_on(stalled))
         code, reason = await stalled.wait_closed()
-    assert (code, reason) == (1013, "too slow: events that were not read are gone")
+    assert (code, reason) == (1013, "too slow: unread events were dropped")
 
 
 async def stall(client: Any) -> None:

@@ -74,7 +74,7 @@ async def test_events_that_the_database_has_forgotten_end_the_stream(server: Api
         with failing(server.mongo, "getMore", errorCode=HISTORY_LOST):
             server.things.insert_one({"n": 0})
             ending = await client.wait_closed()
-    assert ending == (4002, "events were lost, connect again and read everything anew")
+    assert ending == (4002, "events were lost: connect again and read everything again")
 
 
 async def test_a_place_that_the_database_has_forgotten_is_told_before_the_stream(
@@ -165,7 +165,7 @@ async def test_the_end_of_what_is_watched_ends_the_stream(
         end(server)
         events = await client.take(len(told) + 1)
         assert [one["operationType"] for one in events] == [*told, "invalidate"]
-        assert await client.wait_closed() == (4001, "the stream or its collection is gone")
+        assert await client.wait_closed() == (4001, "the stream or its collection no longer exists")
 
 
 @pytest.mark.parametrize(("end", "told"), [(rename, "rename"), (drop_database, "drop")])
@@ -192,7 +192,7 @@ async def test_who_is_judged_anew_before_the_end_is_told_is_told_of_it(
         await server.service.there(judge())
         events = await client.take(2)
         assert [one["operationType"] for one in events] == [told, "invalidate"]
-        assert await client.wait_closed() == (4001, "the stream or its collection is gone")
+        assert await client.wait_closed() == (4001, "the stream or its collection no longer exists")
 
 
 async def test_a_transaction_of_many_events_comes_in_order_and_can_be_resumed_within(

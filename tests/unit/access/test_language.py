@@ -504,7 +504,7 @@ async def test_a_body_that_cannot_be_read_denies() -> None:
         ("equals(@dbPermissions.readFilter, a)", "cannot be used inside a permission"),
         ("equals(%z, a)", "unknown attribute %z"),
         ("equals(%{x,y}, a)", "unknown attribute %{x,y}"),
-        ("path-template('/a/{x}.json')", "a name in braces stands for a whole segment"),
+        ("path-template('/a/{x}.json')", "a name in braces must be a whole segment"),
         ("path('/a/../b')", "which no path that is served has"),
         ("path('/caf%C3%A9')", "paths of rules are written decoded"),
         ("gte(1)", "needs exactly two values"),

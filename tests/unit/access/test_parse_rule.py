@@ -59,7 +59,7 @@ def test_what_has_no_meaning_for_rules_is_left_alone(extra: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "messages"),
     [
-        ({"role": "x"}, ["Wrong permission: role cannot stand beside roles"]),
+        ({"role": "x"}, ["Wrong permission: role cannot be used together with roles"]),
         ({"roles": "user"}, ["Wrong permission: roles must be a list of roles that is not empty"]),
         ({"roles": [1]}, ["Wrong permission: roles must hold texts only"]),
         ({"priority": "high"}, ["Wrong permission: priority must be a number"]),

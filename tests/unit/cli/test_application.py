@@ -42,7 +42,7 @@ async def test_a_write_that_is_done_stays_done_when_nobody_can_say_who_has_it(
     versions: Any = Silent()
     await print_served("apps", versions)
     assert said == [
-        "apps: nobody can say which instances have the change: the database cannot be reached"
+        "apps: it is not known which instances have the change: the database cannot be reached"
     ]
 
 
@@ -56,7 +56,7 @@ async def test_a_write_that_is_done_stays_done_when_nobody_can_say_who_has_it(
             1,
             [
                 "apps: live on 2 instances",
-                "apps: not live on old (process 0), which has not taken up the change in 5 s",
+                "apps: not live on old (process 0), which has not applied the change within 5 s",
             ],
         ),
     ],

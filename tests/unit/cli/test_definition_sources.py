@@ -157,10 +157,16 @@ def test_what_is_named_twice_is_read_once(tmp_path: Path) -> None:
         ({"mappings.yml": YAML, "mappings.json": MAPPINGS}, "mappings.yml and mappings.json: keep"),
         ({"mappings.json": "{"}, "mappings.json: not valid JSON: line 1"),
         ({"mappings.yml": "a: b: c"}, "not valid YAML: mappings.yml:1:5"),
-        ({"mappings.yml": "a: 1\na: 2"}, "'a' stands here twice"),
+        ({"mappings.yml": "a: 1\na: 2"}, "'a' appears twice"),
         ({"mappings.yml": "a: {$oid: x}"}, "mappings.yml: an ObjectId is 24 hexadecimal digits"),
-        ({"app.yml": "schema: x", "mappings.yml": YAML}, "schema: has a file of its own"),
-        ({"app.yml": "mappings: {}", "mappings.yml": YAML}, "mappings: has a file of its own"),
+        (
+            {"app.yml": "schema: x", "mappings.yml": YAML},
+            "schema: is in app and in a file of its own",
+        ),
+        (
+            {"app.yml": "mappings: {}", "mappings.yml": YAML},
+            "mappings: is in app and in a file of its own",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused(

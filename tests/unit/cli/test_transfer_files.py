@@ -150,7 +150,7 @@ def test_somebody_who_was_killed_while_files_were_exchanged_is_told_of(
     write(directory, 1)
     (directory.path / ".export-former").mkdir()
 
-    with pytest.raises(StartupError, match="somebody was killed") as told:
+    with pytest.raises(StartupError, match="an export was interrupted") as told:
         directory.check()
     assert str(directory.path / ".export-former") in (told.value.hint or "")
 

@@ -21,14 +21,21 @@ CREATE = 'db.getSiblingDB("d").getCollection("a").createIndex({"b": 1})'
     ("plan", "documents", "returned", "good", "verdict", "advice"),
     [
         (INDEX, 5, 5, True, "good: the index leads to what is returned", ""),
-        (INDEX, 0, 5, True, "good: everything that is returned stands in the index itself", ""),
-        (SCAN, 5, 5, True, "good: only what is returned is looked at", ""),
-        (SCAN, 9, 5, True, "fine: goes through 9 documents to return 5: that is nothing", CREATE),
+        (INDEX, 0, 5, True, "good: the index contains everything that is returned", ""),
+        (SCAN, 5, 5, True, "good: only returned documents are examined", ""),
+        (
+            SCAN,
+            9,
+            5,
+            True,
+            "fine: goes through 9 documents to return 5: that is little now",
+            CREATE,
+        ),
         (SCAN, 90_000, 5, False, "slow: goes through 90000 documents to return 5", CREATE),
         (INDEX, 5_000, 5, False, "wasteful: the index leads to 5000 documents, of which 5", CREATE),
         (SORT, 5_000, 5_000, False, "slow: 5000 documents are sorted in memory", CREATE),
-        (QueryPlan(("EOF",), ()), 0, 0, True, "good: there is nothing to look at", ""),
-        (QueryPlan((), ()), 5, 5, True, "unknown: the database does not say", ""),
+        (QueryPlan(("EOF",), ()), 0, 0, True, "good: nothing to examine", ""),
+        (QueryPlan((), ()), 5, 5, True, "unknown: the database does not report", ""),
     ],
 )
 def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(

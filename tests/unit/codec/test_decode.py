@@ -131,10 +131,10 @@ ERRORS = [
     (r'{"a": {"b\u0000": 1}}', "line 1, column 8: a key cannot contain the character NUL"),
     (
         '{"a": 1, "b": {"c": 1, "c": 2}}',
-        "line 1, column 24: the key 'c' stands twice in one object",
+        "line 1, column 24: the key 'c' appears twice in one object",
     ),
-    ('{"a" : 1, "a":2}', "line 1, column 11: the key 'a' stands twice in one object"),
-    (r'{"a": 1, "\u0061": 2}', "line 1, column 10: the key 'a' stands twice in one object"),
+    ('{"a" : 1, "a":2}', "line 1, column 11: the key 'a' appears twice in one object"),
+    (r'{"a": 1, "\u0061": 2}', "line 1, column 10: the key 'a' appears twice in one object"),
     ("[" * 101 + "]" * 101, "line 1, column 101: nested deeper than 100 levels"),
     ("[" * 100_000, "line 1, column 101: nested deeper than 100 levels"),
     ('{"a":' * 100_000, "line 1, column 501: nested deeper than 100 levels"),
@@ -160,7 +160,7 @@ ERRORS = [
     ),
     (
         f'{{"a": {{"$oid": "{OID}", "b": 1}}}}',
-        "line 1, column 7: $oid cannot stand beside the key 'b' (at 'a')",
+        "line 1, column 7: $oid cannot be used together with the key 'b' (at 'a')",
     ),
     ('{"$numberInt": 5}', "line 1, column 1: $numberInt takes a string"),
     (
@@ -227,7 +227,7 @@ def test_an_error_says_where_it_is_and_what_was_expected(text: str | bytes, mess
         ('{"$undefined": 1}', "takes true and nothing else"),
         ('{"$code": 5}', "takes a string"),
         ('{"$code": "x", "$scope": 5}', "takes an object"),
-        ('{"$code": "x", "": 5}', "cannot stand beside the key ''"),
+        ('{"$code": "x", "": 5}', "cannot be used together with the key ''"),
         ('{"$dbPointer": 5}', "$ref and $id"),
         ('{"$ref": "c", "$id": 1, "$db": 5}', "$db takes a string"),
     ],
@@ -290,7 +290,7 @@ def test_plain_json_leaves_type_objects_alone(text: str, expected: Any) -> None:
         (" ", "line 1, column 1: the text is empty"),
         (
             '{"query": 1, "query": 2}',
-            "line 1, column 14: the key 'query' stands twice in one object",
+            "line 1, column 14: the key 'query' appears twice in one object",
         ),
         ("18446744073709551616", "line 1, column 1: the integer does not fit into 64 bits"),
         (b'{"a": "\xff"}', "line 1, column 8: the byte 0xff is not UTF-8"),

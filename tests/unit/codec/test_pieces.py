@@ -84,7 +84,7 @@ def test_a_text_that_orjson_refuses_is_refused(value: Any, position: int, added:
     ],
 )
 def test_a_key_that_stands_twice_is_noticed_wherever_the_text_is_cut(raw: bytes) -> None:
-    with pytest.raises(BodyError, match="stands twice"):
+    with pytest.raises(BodyError, match="appears twice"):
         decode(raw)
 
 

@@ -123,7 +123,7 @@ class Nowhere(Service):
         (vary(Hall, handle=None), "has no method `handle`"),
         (vary(Hall, handle=generator), "has a `handle` that is a generator"),
         (vary(Hall, handle=lonely), "has a `handle(self)` that cannot be called"),
-        (vary(Hall, parse=answers), "has an `async def parse`, which nobody would await"),
+        (vary(Hall, parse=answers), "has an `async def parse`, which is never awaited"),
         (vary(Hall, allowed_methods=answers), "has an `async def allowed_methods`"),
         (vary(Door, resolve=answers), "the interceptor 'door' from hall.py has an `async def reso"),
         (vary(Door, point="respond"), "has the `point` 'respond'"),

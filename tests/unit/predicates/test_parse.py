@@ -74,7 +74,7 @@ def test_json_escapes_survive_in_single_quotes() -> None:
         ("a -> b", 3, "reserved"),
         ("f(a=1, b)", 8, "without name"),
         ("f(1, a=1)", 6, "a name is expected"),
-        ("f(a=1, a=2)", 8, "stands twice"),
+        ("f(a=1, a=2)", 8, "appears twice"),
         ("f(a=1) ; g", 8, "expected"),
     ],
 )

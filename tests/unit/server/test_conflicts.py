@@ -404,12 +404,13 @@ def test_the_three_option_sets_are_without_warnings(tmp_path: Path, text: str) -
         (
             "{name: a, per: user, role: $unauthenticated, concurrent: 1}",
             "[1]/per",
-            "unknown callers are no users (count them by address: 'per: address')",
+            "unauthenticated callers are no users (count them by address: 'per: address')",
         ),
         (
             "{name: a, per: address, role: $unauthenticted, concurrent: 1}",
             "[1]/role",
-            "nobody has this role ('$unauthenticated' and '$authenticated' are the roles that",
+            "no caller can have this role "
+            "('$unauthenticated' and '$authenticated' are the roles that",
         ),
         (
             "{name: a, per: user, concurrent: 1}, {name: a, per: address, concurrent: 1}",

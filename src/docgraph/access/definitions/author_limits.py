@@ -177,7 +177,7 @@ class DefinitionLimits(DataInterceptor):
         for joined in sorted(read):
             if not await self._may_read(exchange, joined):
                 raise SecurityViolation(
-                    f"{place}.stages: the collection '{joined[1]}' may not be joined by somebody "
+                    f"{place}.stages: the collection '{joined[1]}' may not be joined by an author "
                     "who may not read all of it",
                     hint=_HINT,
                 )
@@ -248,7 +248,7 @@ class DefinitionLimits(DataInterceptor):
             if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
-                    "somebody who may not read all of it",
+                    "an author who may not read all of it",
                     hint=_HINT,
                 )
             readable.add(namespace)
@@ -336,7 +336,7 @@ def _is_whole(permission: Permission, namespace: Namespace) -> bool:
 
 def _reject_schema(place: str, collection: str) -> SecurityViolation:
     return SecurityViolation(
-        f"{place}: what is checked in the collection '{collection}' may not be chosen by somebody "
+        f"{place}: what is checked in the collection '{collection}' may not be chosen by an author "
         "who sees only a part of it",
         hint=_HINT,
     )

@@ -65,7 +65,7 @@ def parse_template(text: str) -> PathTemplate:
     segments = split_path(text)
     for segment in segments:
         if ("{" in segment or "}" in segment) and not _VARIABLE.fullmatch(segment):
-            raise ValueError(f"{segment!r}: a name in braces stands for a whole segment")
+            raise ValueError(f"{segment!r}: a name in braces must be a whole segment")
     return PathTemplate(segments)
 
 

@@ -36,7 +36,7 @@ class WrittenChanges:
         """Return every value that is stored at the key; raises `NoValue` if that is uncertain."""
         values = self.effects.find(key)
         if values is None:
-            raise NoValue("what is stored cannot be told from the request")
+            raise NoValue("the stored value cannot be determined from the request")
         return values
 
 

@@ -124,7 +124,9 @@ class JwtMechanism(AuthMechanism):
             case None, str(jwks):
                 return await self._open_set(jwks)
         # The section refuses it before; a mechanism can be made without one.
-        raise _reject("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
+        raise _reject(
+            "key", "set either 'key' or 'jwks'", "'jwks' replaces 'key': remove one of them"
+        )
 
     def _load_key(self) -> Key:
         return load_key(self.config, self._directory)

@@ -113,7 +113,7 @@ class TokenBasicAuthMechanism(PluginConfig, frozen=True):
         if not self.enabled and view.on(RndTokenManager):
             yield view.blame(
                 "/tokenBasicAuthMechanism/enabled",
-                "nobody verifies the tokens that rndTokenManager issues",
+                "no mechanism verifies the tokens that rndTokenManager issues",
                 "set /rndTokenManager/enabled to false, too, or this one to true",
             )
 
@@ -132,7 +132,7 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
         ),
     ] = None
     base64_encoded: Annotated[
-        bool, Meta(description="whether the whole token is base64 once more")
+        bool, Meta(description="whether the whole token is base64-encoded again")
     ] = msgspec.field(name="base64Encoded", default=False)
     username_claim: Annotated[Name, Meta(description="claim that holds the user id")] = (
         msgspec.field(name="usernameClaim", default="sub")

@@ -123,7 +123,7 @@ class TokenHeaders(Interceptor):
     """Adds the headers after the caller is authenticated and authorized."""
 
     name: ClassVar[str] = "authTokenHeaders"
-    description: ClassVar[str] = "tells known callers their token"
+    description: ClassVar[str] = "sends authenticated callers their token"
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 5
 
@@ -169,7 +169,7 @@ class TokenHeadersOnRefusal(TokenHeaders):
     """Adds the headers to responses that deny an authenticated user's request."""
 
     name: ClassVar[str] = "authTokenHeadersOnRefusal"
-    description: ClassVar[str] = "tells known callers their token, also with a 403"
+    description: ClassVar[str] = "sends authenticated callers their token, also with a 403"
     point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
 
 

@@ -28,14 +28,14 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.group()
 def acl() -> None:
-    """Add, list, check and remove permission rules: who may do what."""
+    """Add, list, check and remove permission rules."""
 
 
 @acl.command()
 @click.argument("id", required=False)
 @click.argument("predicate", required=False)
 @click.option("--role", "roles", multiple=True, help="For users with this role; repeatable.")
-@click.option("--everybody", is_flag=True, help="For everybody, also for unknown callers.")
+@click.option("--everybody", is_flag=True, help="For everyone, also for unauthenticated callers.")
 @click.option("--priority", type=float, help="Of rules for the same callers, the highest is first.")
 @click.option("--mongo", metavar="JSON", help="Filters and flags, such as a readFilter.")
 @click.option("--description", help="What the rule is for.")
@@ -86,7 +86,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
         return [*stored, *(_summarise_file(one, as_json) for one in written)]
 
     rows = _run(sources, read_all)
-    if_empty = "there are no rules: by rules, nobody but the root role may do anything"
+    if_empty = "there are no rules: only the root role has access"
     print_table(rows, as_json=as_json, if_empty=if_empty)
 
 
@@ -190,7 +190,7 @@ def _build_rule(  # noqa: PLR0913 - the parts of a rule
     for role in roles:
         if not role:
             raise click.BadParameter(
-                "a role is not empty; the shell has read '$…' as a variable of its own, "
+                "a role is not empty; the shell replaced '$…' as one of its variables, "
                 "unless it stands in single quotes",
                 param_hint="--role",
             )

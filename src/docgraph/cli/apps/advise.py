@@ -33,7 +33,7 @@ class NoAdvice(StartupError):
     type=click.IntRange(1, _MAX_SAMPLED),
     default=1000,
     show_default=True,
-    help="Documents of each collection to look at.",
+    help="Documents of each collection to inspect.",
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Create the indexes, after asking.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask.")

@@ -31,7 +31,7 @@ _FILES = click.Path(path_type=Path, exists=True)
 
 @click.group()
 def apps() -> None:
-    """Apply, check and look at GraphQL app definitions."""
+    """Apply, check and inspect GraphQL app definitions."""
 
 
 apps.add_command(advise)
@@ -42,8 +42,8 @@ apps.add_command(rollback)
 
 @apps.command()
 @click.argument("paths", type=_FILES, nargs=-1)
-@click.option("--database", is_flag=True, help="Ask the database, too: are the collections there?")
-@click.option("--live", is_flag=True, help="Look at the data, too, as `docgraph apps advise` does.")
+@click.option("--database", is_flag=True, help="Check that the collections exist, too.")
+@click.option("--live", is_flag=True, help="Check the data, too, like `docgraph apps advise`.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def check(
@@ -52,8 +52,8 @@ def check(
     """Check the definitions in files and directories; without PATHS, the stored ones.
 
     A definition is a JSON or YAML file, or a directory with schema.graphql, mappings.yml and
-    app.yml. Directories are gone through with those in them. Files are checked without a server
-    and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
+    app.yml. Directories are searched recursively. Files are checked without a server
+    and, by default, without a database. Exit code 1 when one of the definitions cannot
     work, and with --live when the data are reason for a warning.
     """
     from docgraph.cli.apps.advising import advise_checked, print_report
@@ -90,14 +90,14 @@ def check(
 
 @apps.command()
 @click.argument("paths", type=_FILES, nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 @click.option("--prune", is_flag=True, help="Delete the stored apps that are not among PATHS.")
 @click.option(
     "--open-to",
     "open_to",
     multiple=True,
     metavar="ROLE|everybody",
-    help="Let callers with this role ask the apps, too; repeatable.",
+    help="Let callers with this role query the apps; repeatable.",
 )
 @configured
 def apply(
@@ -209,7 +209,8 @@ def _read_definitions(paths: Sequence[str]) -> list[Document]:
     for one in found:
         if one.flaw is not None or "_id" not in one.document:
             raise StartupError(
-                f"{one.name}: {one.flaw or 'has no _id'}", hint="`docgraph apps check` says more"
+                f"{one.name}: {one.flaw or 'has no _id'}",
+                hint="run `docgraph apps check` for details",
             )
     return [without_etag(one.document) for one in found]
 
@@ -303,7 +304,7 @@ def _reject_errors(found: list[Checked]) -> None:
 
     report(found, as_json=False)
     if any(one.errors for one in found):
-        raise StartupError("nothing was stored", hint="mend the definitions named above")
+        raise StartupError("nothing was stored", hint="fix the definitions named above")
 
 
 def _reject_collisions(changes: Sequence[Change], *, prune: bool) -> None:

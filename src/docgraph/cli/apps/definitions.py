@@ -145,7 +145,7 @@ def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None
                 hint = f" ({finding.hint})" if finding.hint else ""
                 notice(f"{one.name}: {paint(kind, _COLOURS[kind], err=True)}: {finding}{hint}")
         if not one.errors and one.warnings:
-            notice(f"{one.name}: works, but look at the warnings")
+            notice(f"{one.name}: works, with warnings")
         elif not one.errors:
             notice(f"{one.name}: {paint('fine', 'green', err=True)}")
 

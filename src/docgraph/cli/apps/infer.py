@@ -27,7 +27,7 @@ _MAX_SAMPLED = 10_000
 
 @click.command()
 @click.argument("collections", nargs=-1)
-@click.option("--db", help="The database to look at; that of the apps, unless told otherwise.")
+@click.option("--db", help="The database to inspect; by default that of the apps.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -40,7 +40,7 @@ _MAX_SAMPLED = 10_000
     type=click.IntRange(1, _MAX_SAMPLED),
     default=1000,
     show_default=True,
-    help="Documents of each collection to look at.",
+    help="Documents of each collection to inspect.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the definition and notes as JSON.")
 @configured
@@ -166,7 +166,7 @@ def _read_existing(directory: Path) -> Existing | None:
     mappings: dict[str, Any] = found.document.get(MAPPINGS) or {}
     if mappings and not any((directory / f"{MAPPINGS}{suffix}").is_file() for suffix in SUFFIXES):
         raise StartupError(
-            f"{directory}: the mappings stand in the file of the app",
+            f"{directory}: the mappings are in the file of the app",
             hint=f"move them to {MAPPINGS}.yml; nothing was changed",
         )
     try:

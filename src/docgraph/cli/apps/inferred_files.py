@@ -50,7 +50,7 @@ def check_whole(prepared: LoadedConfiguration, document: Document) -> None:
     if errors:
         raise StartupError(
             f"the definition would not work: {errors[0]}",
-            hint=f"nothing was written; look at {APP} and {SCHEMA_FILE}",
+            hint=f"nothing was written; check {APP} and {SCHEMA_FILE}",
         )
 
 

@@ -164,7 +164,7 @@ def read_directory(directory: Path) -> FoundDefinition:
     for key in own:
         if key in document:
             return FoundDefinition(
-                name, flaw=Finding(key, f"has a file of its own, and stands in {APP}, too")
+                name, flaw=Finding(key, f"is in {APP} and in a file of its own: remove one of them")
             )
     return FoundDefinition(name, {**document, **own})
 

@@ -54,7 +54,7 @@ class Definitions:
         )
         if result.failures:
             raise StartupError(
-                result.failures[0].message, hint="somebody else wrote at the same time"
+                result.failures[0].message, hint="another process wrote at the same time: try again"
             )
         return result
 

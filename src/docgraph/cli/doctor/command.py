@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def doctor(sources: ConfigSources, as_json: bool) -> None:
-    """Check the configuration and the database, and say what to do.
+    """Check the configuration and the database, and print what to do.
 
     Checks address, login, rights, version, members, clock, fast path, JSON lane, indexes and
     passwords, and changes nothing. The exit code is 1 if something is wrong, and 0 if there is only

@@ -35,10 +35,10 @@ class _Undone(StartupError):
 
 @click.command()
 @click.argument("app", shell_complete=complete_apps)
-@click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
-@click.option("--anonymous", is_flag=True, help="Ask as somebody unknown.")
+@click.option("--role", "roles", multiple=True, help="Run as a caller with this role.")
+@click.option("--anonymous", is_flag=True, help="Run as an unauthenticated caller.")
 @click.option("--user", help="Ask as this user, with his roles and properties.")
-@click.option("--operations", type=click.IntRange(1), help="How many; 1000 unless told otherwise.")
+@click.option("--operations", type=click.IntRange(1), help="How many; 1000 by default.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="How long, instead.")
 @click.option("--seed", type=int, help="Do again what was done with this seed.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
@@ -81,7 +81,7 @@ def fuzz(  # noqa: PLR0913 - the options
     if findings.shows_nothing:
         raise _Undone(
             "no door answered this caller, so that this shows nothing",
-            hint="look at the notes; 'docgraph access explain' says which rule is missing",
+            hint="read the notes; 'docgraph access explain' shows which rule is missing",
         )
     sys.exit(1 if findings.leaks else 0)
 

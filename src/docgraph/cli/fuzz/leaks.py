@@ -136,7 +136,7 @@ def advise(operation: FuzzRequest, showing: Showing) -> str:
         )
     if canary is None:
         return (
-            "look at the conditions and the order that this request may use: a filter, a sort, a "
+            "check the conditions and the order that this request may use: a filter, a sort, a "
             "count or an error depends on what is hidden"
         )
     if canary.is_row:

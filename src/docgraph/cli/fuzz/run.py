@@ -72,7 +72,7 @@ async def check_leaks(task: Task, address: str) -> LeakReport:
 def _find_limits(prepared: LoadedConfiguration, material: Material) -> Iterator[str]:
     """Yield what this configuration prevents the check from covering."""
     if not material.app.definition.enabled:
-        yield "the app is disabled: nobody can ask it"
+        yield "the app is disabled: no one can query it"
     for mount in prepared.config.get(Mongo).mongo_mounts:
         if "{" in mount.what or "{" in mount.where:
             yield f"REST: the mount at {mount.where} has variables, and was left out"
@@ -101,5 +101,5 @@ async def _start(
 
 def _describe(material: Material) -> str:
     if material.account is None:
-        return "an unknown caller"
+        return "an unauthenticated caller"
     return f"{material.account.name} (roles: {', '.join(material.roles) or 'none'})"

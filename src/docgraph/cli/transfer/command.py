@@ -87,7 +87,7 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
 @click.option("--keep", is_flag=True, help="Leave what is stored as it is; add what is missing.")
 @configured
 def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
-    """Store what `docgraph export` has written into a DIRECTORY.
+    """Store the files that `docgraph export` wrote into a DIRECTORY.
 
     What is stored and differs is overwritten only after it was asked, or with --yes; nothing is
     deleted. Nothing is stored when a part of it could not work here.
@@ -134,7 +134,8 @@ async def _compare(mover: Mover, source: Directory) -> list[ImportChanges]:
         notice(make_printable(flaw))
     if named or len(sound) < len(definitions):
         raise StartupError(
-            "nothing was stored", hint="mend what is named above, or take it out of the export"
+            "nothing was stored",
+            hint="fix the errors above, or remove these entries from the export",
         )
     apps = await mover.compare(mover.apps, [without_etag(one) for one in sound])
     return [*[await mover.compare(*one) for one in wanted], apps]
@@ -162,6 +163,10 @@ async def _store(mover: Mover, found: list[ImportChanges], *, overwrite: bool) -
         if changes.part == mover.apps and (changes.new or (changes.changed and overwrite)):
             await mover.definitions.print_served()
     for one in late:
-        notice(f"left as it is, somebody else has written it meanwhile: {make_printable(one)}")
+        notice(
+            f"not changed, because another process wrote it in the meantime: {make_printable(one)}"
+        )
     if late:
-        raise StartupError("not all of it was stored", hint="look at what is there, and try again")
+        raise StartupError(
+            "not everything was stored", hint="compare with the stored state, and try again"
+        )

@@ -131,7 +131,7 @@ class Directory:
         former = self.path / FORMER
         if former.exists():
             raise StartupError(
-                f"{self.path}: somebody was killed while a new export took the place of this one",
+                f"{self.path}: an export was interrupted while it replaced this one",
                 hint=f"its files are in {former}: move them back, or remove that directory",
             )
 

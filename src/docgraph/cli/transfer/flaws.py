@@ -77,7 +77,7 @@ class Flaws:
             seen = set()
             for one in documents:
                 if identify(one) in seen:
-                    yield f"{part.name}, {name_id(one['_id'])}: stands there more than once"
+                    yield f"{part.name}, {name_id(one['_id'])}: is there more than once"
                 seen.add(identify(one))
 
     def find_inexact(self, parts: Parts) -> Iterator[str]:
@@ -85,7 +85,7 @@ class Flaws:
         for part, documents in parts:
             for one in documents:
                 if not is_readable(one):
-                    what = "holds values that cannot be read, and stand there as their bytes"
+                    what = "has values that cannot be read, and are written as bytes"
                 elif not _comes_back(one):
                     what = "holds what extended JSON takes for something else"
                 else:

@@ -37,7 +37,7 @@ def check_enum(
         if first != name:
             findings.warn(
                 f"{where}.{name}",
-                f"stands for the same stored value as {first}, which is what results will show",
+                f"has the same stored value as {first}, which results will show",
             )
     return EnumMapping(type_.name, stored)
 

@@ -213,7 +213,7 @@ def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:
     names = set()
     for node in document.definitions:
         if isinstance(node, ExecutableDefinitionNode):
-            yield _Mistake(node, "an operation or fragment cannot stand in a schema")
+            yield _Mistake(node, "a schema cannot contain an operation or fragment")
         elif isinstance(node, TypeDefinitionNode):
             names.add(node.name.value)
             yield from _find_type_mistakes(node)
@@ -257,7 +257,7 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
                 continue
             if not is_field:
                 yield _Mistake(
-                    directive, "@visible can only stand on fields of object and interface types"
+                    directive, "@visible is allowed only on fields of object and interface types"
                 )
                 continue
             for argument in directive.arguments or ():

@@ -270,7 +270,7 @@ def _reject_session(values: list[str], settings: Mongo) -> dict[str, Any]:
     # If they were ignored, a caller would rely on a transaction that does not exist.
     raise NotSupported(
         "sessions and transactions are not supported",
-        hint="POST /_batch carries out several requests in one transaction",
+        hint="POST /_batch executes several requests in one transaction",
     )
 
 

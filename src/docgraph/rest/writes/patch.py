@@ -116,7 +116,8 @@ def _check_conflicts(update: Mapping[str, Any]) -> None:
     for shorter, longer in pairwise(paths):
         if longer[: len(shorter)] == shorter:
             raise RequestError(
-                f"the update changes '{'.'.join(shorter)}' and '{'.'.join(longer)}' at once"
+                f"the update changes '{'.'.join(shorter)}' and '{'.'.join(longer)}' "
+                "at the same time"
             )
 
 

@@ -116,7 +116,7 @@ def _read_headers(headers: Any) -> Mapping[str, str]:
                 hint=f"an entry takes {', '.join(_OWN_HEADERS)}; others are those of the batch",
             )
         if key in read:
-            raise RequestError(f"the header '{name}' stands there twice")
+            raise RequestError(f"the header '{name}' appears twice")
         if not isinstance(value, str) or not _FIELD.fullmatch(value):
             raise RequestError(f"the header '{name}' is not a text that a header can have")
         read[key] = value

@@ -69,7 +69,7 @@ class BatchService(Service):
     """Executes several requests for documents, all of them or none."""
 
     name: ClassVar[str] = "batch"
-    description: ClassVar[str] = "carries out requests for documents in one transaction"
+    description: ClassVar[str] = "executes requests for documents in one transaction"
     part_of: ClassVar[str] = "mongo"
     uri: ClassVar[str] = "/_batch"
     exact: ClassVar[bool] = True

@@ -76,7 +76,7 @@ def _render_denial(exchange: Exchange) -> Iterator[str]:
         yield "<p>This is not allowed.</p>"
         return
     yield f"<p>You are logged in as {code(exchange.account.name)}, who may not do this.</p>"
-    yield "<p>Whoever runs this server finds out why with</p>"
+    yield "<p>The administrator of this server can find the reason with</p>"
     yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
 
 

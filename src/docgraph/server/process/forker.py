@@ -171,7 +171,7 @@ class Forker:
             sentinel.close()
             self._lost.append(line.pid)
             self._drop(line)
-        raise StartupError("the processes that start the workers are gone")
+        raise StartupError("the processes that start the workers have ended")
 
     def __enter__(self) -> Self:
         return self

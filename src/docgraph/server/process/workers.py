@@ -369,8 +369,8 @@ async def _serve(
         leaving = threading.Timer(_ORPHAN_LEAVES, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
-        stop.request("the parent process is gone")
-        loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process is gone")
+        stop.request("the parent process has ended")
+        loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process has ended")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application()

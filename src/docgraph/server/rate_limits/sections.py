@@ -46,11 +46,11 @@ class CallerLimit(Section, frozen=True):
     ] = None
     burst: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="requests that may come at once after a pause; null: those of a second"),
+        Meta(description="requests that may come together after a pause; null: those of a second"),
     ] = None
     concurrent: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
-        Meta(description="requests of one count worked on at a time; null: no limit"),
+        Meta(description="requests of one count in progress at the same time; null: no limit"),
     ] = None
 
     @property
@@ -78,9 +78,13 @@ class CallerLimit(Section, frozen=True):
         """Check the role: a misspelt one would match no user, and the limit no caller."""
         if role not in (_UNKNOWN_CALLER, _KNOWN_CALLER):
             hint = f"'{_UNKNOWN_CALLER}' and '{_KNOWN_CALLER}' are the roles that begin with '$'"
-            return "/role", "nobody has this role", hint
+            return "/role", "no caller can have this role", hint
         if self.per == "user" and role == _UNKNOWN_CALLER:
-            return "/per", "unknown callers are no users", "count them by address: 'per: address'"
+            return (
+                "/per",
+                "unauthenticated callers are no users",
+                "count them by address: 'per: address'",
+            )
         return None
 
 

@@ -42,7 +42,7 @@ def _advise_field(
             "answered with null and an error",
             app,
             where,
-            "declare a type that shows all of them, or mend the data",
+            "declare a type that shows all of them, or fix the data",
             look.name,
             {"count": tally.misfits, "of": tally.objects, "example": tally.first_misfit},
         )

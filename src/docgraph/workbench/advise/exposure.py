@@ -36,7 +36,7 @@ def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iter
             return
         most = settings.default_limit
         what = f"a list without a limit: it ends after {most} documents (graphql.default-limit), "
-        what += "and nobody can ask for fewer, or for the rest"
+        what += "and callers cannot ask for fewer, or for the rest"
         hint = 'give it arguments: limit: {$arg: ["limit", 20]}, skip: {$arg: ["skip", 0]}'
     else:
         if _is_bounded(_list_stages(mapping)):
@@ -111,7 +111,7 @@ def _find_reason(
 
 
 def _warn(app: App, field: str, reason: str, is_open: bool | None) -> Advice:
-    who = "everybody, unknown callers too, may" if is_open else "everybody who may ask the app can"
+    who = "everyone, also without a login, may" if is_open else "everyone who may call the app can"
     return Advice(
         Weight.ERROR if is_open else Weight.WARNING,
         "secret-readable",

@@ -151,7 +151,7 @@ async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Sur
     for number, one in enumerate(listed):
         if end.left <= 0:
             left = ", ".join(other.name for other in listed[number : number + _MAX_NAMED])
-            notes.append(f"left out, as there was no time: {left}; name them to look at them alone")
+            notes.append(f"left out for lack of time: {left}; name them to inspect them alone")
             break
         scope.tell(number, len(listed), one.name)
         parts = len(listed) - number

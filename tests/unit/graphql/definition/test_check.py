@@ -240,7 +240,7 @@ def test_the_root_document_with_a_default_is_fine_in_query_fields() -> None:
         ({"Status": {"DEAD": 1}}, "mappings.Status.DEAD: the enum Status has no such value"),
         (
             {"Status": {"DRAFT": 1, "LIVE": 1.0}},
-            "mappings.Status.LIVE: stands for the same stored value as DRAFT",
+            "mappings.Status.LIVE: has the same stored value as DRAFT",
         ),
         ({}, "mappings.Query.posts: has no mapping and is always null"),
         ({"Query": {"user": "x"}}, "mappings.Query.user: a field of Query has no document"),

@@ -99,7 +99,7 @@ def test_an_explicit_schema_definition_is_fine_when_it_says_query() -> None:
         ),
         ("interface Query { a: Int }", "Query must be an object type"),
         ("type Query", "Type Query must define one or more fields"),
-        ("type Query { a: Int } { a }", "an operation or fragment cannot stand in a schema"),
+        ("type Query { a: Int } { a }", "a schema cannot contain an operation or fragment"),
         (
             "type Query { a: I } interface I { x: Int } type T implements I { y: Int }",
             "Interface field I.x expected but T does not provide it",
@@ -132,7 +132,7 @@ def test_visible_stands_on_fields_of_objects_and_interfaces_only(text: str) -> N
     """Decision 20."""
     (finding,) = reject(text)
 
-    assert "@visible can only stand on fields of object and interface types" in finding
+    assert "@visible is allowed only on fields of object and interface types" in finding
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,6 @@ EVERYBODY = ("$authenticated", "$unauthenticated")
 def test_who_runs_stored_operations_and_nothing_else(
     setting: tuple[str, ...], roles: tuple[str, ...] | None, bound: bool
 ) -> None:
-    """`roles` None: an unknown caller."""
+    """`roles` None: an unauthenticated caller."""
     account = None if roles is None else Account("ada", roles)
     assert is_bound(setting, account, "admin") is bound

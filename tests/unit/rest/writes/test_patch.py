@@ -37,7 +37,7 @@ def test_the_etag_of_the_caller_is_not_stored() -> None:
     ],
 )
 def test_two_changes_of_one_path_are_400(body: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match=r"^the update changes '.*' and '.*' at once$"):
+    with pytest.raises(RequestError, match=r"^the update changes '.*' and '.*' at the same time$"):
         build_update(body, ETAG)
 
 

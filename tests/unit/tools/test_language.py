@@ -1,0 +1,51 @@
+"""`tools/language.py`: words to avoid are found in pages and messages, and code is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tools.language import compare, find_words, measure
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+def test_words_are_found_with_their_file_and_line(tmp_path: Path) -> None:
+    write(tmp_path, "docs/page.md", "# Title\n\nNobody is told.\n")
+    write(tmp_path, "src/docgraph/x.py", 'x = 1\nraise ValueError("mend it")\n')
+
+    assert find_words(tmp_path) == {
+        "docs/page.md": [(3, "Nobody"), (3, "is told")],
+        "src/docgraph/x.py": [(2, "mend")],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`nobody`", "```sh\nnobody\n```\n", "[a](nobody.md)", "<nobody@example.org>", "understands"],
+)
+def test_code_addresses_and_other_words_are_left_out(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "README.md", text)
+
+    assert find_words(tmp_path) == {}
+
+
+def test_a_file_may_have_as_many_as_are_allowed_and_no_more() -> None:
+    found = {"a.md": [(1, "anew")], "b.md": [(2, "Anew"), (3, "at once")]}
+
+    assert list(compare(found, {"a.md": 1, "b.md": 2})) == []
+    assert list(compare(found, {"a.md": 1, "b.md": 1})) == [
+        "b.md:2: 'Anew': write again",
+        "b.md:3: 'at once': write immediately, at the same time",
+    ]
+
+
+def test_the_length_of_sentences_is_measured_without_code() -> None:
+    text = "# A title\n\nThis has four words. And this one has six words.\n"
+
+    assert measure(text + "\n```sh\na b c d e f g\n```\n") == measure(text)
+
+    assert measure(text) == (5.0, 0)

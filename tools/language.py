@@ -1,0 +1,114 @@
+"""Check the language of pages and messages: words to avoid, and the length of sentences.
+
+    python tools/language.py [--pages] [--allow]
+
+Old words that are still in the files are counted in `tools/language.yml`; a file may not have more
+of them. `--allow` writes the current counts there. `--pages` prints the mean length of sentences
+of each page, as information.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[1]
+ALLOWED: Final = ROOT / "tools/language.yml"
+LONG: Final = 25  # words
+_PAGES: Final = ("*.md", "docs/**/*.md", "examples/*/README.md", "deploy/*.md")
+# A pattern, and what to write instead.
+WORDS: Final = {
+    r"(is|are|was|were|be) told|tells? of|is said": "reports, returns, logs",
+    r"mend(s|ed|ing)?|amiss": "fix, wrong",
+    r"stands?(?! alone)|stood": "is, appears in, means",
+    r"anew|once more": "again",
+    r"nobody|somebody|whoever": "no one, the caller, users with the role",
+    r"comes? along": "bundled, included",
+    r"goes on|goes away|(is|are) gone": "continues, is removed, no longer exists",
+    r"the way there": "how to reach",
+    r"the (present|former) one": "current, previous",
+    r"at work|under way|worked on": "running, in progress",
+    r"turned away": "rejected",
+    r"carr(y|ies|ied) out": "execute",
+    r"(un)?known callers?": "authenticated, unauthenticated callers",
+    r"a look|looks? (at|into)": "check, inspect",
+    r"says? so": "reports it",
+    r"unless (you say|told) otherwise": "by default",
+    r"at once": "immediately, at the same time",
+}
+_WORD: Final = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
+_CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.MULTILINE | re.DOTALL)
+_HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
+_SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
+
+
+def find_texts(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
+    """Yield each text that a person reads, with its file and line."""
+    for page in sorted({page for pattern in _PAGES for page in root.glob(pattern)}):
+        yield page.relative_to(root).as_posix(), 1, _blank_code(page.read_text())
+    for source in sorted(root.glob("src/docgraph/**/*.py")):
+        name = source.relative_to(root).as_posix()
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield name, node.lineno, node.value
+
+
+def _blank_code(text: str) -> str:
+    """Replace code and addresses, keeping the lines."""
+    return _CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def find_words(root: Path = ROOT) -> dict[str, list[tuple[int, str]]]:
+    """Return the words to avoid by file, each with its line."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name, line, text in find_texts(root):
+        for match in _WORD.finditer(text):
+            at = line + text.count("\n", 0, match.start())
+            found.setdefault(name, []).append((at, match[0]))
+    return found
+
+
+def compare(found: dict[str, list[tuple[int, str]]], allowed: dict[str, int]) -> Iterator[str]:
+    """Yield what to change in each file that has more of these words than it may."""
+    for name, words in found.items():
+        if len(words) > allowed.get(name, 0):
+            for line, word in words:
+                yield f"{name}:{line}: {word!r}: write {_suggest(word)}"
+
+
+def _suggest(word: str) -> str:
+    return next(use for avoid, use in WORDS.items() if re.fullmatch(avoid, word, re.IGNORECASE))
+
+
+def measure(text: str) -> tuple[float, int]:
+    """Return the mean number of words of the sentences, and how many sentences are long."""
+    prose = _HEADING.sub("", _blank_code(text))
+    lengths = [len(words) for one in _SENTENCE.split(prose) if (words := one.split())]
+    return sum(lengths) / max(len(lengths), 1), sum(one > LONG for one in lengths)
+
+
+def main(arguments: list[str]) -> int:
+    """Print what is wrong; 1 if anything is."""
+    found = find_words()
+    if "--allow" in arguments:
+        counts = {name: len(words) for name, words in sorted(found.items())}
+        head = "# Words of tools/language.py that are still in a file: lower these numbers.\n"
+        ALLOWED.write_text(head + yaml.safe_dump(counts))
+    if "--pages" in arguments:
+        for page in sorted({page for pattern in _PAGES for page in ROOT.glob(pattern)}):
+            mean, long = measure(page.read_text())
+            print(f"{mean:5.1f} words, {long:3} long sentences  {page.relative_to(ROOT)}")
+    flaws = list(compare(found, yaml.safe_load(ALLOWED.read_text()) or {}))
+    for flaw in flaws:
+        print(flaw)
+    return 1 if flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
