@@ -185,26 +185,60 @@ async def test_a_field_more_hidden_than_its_interface_fails_its_type(service: Se
     assert paths == ["things/0/secret"]
 
 
-async def test_groups_fail_when_it_is_unknown_who_may_see_what_they_count(
-    service: Service,
+RESTRICTED = {
+    "visibility": ("@visible(roles: [7])", {}),
+    "mapping": ('@visible(roles: ["admin"])', {"email": 5}),
+}
+
+
+@pytest.mark.parametrize("fault", RESTRICTED)
+async def test_groups_and_searches_fail_when_it_is_unknown_who_may_see_a_field(
+    service: Service, fault: str
 ) -> None:
-    """A group of emails shows emails: only as long as the field that restricts them is valid."""
-    schema = """
-    type Query { users: [User] emails: [Email] titles: [Title] }
-    type User { title: String email: String @visible(roles: [7]) }
-    type Email { email: String n: Int }
-    type Title { title: String }
+    """A group of emails shows emails, and a search finds them."""
+    directive, mapping = RESTRICTED[fault]
+    schema = f"""
+    type Query {{ users: [User] emails: [Email] found: [Title] titles: [Title] count: Int }}
+    type User {{ title: String email: String {directive} }}
+    type Email {{ email: String count: Int }}
+    type Title {{ title: String }}
     """
     mappings = {
         "Query": {
             "users": service.find("posts", {}),
-            "emails": service.find("posts", {}, group={"by": ["email"], "count": "n"}),
+            "emails": service.find("posts", {}, group={"by": ["email"]}),
+            "found": service.find("posts", {}, filter={"search": True}),
             "titles": service.find("posts", {}),
+        },
+        "User": mapping,
+    }
+    await service.smuggle(build_definition("app", schema, mappings))
+    query = "{ emails { email } found { title } titles { title } }"
+    data, paths = await find_faults(service, query)
+    assert data == {"emails": None, "found": None, "titles": [{"title": "one"}]}
+    assert paths == ["emails", "found"]
+    reply = await service.query("app", '{ found(where: {search: "a"}) { title } }')
+    assert reply.status == 400
+
+
+async def test_groups_and_searches_of_valid_fields_are_served(service: Service) -> None:
+    """Else the test above could not fail: another fault restricts nothing."""
+    schema = """
+    type Query { users: [User] emails: [Email] broken: [User] }
+    type User { title: String email: String }
+    type Email { email: String count: Int }
+    """
+    mappings = {
+        "Query": {
+            "users": service.find("posts", {}),
+            "emails": service.find("posts", {}, group={"by": ["email"]}),
+            "broken": 5,
         }
     }
     await service.smuggle(build_definition("app", schema, mappings))
-    data, paths = await find_faults(service, "{ emails { email } titles { title } }")
-    assert (data, paths) == ({"emails": None, "titles": [{"title": "one"}]}, ["emails"])
+    data, paths = await find_faults(service, "{ emails { email count } broken { title } }")
+    assert data == {"emails": [{"email": "a@b", "count": 1}], "broken": None}
+    assert paths == ["broken"]
 
 
 async def test_a_filter_over_a_faulty_field_is_no_filter_over_its_property(
