@@ -73,7 +73,7 @@ class Engine:
         cuts = frozenset((tuple(one["path"]), one["limit"]) for one in result.limits)
         return Expected(orjson.loads(orjson.dumps(result.data)), problems, cuts)
 
-    def _run(  # noqa: PLR0913 - what an execution has
+    def _run(
         self,
         plan: Plan,
         exchange: Exchange,
