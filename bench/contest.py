@@ -24,7 +24,7 @@ import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import agents, data, lists, load, logins, row_filters
+from bench import agents, cached, data, lists, load, logins, row_filters
 from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
 from docgraph.embedded.mongo import EmbeddedMongo
@@ -122,6 +122,7 @@ def load_definitions() -> list[dict[str, Any]]:
         {**app, "_id": "hidden", "schema": hidden},
         agents.build_app(app),
         lists.build_app(app),
+        cached.build_app(app),
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 
-from bench import agents, lists, logins, people, questions, row_filters, streams
+from bench import agents, cached, lists, logins, people, questions, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -29,6 +29,8 @@ from bench.twin import HANDLERS
 from bench.workloads import LOGINS, ROW_FILTERS, WORKLOADS, Workload
 
 LOGIN_BAR = 0.15  # milliseconds of CPU
+HIT_BAR = 0.6
+MISS_BAR = 1.05
 
 
 def main() -> None:
@@ -45,6 +47,8 @@ def main() -> None:
                     running_rival(uri, args, config) as rival,
                 ):
                     print_rungs(wanted(workloads, args), [docgraph, rival], uri, args)
+        if wanted(cached.IDS, args):
+            print_cached(uri, args)
         if wanted(agents.WORKLOADS, args):
             logins.store_user(uri)
             with (
@@ -122,6 +126,29 @@ def format_pair(own: Result, rival: Result) -> str:
         f"{own.cpu_ms:8.3f} {rival.cpu_ms:8.3f}   {pairs.render()} {pairs.verdict}"
         f"   {median(database):.3f}, {database_pairs.render()}"
     )
+
+
+def print_cached(uri: str, args: argparse.Namespace) -> None:
+    """W17: hits beside a request without data, misses beside the same app without a cache."""
+    print(f"{'':16} {'docgraph/s':>10}   cpu ms   of the rate of W0, bar {HIT_BAR}")
+    with running_docgraph(uri) as docgraph:
+        first = 0.0
+        for workload in cached.HITS:  # all of them: the first one is the measure of the others
+            own = time_rung(workload, [docgraph], args)["docgraph"]
+            first = first or own.rate
+            ratio = f"{own.rate / first:.2f}"
+            print(f"{workload.id:16} {own.rate:10.0f}   {own.cpu_ms:.3f}   {ratio}", flush=True)
+    print(f"{'':16} {'cpu ms':>10}   without a cache, quotient, bar {MISS_BAR}")
+    turn = argparse.Namespace(**{**vars(args), "rounds": 1})
+    with running_docgraph(uri, cached.NOTHING_FITS) as docgraph:
+        for plain, missed in cached.MISSES:
+            pairs = [
+                [time_rung(one, [docgraph], turn)["docgraph"].cpu_ms for one in (plain, missed)]
+                for _ in range(args.rounds)
+            ]
+            before, after = (median(column) for column in zip(*pairs, strict=True))
+            quotient = median(miss / hit for hit, miss in pairs)
+            print(f"{missed.id:16} {after:10.3f}   {before:.3f}, {quotient:.3f}", flush=True)
 
 
 def print_logins(docgraph: Contestant, args: argparse.Namespace) -> None:

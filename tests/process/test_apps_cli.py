@@ -246,6 +246,7 @@ def test_explain_prints_the_plan_and_its_commands(commands: Commands, tmp_path: 
     assert len(commands_shown) == 2
     assert "find" in commands_shown[0]
     assert f"{commands.db}.posts" in commands_shown[0]
+    assert f"depends on {commands.db}.authors: changes by _id (" in done.stdout
 
     hidden = "{ authors(limit: 1) { email } }"
     refused = commands.run("explain", "blog", hidden, code=1)
@@ -272,6 +273,8 @@ def test_explain_asks_the_database_about_each_command(commands: Commands, tmp_pa
     assert command["indexes"] == ["name_1__id_1"]
     assert (command["good"], command["scan"]) == (True, False)
     assert (command["documentsExamined"], command["returned"]) == (0, 100)  # all in the index
+    shown = f"{commands.db}.items: changes by name (1 value); every deletion"
+    assert told["dependsOn"] == [shown]
     assert "goes with --db" in commands.run("explain", "items", query, "--json", code=2).stderr
 
 

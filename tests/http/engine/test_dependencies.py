@@ -274,6 +274,21 @@ async def test_a_collation_and_a_bounded_collection_have_fewer_keys(
     assert await recorded.find("{ posts(author: 1) { title } }") == [ALL]
 
 
+async def test_the_collation_of_a_command_applies_to_all_that_it_reads(
+    recorded: Recorded, data: Any
+) -> None:
+    """`$lookup` and `$unionWith` compare texts as the collection of the command does."""
+    posts = list(data.posts.find())
+    data.drop_collection("posts")
+    data.create_collection("posts", collation={"locale": "en", "strength": 2})
+    data.posts.insert_many([{**one, "authorId": "Anna"} for one in posts])
+    data.users.insert_one({"_id": "anna", "name": "anna"})
+    found, dependencies = await recorded.run("{ post(id: 1) { author { name } } }")
+    assert found == {"post": {"author": {"name": "anna"}}}
+    assert not isinstance(dependencies, str)
+    assert sorted(map(shorten, dependencies), key=repr) == [POST_1, ALL_USERS]
+
+
 # --- with the events of the database --------------------------------------------------------------
 
 

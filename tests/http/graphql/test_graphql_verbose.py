@@ -51,6 +51,28 @@ async def test_an_administrator_sees_plan_commands_and_cache_hits(
     ]
     assert all(one["ms"] > 0 for one in extensions["commands"])
     assert (extensions["planCached"], second.json["extensions"]["planCached"]) == (False, True)
+    assert extensions["dependsOn"] == [
+        f"{service.db}.authors: changes by _id (1 value)",
+        f"{service.db}.books: every change",
+    ]
+
+
+async def test_an_answer_that_cannot_be_tracked_has_the_reason(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with running(mongo_client, mongo_uri, VERBOSE, identity("admin")) as service:
+        service.insert("books", {"title": "A"})
+        past = service.find("books", {"at": {"$lt": {"$arg": "@now"}}})
+        await service.define(
+            "library",
+            "type Query { books: [Book] } type Book { title: String }",
+            {"Query": {"books": past}},
+        )
+        extensions = (await service.query("library", "{ books { title } }")).json["extensions"]
+
+    assert "dependsOn" not in extensions
+    reason = "Query.books uses @now, which can change without a change of documents"
+    assert extensions["notTrackable"] == reason
 
 
 @pytest.mark.parametrize("roles", [None, (), ("reader",), ("Admin",)])

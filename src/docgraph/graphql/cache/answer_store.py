@@ -92,7 +92,7 @@ class AnswerStore:
             return False
         entry.size = len(content) + entry.registration.bytes + _ENTRY_BYTES
         if entry.size > self._max_bytes // _LARGEST_SHARE:
-            self._watch.release(entry.registration)
+            self._release(entry)
             return False
         if (previous := self._entries.get(key)) is not None:
             self._drop(key, previous, "evicted")
@@ -113,7 +113,12 @@ class AnswerStore:
             return
         del self._entries[key]
         self.bytes -= entry.size
-        if entry.registration is not None:
-            self._watch.release(entry.registration)
+        self._release(entry)
         emit(CacheDropped(reason))
         emit(CacheSize(self.bytes))
+
+    def _release(self, entry: CachedAnswer) -> None:
+        """Forget its dependencies; without the reference, no cycle is left to be collected."""
+        registration, entry.registration = entry.registration, None
+        if registration is not None:
+            self._watch.release(registration)

@@ -175,12 +175,19 @@ class Run:
                 self._record(fetch, "aggregate", started, documents)
         return list(documents)
 
-    def record(self, fetch: Fetch, filter_: Mapping[str, Any]) -> ReadRecord | None:
-        """Record that the answer depends on the documents of a filter, if that is needed."""
+    def record(
+        self, fetch: Fetch, filter_: Mapping[str, Any], command: Fetch | None = None
+    ) -> ReadRecord | None:
+        """Record that the answer depends on the documents of a filter, if that is needed.
+
+        `command` is the fetch whose command reads them, if it is another one.
+        """
         if self.dependencies is None:
             return None
-        namespace = f"{fetch.mapping.db}.{fetch.mapping.collection}"
-        return self.dependencies.record_find(namespace, filter_, self.rows)
+        read, sent = fetch.mapping, (command or fetch).mapping
+        return self.dependencies.record_find(
+            f"{read.db}.{read.collection}", filter_, self.rows, f"{sent.db}.{sent.collection}"
+        )
 
     @property
     def gate(self) -> asyncio.Semaphore:

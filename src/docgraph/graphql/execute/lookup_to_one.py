@@ -52,7 +52,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         return await fetch_per_parent(fetch, [None], None, run)
     run.count(len(documents))
     for fold, lookup in folds if run.dependencies is not None else ():
-        _record_lookup(fold, lookup, documents, run)
+        _record_lookup(fetch, fold, lookup, documents, run)
     run.folded.update(id(fold.fetch) for fold, _ in folds)
     return [documents]
 
@@ -81,14 +81,16 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
     }
 
 
-def _record_lookup(fold: Fold, lookup: Document, documents: list[Document], run: Run) -> None:
+def _record_lookup(
+    fetch: Fetch, fold: Fold, lookup: Document, documents: list[Document], run: Run
+) -> None:
     """Record what a relation reads: the documents with the keys of its parents."""
     (join,) = fold.fetch.relation.joins
     rest: Document = next((one["$match"] for one in lookup["pipeline"] if "$match" in one), {})
     for parent in documents:
         key = join.get(parent)
         if key is not None and unpack_lookup(fold.fetch, parent) is not None:
-            run.record(fold.fetch, combine([rest, {join.target: {"$eq": key}}]))
+            run.record(fold.fetch, combine([rest, {join.target: {"$eq": key}}]), fetch)
 
 
 def unpack_lookup(fetch: Fetch, parent: Document) -> list[Document] | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Int64, ObjectId
-from docgraph.codec.equality import equality_key
+from docgraph.codec.equality import OWN_KEY, equality_key
 
 Keys = dict[str, frozenset[Hashable]]
 
@@ -78,8 +78,9 @@ def _read_condition(condition: Any) -> frozenset[Hashable] | None:
             return None
     if not isinstance(values, list) or len(values) > MAX_VALUES:
         return None
-    if _PLAIN.issuperset(map(type, values)):
-        return frozenset(map(equality_key, values))
+    types = set(map(type, values))
+    if types <= _PLAIN:
+        return frozenset(values if types <= OWN_KEY else map(equality_key, values))
     keys = [_read_value(value) for value in values]
     return None if None in keys else frozenset(keys)
 

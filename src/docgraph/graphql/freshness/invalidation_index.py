@@ -29,7 +29,7 @@ from docgraph.graphql.freshness.change_facts import ChangeFacts, Steps, is_touch
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.runtime import LruDict
 
-_ENTRY_BYTES: Final = 250  # of an entry in a table, without its key
+_ENTRY_BYTES: Final = 200  # of an entry in sets and tables, without its key
 _BASE_BYTES: Final = 500  # of a registration
 _KEPT_COLLECTIONS: Final = 1_000  # without dependents, whose counts are remembered
 _KEPT_PATHS: Final = 100
@@ -62,21 +62,40 @@ class _Anchored(NamedTuple):
         )
 
 
-class _Table(dict[Key, dict[int, _Anchored]]):
-    """Dependencies by keys."""
+class _Table(dict[Key, "_Anchored | dict[int, _Anchored]"]):
+    """Dependencies by keys: nearly always one for each key, which needs no table of its own."""
 
     __slots__ = ()
 
-    def add(self, keys: Iterable[Key], one: _Anchored) -> None:
+    def add(self, keys: frozenset[Key], one: _Anchored) -> None:
+        """Add a dependency under all of its keys."""
+        if self.keys().isdisjoint(keys):
+            self.update(dict.fromkeys(keys, one))
+            return
         for key in keys:
-            self.setdefault(key, {})[id(one)] = one
+            known = self.get(key)
+            if known is None:
+                self[key] = one
+            elif isinstance(known, dict):
+                known[id(one)] = one
+            else:
+                self[key] = {id(known): known, id(one): one}
 
-    def remove(self, keys: Iterable[Key], one: _Anchored) -> None:
+    def remove(self, keys: frozenset[Key], one: _Anchored) -> None:
+        """Remove a dependency."""
         for key in keys:
-            if (owners := self.get(key)) is not None:
-                owners.pop(id(one), None)
-                if not owners:
-                    del self[key]
+            known = self.get(key)
+            if isinstance(known, dict):
+                known.pop(id(one), None)
+            if known is one or known == {}:
+                del self[key]
+
+    def find(self, key: Key) -> Iterable[_Anchored]:
+        """Return the dependencies of a key."""
+        known = self.get(key)
+        if known is None:
+            return ()
+        return known.values() if isinstance(known, dict) else (known,)
 
 
 @dataclass(slots=True)
@@ -90,12 +109,12 @@ class _Anchor:
     def find(self, document: Document) -> Iterator[_Anchored]:
         """Return the dependencies with a value of the document."""
         for key in set(candidate_keys(document, self.path)):
-            yield from self.table.get(key, {}).values()
+            yield from self.table.find(key)
 
     def list_all(self) -> Iterator[_Anchored]:
         """Return all dependencies."""
-        for owners in self.table.values():
-            yield from owners.values()
+        for key in self.table:
+            yield from self.table.find(key)
 
 
 @dataclass(slots=True)
@@ -118,7 +137,8 @@ class _Collection:
             return one
         if dependency.is_open:
             self.opened[id(one)] = one
-        self.ids.add(dependency.ids, one)
+        if one.path != _ID:  # which has the ids among its keys
+            self.ids.add(dependency.ids, one)
         anchor = self.anchors.get(one.path)
         if anchor is None:
             path = tuple(one.path.split("."))
@@ -131,7 +151,8 @@ class _Collection:
         for known in (self.members, self.whole, self.opened):
             known.pop(id(one), None)
         if one.path:
-            self.ids.remove(one.dependency.ids, one)
+            if one.path != _ID:
+                self.ids.remove(one.dependency.ids, one)
             table = self.anchors[one.path].table
             table.remove(one.dependency.keys[one.path], one)
             if not table:
@@ -141,11 +162,13 @@ class _Collection:
         """Return the path to find a dependency by: rarely touched, with few others; none: empty."""
         if _ID in keys:
             return _ID  # which never changes
+        if len(keys) == 1:
+            return next(iter(keys))
         return min(keys, key=lambda path: (*self._weigh(path, keys[path]), path), default="")
 
     def _weigh(self, path: str, values: frozenset[Hashable]) -> tuple[int, int]:
-        table = self.anchors[path].table if path in self.anchors else {}
-        owners = sum(1 + len(table.get(value, ())) for value in values)
+        table = self.anchors[path].table if path in self.anchors else _Table()
+        owners = sum(1 + len([*table.find(value)]) for value in values)
         return self.touches[path], owners
 
     def find(self, facts: ChangeFacts) -> Iterator[_Anchored]:
@@ -166,8 +189,14 @@ class _Collection:
 
     def find_deleted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
         """Return those that contain the document, or may depend on documents they do not name."""
-        yield from self.ids.get(facts.id, {}).values()
+        yield from self.find_containing(facts.id)
         yield from self.opened.values()
+
+    def find_containing(self, id_: Hashable) -> Iterator[_Anchored]:
+        """Return those that contain the document, or name its `_id`."""
+        yield from self.ids.find(id_)
+        if _ID in self.anchors:
+            yield from self.anchors[_ID].table.find(id_)
 
     def find_replaced(self, facts: ChangeFacts) -> Iterator[_Anchored]:
         """Return those of a deletion and of an insertion."""
@@ -176,13 +205,13 @@ class _Collection:
 
     def find_updated(self, facts: ChangeFacts) -> Iterator[_Anchored]:
         """Return those of an update."""
-        yield from self.ids.get(facts.id, {}).values()
+        yield from self.find_containing(facts.id)
         if facts.document is None:
             yield from self.opened.values()
         for path, anchor in self.anchors.items():
             if path == _ID:
-                yield from anchor.table.get(facts.id, {}).values()
-            elif is_touched(anchor.steps, facts.touched):
+                continue  # it never changes
+            if is_touched(anchor.steps, facts.touched):
                 self.touches[path] += 1
                 yield from anchor.list_all()
             elif facts.document is not None:
@@ -256,6 +285,7 @@ class InvalidationIndex:
             collection.remove(one)
             if not collection.members:
                 del self._collections[name]
+        registration.anchors.clear()  # so that no cycle is left to be collected
 
     def apply(self, facts: ChangeFacts) -> int:
         """Remove and notify the registrations that a change concerns; return how many."""
@@ -281,5 +311,6 @@ class InvalidationIndex:
 
 def _measure(dependency: Dependency) -> int:
     """Return about how many bytes a dependency takes."""
-    keys = [key for values in dependency.keys.values() for key in values]
-    return sum(_ENTRY_BYTES + getsizeof(key) for key in (*dependency.ids, *keys)) + _BASE_BYTES
+    values = (dependency.ids, *dependency.keys.values())
+    count = sum(map(len, values))
+    return _BASE_BYTES + _ENTRY_BYTES * count + sum(sum(map(getsizeof, one)) for one in values)

@@ -6,7 +6,7 @@ series has no change events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from docgraph.exchange.deadline import Deadline
@@ -53,7 +53,7 @@ class Sources:
         self._known.clear()
         self._generation += 1
 
-    async def load(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
+    async def find(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
         """Return the source of each namespace."""
         return {one: await self._find(one, _MAX_VIEWS) for one in namespaces}
 
@@ -93,6 +93,3 @@ class Sources:
         inner = [await self._find(f"{db}.{one}", depth) for one in dict.fromkeys(read)]
         reason = next((one.untrackable for one in inner if one.untrackable), None)
         return ReadSource(frozenset().union(*(one.namespaces for one in inner)), untrackable=reason)
-
-
-Known = Mapping[str, ReadSource]

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Int64, ObjectId
-from docgraph.codec.equality import equality_key
+from docgraph.codec.equality import OWN_KEY, equality_key
 from docgraph.exchange import Document
 from docgraph.graphql.freshness.dependency import Dependency, merge_dependencies
 from docgraph.graphql.freshness.filter_keys import Keys, drop_texts, find_keys
@@ -30,10 +30,15 @@ _IDS: Final = frozenset({str, int, Int64, float, bool, ObjectId, bytes, Binary, 
 
 @dataclass(slots=True)
 class ReadRecord:
-    """What one command reads of a namespace; until it is closed, everything matters."""
+    """What one command reads of a namespace; until it is closed, everything matters.
+
+    `command` is the namespace of the command: its collation applies to all that it reads.
+    """
 
     namespace: str
     keys: Keys
+    command: str
+    has_ids: bool = True
     ids: frozenset[Hashable] = frozenset()
     is_open: bool = True
 
@@ -46,21 +51,26 @@ class ReadRecord:
     def close(self, documents: Sequence[Document]) -> None:
         """Record the documents of a command that returned all that match."""
         if not self._needs_ids or len(documents) > MAX_IDS:
+            self.is_open = self.has_ids
             return
         ids = [document.get(_ID) for document in documents]
-        if _IDS.issuperset(map(type, ids)):
-            self.ids, self.is_open = frozenset(map(equality_key, ids)), False
+        types = set(map(type, ids))
+        if types <= _IDS:
+            self.ids = frozenset(ids if types <= OWN_KEY else map(equality_key, ids))
+            self.is_open = False
 
     @property
     def _needs_ids(self) -> bool:
         """Whether deletions concern only the documents found; `_id` in the keys has all ids."""
-        return bool(self.keys) and _ID not in self.keys
+        return self.has_ids and bool(self.keys) and _ID not in self.keys
 
-    def build(self, source: ReadSource) -> list[Dependency]:
+    def build(self, known: Mapping[str, ReadSource]) -> list[Dependency]:
         """Return the dependencies in the collections that are read."""
+        source = known[self.namespace]
         if not source.has_keys:
             return [Dependency(one) for one in source.namespaces]
-        keys = self.keys if source.has_texts else drop_texts(self.keys)
+        has_texts = source.has_texts and known[self.command].has_texts
+        keys = self.keys if has_texts else drop_texts(self.keys)
         if _ID in keys:  # whatever matters has one of these ids
             return [Dependency(self.namespace, keys[_ID], {_ID: keys[_ID]}, is_open=False)]
         if not keys:
@@ -70,48 +80,62 @@ class ReadRecord:
 
 @dataclass(slots=True)
 class DependencyRecorder:
-    """Records what the commands of one execution read; pass it to `execute`."""
+    """Records what the commands of one execution read; pass it to `execute`.
+
+    Without `has_ids` no command changes, and the dependencies are good for explanations only.
+    """
 
     sources: Sources
+    has_ids: bool = True
     untrackable: str | None = None
     _reads: list[ReadRecord] = field(default_factory=list)
 
-    def record_find(self, namespace: str, filter_: Mapping[str, Any], rows: Rows) -> ReadRecord:
-        """Record that documents of a filter are read; close the result if it is complete."""
+    def record_find(
+        self, namespace: str, filter_: Mapping[str, Any], rows: Rows, command: str | None = None
+    ) -> ReadRecord:
+        """Record that documents of a filter are read; close the result if it is complete.
+
+        `command` is the namespace of the command, if it is another one.
+        """
         filters = [filter_, (rows or {}).get(namespace)]
         for one in filters:
             self._check(find_moving_condition(one) if one else None)
-        return self._add(ReadRecord(namespace, find_keys(filters)))
+        keys = find_keys(filters)
+        return self._add(ReadRecord(namespace, keys, command or namespace, self.has_ids))
 
     def record_pipeline(
         self, namespace: str, pipeline: Sequence[Mapping[str, Any]], rows: Rows
     ) -> None:
         """Record that a pipeline runs, with all collections that its stages read."""
         self._check(find_moving(pipeline))
-        self._record_stages(namespace, pipeline, rows)
+        self._record_stages(namespace, pipeline, rows, namespace)
 
-    def _record_stages(self, namespace: str, pipeline: Sequence[Any], rows: Rows) -> None:
+    def _record_stages(
+        self, namespace: str, pipeline: Sequence[Any], rows: Rows, command: str
+    ) -> None:
         filters: list[Any] = [(rows or {}).get(namespace)]
         for stage in pipeline:
             if "$match" not in stage:
                 break
             filters.append(stage["$match"])
-        self._add(ReadRecord(namespace, find_keys(filters)))
-        self._record_others(namespace.partition(".")[0], pipeline, rows)
+        self._add(ReadRecord(namespace, find_keys(filters), command))
+        self._record_others(pipeline, rows, command)
 
-    def _record_others(self, db: str, pipeline: Sequence[Any], rows: Rows) -> None:
+    def _record_others(self, pipeline: Sequence[Any], rows: Rows, command: str) -> None:
         """Record the collections that stages read besides their own."""
+        db = command.partition(".")[0]
         for name, body in (entry for stage in pipeline for entry in stage.items()):
             reference = find_reference(name, body, db)
             nested = [inner for _, inner in nested_pipelines(name, body)]
             if reference is None:
                 for inner in nested:
-                    self._record_others(db, inner, rows)
+                    self._record_others(inner, rows, command)
                 continue
             if reference.db != db:
                 self._reject(f"{name} reads another database")
             for inner in nested or [[]]:
-                self._record_stages(f"{reference.db}.{reference.collection}", inner, rows)
+                target = f"{reference.db}.{reference.collection}"
+                self._record_stages(target, inner, rows, command)
 
     def _add(self, read: ReadRecord) -> ReadRecord:
         if len(self._reads) < MAX_READS:
@@ -131,9 +155,10 @@ class DependencyRecorder:
         """Return the dependencies of the execution, or the reason why they cannot be tracked."""
         if self.untrackable is not None:
             return self.untrackable
-        known = await self.sources.load({read.namespace for read in self._reads})
+        names = {name for read in self._reads for name in (read.namespace, read.command)}
+        known = await self.sources.find(names)
         reason = next((one.untrackable for one in known.values() if one.untrackable), None)
         if reason is not None:
             return reason
-        found = [one for read in self._reads for one in read.build(known[read.namespace])]
+        found = [one for read in self._reads for one in read.build(known)]
         return merge_dependencies(found)

@@ -16,7 +16,7 @@ from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.variables import Resolvers
 
 _MOVING_OPERATORS: Final = frozenset(
-    {"$sample", "$sampleRate", "$rand", "$where", "$function", "$accumulator"}
+    {"$sample", "$sampleRate", "$rand", "$createObjectId", "$where", "$function", "$accumulator"}
     | {"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion"}
     | {"$collStats", "$indexStats", "$planCacheStats", "$queryStats", "$currentOp"}
     | {"$listSessions", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes"}

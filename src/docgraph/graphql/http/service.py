@@ -66,7 +66,7 @@ from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import current
 from docgraph.plugins.binding import bound_path
-from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.runtime.sections import Core
@@ -127,7 +127,9 @@ class GraphqlService(Service):
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
         self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
-        self._cache.interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
+        self._cache.interceptors = [
+            one for one in self._registry.of_kind(Kind.INTERCEPTOR) if one.point is Point.RESPONSE
+        ]
         self._live.start()
 
     async def close(self) -> None:
@@ -389,7 +391,7 @@ class GraphqlService(Service):
         answers: IntrospectionCache | None,
     ) -> Ran:
         """Run an operation, and find out what its answer depends on."""
-        recorder = DependencyRecorder(self.watch.sources)
+        recorder = DependencyRecorder(self.watch.sources, has_ids=False)
         ran = await self._run(app, request, exchange, limits, answers, recorder)
         coerced = ran.plan.variables.read(request.variables).coerced
         tree = await ran.plan.grow(coerced, self._lane)
