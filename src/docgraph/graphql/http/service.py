@@ -167,8 +167,7 @@ class GraphqlService(Service):
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return the time limit of queries."""
-        limit: int = self.config.query_time_limit
-        return limit
+        return int(self.config.query_time_limit)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation, or open a connection for several."""
