@@ -52,6 +52,7 @@ _IMAGES_SECONDS: Final = 1.0  # for which it is known whether a collection has i
 _KEPT_IMAGES: Final = 1000  # … and of how many collections
 _LOOK_MS: Final = 30_000
 _PAST_AWAIT_MS: Final = 1  # the least that the database accepts; 0 means its default, a second
+_WIRE_VERSION_OF_6_0: Final = 17
 _WATCH_BATCH: Final = 1000  # events
 _NO_DOCUMENT: Final = {"operationType": {"$nin": ["insert", "update", "replace", "delete"]}}
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
@@ -67,10 +68,14 @@ class StreamView:
 
 
 class PrimaryState(NamedTuple):
-    """The primary of a replica set, by its election, and the time of its last write."""
+    """The primary of a replica set, by its election, and the time of its last write.
+
+    `shows_views`: its change streams can report changed views (MongoDB 6.0).
+    """
 
     election: tuple[Any, Any]
     last_write: Timestamp
+    shows_views: bool
 
 
 @dataclass
@@ -196,12 +201,14 @@ class StoreStreams:
         collections: Collection[str],
         *,
         documents: bool,
+        views: bool,
         resume_after: Mapping[str, Any] | None,
         await_ms: int,
     ) -> ChangeEvents:
         """Return what happens to some collections of a database, and to any as a whole.
 
-        Never for data of callers. `documents`: events of updates contain the document.
+        Never for data of callers. `documents`: events of updates contain the document. `views`:
+        changes of views are reported, too.
         """
         concerned = {"ns.coll": {"$in": sorted(collections)}}
         stages: list[Document] = [{"$match": {"$or": [concerned, _NO_DOCUMENT]}}]
@@ -210,6 +217,7 @@ class StoreStreams:
         full = "updateLookup" if documents else None
         options: Document = {"full_document": full, "resume_after": resume_after}
         options |= {"max_await_time_ms": await_ms, "batch_size": _WATCH_BATCH}
+        options |= {"show_expanded_events": True} if views else {}
         return self.watch_unguarded(db, stages, **options)
 
     async def read_primary(self) -> PrimaryState | str:
@@ -223,7 +231,8 @@ class StoreStreams:
         last_write = reply.get("lastWrite", {}).get("opTime", {}).get("ts")
         if not reply.get("isWritablePrimary") or not isinstance(last_write, Timestamp):
             raise StoreUnavailable("the database has no primary")
-        return PrimaryState((reply.get("me"), reply.get("electionId")), last_write)
+        election = (reply.get("me"), reply.get("electionId"))
+        return PrimaryState(election, last_write, reply["maxWireVersion"] >= _WIRE_VERSION_OF_6_0)
 
     async def read_committed_time(self) -> Timestamp | None:
         """Return a time up to which all writes are committed; None if a router does not know it.

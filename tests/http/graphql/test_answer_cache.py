@@ -308,6 +308,27 @@ async def test_a_count_depends_on_every_deletion(shop: Service) -> None:
     await ask_until(shop, "shop", "{ size(shop: 1) }", {"size": 1})
 
 
+async def test_a_view_depends_on_its_definition_and_on_what_it_reads(shop: Service) -> None:
+    db = shop.mongo[shop.db]
+    db.command({"create": "cheap", "viewOn": "items", "pipeline": [{"$match": {"shop": 1}}]})
+    db.command({"create": "named", "viewOn": "cheap", "pipeline": []})
+    schema = "type Query { named: [Item] } type Item { _id: Int }"
+    mapped = {"Query": {"named": shop.find("named", {}, sort={"_id": 1})}}
+    await shop.define("views", schema, mapped, **CACHE)
+    query = "{ named { _id } }"
+    hit = await ask_until_hit(shop, "views", query)
+    assert hit.data == {"named": [{"_id": 1}, {"_id": 2}]}
+    await asyncio.to_thread(db.items.delete_one, {"_id": 1})
+    await ask_until(shop, "views", query, {"named": [{"_id": 2}]})
+    await ask_until_hit(shop, "views", query)
+    changed = {"collMod": "cheap", "viewOn": "items", "pipeline": [{"$match": {"shop": 2}}]}
+    await asyncio.to_thread(db.command, changed)
+    await ask_until(shop, "views", query, {"named": [{"_id": 3}]})
+    await ask_until_hit(shop, "views", query)
+    await asyncio.to_thread(db.cheap.drop)
+    await ask_until(shop, "views", query, {"named": []})
+
+
 # --- own writes -----------------------------------------------------------------------------------
 
 

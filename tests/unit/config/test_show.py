@@ -121,6 +121,9 @@ graphql:
     estimated-documents: 2000000                          # built-in default
     fetched-documents: 100000                             # built-in default
     response-bytes: 1048576                               # docgraph.yml:4:22
+  cache:
+    max-bytes: 67108864                                   # built-in default
+    max-lag-ms: 1000                                      # built-in default
   introspection: [admin, "on"]                            # docgraph.yml:3:3
   operations-only: []                                     # built-in default
   explain: null                                           # built-in default

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.runtime.generations import NAMES, Generations, create_generations
+from docgraph.runtime.generations import (
+    NAMES,
+    Generations,
+    create_generations,
+    find_write_slot,
+)
 
 
 @pytest.fixture
@@ -65,3 +70,20 @@ def test_the_file_is_private_and_made_once(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
         create_generations(path)
+
+
+def test_writes_are_counted_by_collection_for_everybody(
+    path: Path, generations: Generations
+) -> None:
+    other = Generations(path)
+    slot, untouched = find_write_slot("shop.orders"), find_write_slot("shop.items")
+    before = generations.copy_writes()
+
+    other.record_writes(["shop.orders", "shop"])
+
+    assert slot != untouched
+    assert generations.read_writes(slot) == before[slot] + 1
+    assert generations.read_writes(find_write_slot("shop")) == 1
+    assert generations.read_writes(untouched) == before[untouched] == 0
+    assert {name: generations.read(name) for name in NAMES} == dict.fromkeys(NAMES, 0)
+    other.close()

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.codec.bson_types import Timestamp
 from docgraph.exchange.errors import NotSupported
-from docgraph.graphql.freshness.change_facts import OTHER, ChangeFacts
+from docgraph.graphql.freshness.change_facts import EVERYTHING, OTHER, ChangeFacts
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import InvalidationIndex, Registration
 from docgraph.graphql.freshness.read_sources import Sources
@@ -184,6 +184,7 @@ class DatabaseWatch:
         primary = await self._store.streams.read_primary()
         if isinstance(primary, str):
             raise NotSupported(primary)
+        self._sources.follows_views = primary.shows_views
         token: Mapping[str, Any] | None = None
         while True:
             self._forget_unused()
@@ -192,6 +193,7 @@ class DatabaseWatch:
                 self.db,
                 collections,
                 documents=documents,
+                views=primary.shows_views,
                 resume_after=token,
                 await_ms=self._await_ms,
             ) as events:
@@ -253,7 +255,7 @@ class DatabaseWatch:
             self._notify()
 
     def _apply(self, event: RawEvent) -> None:
-        facts = ChangeFacts.read(event)
+        facts = EVERYTHING if _may_be_view(event) else ChangeFacts.read(event)
         self._number += 1
         self._recent.append(_Recent(self._number, len(event.raw), facts))
         self._recent_bytes += len(event.raw)
@@ -303,3 +305,9 @@ class DatabaseWatch:
     def _notify(self) -> None:
         self.progress.set()
         self.progress = asyncio.Event()
+
+
+def _may_be_view(event: RawEvent) -> bool:
+    """Return whether an event concerns a view: no one depends on its name; drops are alike."""
+    description = event.get("operationDescription") or {}
+    return event["operationType"] == "drop" or "viewOn" in description

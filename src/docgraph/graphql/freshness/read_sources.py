@@ -47,6 +47,7 @@ class Sources:
         self._inventory = Inventory(store)
         self._known: LruDict[str, tuple[float, ReadSource]] = LruDict(_KEPT)
         self._generation = 0
+        self.follows_views = True  # MongoDB 5.0 does not report changed views
 
     def forget(self) -> None:
         """Clear the cache; loads in progress store nothing."""
@@ -76,7 +77,7 @@ class Sources:
             return ReadSource(untrackable=f"the type of {namespace} cannot be read")
         if found is None:
             return ReadSource(untrackable=f"{namespace} does not exist")
-        if found.kind == "view" and depth:
+        if found.kind == "view" and depth and self.follows_views:
             return await self._resolve_view(db, found, depth - 1)
         if found.kind != "collection":
             return ReadSource(

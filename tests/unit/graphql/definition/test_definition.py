@@ -80,6 +80,15 @@ def test_escaped_and_plain_keys_are_read_alike() -> None:
         ({"descriptor": {"limits": 5}}, "descriptor.limits: must be an object, not a number"),
         ({"descriptor": {"limits": {"depht": 5}}}, "descriptor.limits.depht: is not a limit"),
         ({"descriptor": {"json-mode": "fancy"}}, "descriptor.json-mode: 'fancy' is not a mode"),
+        ({"descriptor": {"cache": True}}, "descriptor.cache: must be an object"),
+        (
+            {"descriptor": {"cache": {"ttl": 1}}},
+            "descriptor.cache.ttl: is not an option of the cache",
+        ),
+        (
+            {"descriptor": {"cache": {"max-age-s": 0}}},
+            "descriptor.cache.max-age-s: must be a whole number above 0",
+        ),
         ({"descriptor": {"json-mode": 1}}, "descriptor.json-mode: must be a string"),
         ({"descriptor": {"limits": {"depth": 0}}}, "descriptor.limits.depth: must be a whole"),
         ({"descriptor": {"limits": {"depth": "5"}}}, "descriptor.limits.depth: must be a whole"),

@@ -92,6 +92,8 @@ def test_mappings_that_cannot_work_are_not(mappings: Any) -> None:
     "app",
     [
         {"descriptor": {"json-mode": "fancy"}},
+        {"descriptor": {"cache": {"max-age-s": 0}}},
+        {"descriptor": {"cache": {"ttl": 1}}},
         {"descriptor": {"limits": {"depth": 0}}},
         {"descriptor": {"limits": {"dept": 3}}},
         {"descriptor": {"url": "/x"}},

@@ -1,0 +1,84 @@
+"""Keys of cached answers: different for everything that can make answers differ."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import combinations
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from docgraph.codec.bson_types import Decimal128, Int64, ObjectId, Regex
+from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
+from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.inputs import ExactFloat
+from docgraph.graphql.sections import Graphql
+from docgraph.variables import UNBOUND, CallerDocument, TrustedDocument
+
+SCHEMA = 'type Query { a: Int b: Int @visible(roles: ["x"]) }'
+
+
+def build(id: str = "app", roles: tuple[str, ...] = (), **descriptor: Any) -> VisibleApp:
+    mapping = {"db": "d", "collection": "c", "find": {}, "count": True}
+    definition = {"_id": id, "schema": SCHEMA, "descriptor": descriptor}
+    definition["mappings"] = {"Query": {"a": mapping, "b": mapping}}
+    return build_app(decode_definition(definition), Graphql()).visible_to(roles)
+
+
+APP = build()
+TEXT = OperationText("{ a }", None, {}, introspection=True)
+VALUES: list[Any] = [
+    *(1, 1.0, True, "1", None, [1], [[1]], {"a": 1}, {"a": 1.0}, {}, [], "", 0, False, UNBOUND),
+    *(Int64(1), Decimal128("1"), Decimal128("1.0"), ExactFloat("1.0"), ExactFloat("1.00")),
+    *(ObjectId("0" * 24), "0" * 24, datetime(2026, 1, 1), "2026-01-01", b"1", UUID(int=1)),
+    *(Regex("a"), Regex("a", "i"), "a", CallerDocument(a=1), TrustedDocument(a=1)),
+    *({"a": 1, "b": 2}, {"b": 2, "a": 1}, ["a", "b"], ["a\nstr 'b'"], "a\nb", ["a", ["b"]]),
+]
+
+
+def keys_of(values: list[Any], part: str) -> list[bytes]:
+    """The keys of requests that differ in one value."""
+    if part == "variables":
+        texts = [TEXT._replace(variables={"v": one}) for one in values]
+        return [build_key(APP, text, {}, None) for text in texts]
+    if part == "values":
+        return [build_key(APP, TEXT, {"@user.v": one}, None) for one in values]
+    return [build_key(APP, TEXT, {}, {"d.c": {"v": one}}) for one in values]
+
+
+@pytest.mark.parametrize("part", ["variables", "values", "rows"])
+def test_values_that_differ_in_type_or_order_have_keys_of_their_own(part: str) -> None:
+    keys = keys_of(VALUES, part)
+    for one, other in combinations(range(len(VALUES)), 2):
+        assert keys[one] != keys[other], (VALUES[one], VALUES[other])
+    assert keys == keys_of(VALUES, part)
+
+
+def test_everything_is_part_of_the_key() -> None:
+    described: tuple[tuple[VisibleApp, OperationText, Any, Any], ...] = (
+        (APP, TEXT, {}, None),
+        (build("other"), TEXT, {}, None),
+        (build(description="changed"), TEXT, {}, None),
+        (build(uri="elsewhere"), TEXT, {}, None),
+        (build(roles=("x",)), TEXT, {}, None),
+        (APP, TEXT._replace(query="{ a }\n"), {}, None),
+        (APP, TEXT._replace(name="A"), {}, None),
+        (APP, TEXT._replace(introspection=False), {}, None),
+        (APP, TEXT._replace(variables={"a": 1}), {}, None),
+        (APP, TEXT, {"a": 1}, None),
+        (APP, TEXT, {}, {"a": 1}),
+        (APP, TEXT, {}, {"d.c": {}}),
+    )
+    keys = [build_key(*one) for one in described]
+    assert len(set(keys)) == len(keys)
+
+
+def test_roles_that_no_field_names_do_not_matter() -> None:
+    assert build_key(build(roles=("y",)), TEXT, {}, None) == build_key(APP, TEXT, {}, None)
+
+
+def test_a_value_of_an_unknown_type_has_no_key() -> None:
+    with pytest.raises(NoKeyError):
+        build_key(APP, TEXT, {"@user.v": [object()]}, None)
