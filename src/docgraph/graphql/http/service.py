@@ -18,7 +18,6 @@ from docgraph.codec.csv_table import CsvCells
 from docgraph.events.sections import Events
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
-from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.cache.answer_cache import AnswerCache, FreshAnswer
@@ -49,6 +48,7 @@ from docgraph.graphql.http.live_service import LiveBounds, LiveService
 from docgraph.graphql.http.persisted import (
     AppRequest,
     RequestedOperation,
+    encode_segments,
     find_uri,
     is_stored,
     reject_unknown,
@@ -157,13 +157,7 @@ class GraphqlService(Service):
 
     def find_path(self, uri: str) -> str | None:
         """Return the encoded path of the app with this URI; None if no request could reach it."""
-        segments = (*self._base, *normalise_uri(uri).split("/"))
-        try:
-            path = encode_path(segments)
-            # `..` would lead to another path than the rules check
-            return path if parse_path(path.encode()) == segments else None
-        except (ValueError, DocgraphError):
-            return None
+        return encode_segments((*self._base, *normalise_uri(uri).split("/")))
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return the time limit of queries."""
