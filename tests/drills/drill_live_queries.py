@@ -128,9 +128,8 @@ def test_l34_a_write_is_answered_to_the_query_that_it_concerns(
         mongo[DB]["things"].insert_many([{"key": key, "number": 0} for key in range(QUERIES)])
         mongo[DB]["gql-apps"].insert_one(APP)
         with serving(tmp_path, **options) as server:
-            wait_until(
-                lambda: bool(server.ask("POST", "/graphql/things", {"query": "{__typename}"})[0])
-            )
+            ready = {"query": "{ __typename }"}
+            wait_until(lambda: server.ask("POST", "/graphql/things", ready)[0] == 200)
             before = server.read_cpu()
             delays = sorted(asyncio.run(measure(server.port, mongo_uri)))
             cpu = server.read_cpu() - before

@@ -41,7 +41,7 @@ from tests.properties.engine_runner import Engine
 Document = dict[str, Any]
 SETTINGS = Graphql(default_limit=3, max_limit=6, count_time_limit=60_000)
 SEEDS = settings(
-    max_examples=examples(40),
+    max_examples=examples(20),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
     deadline=None,

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from docgraph.graphql.plan.plan_tree import PlanTree
-
 NO_KEYS: Final[Mapping[str, frozenset[Hashable]]] = MappingProxyType({})
 MAX_VALUES: Final = 10_000  # of one path; more depend on the whole collection
 
@@ -37,11 +35,6 @@ class Dependency(NamedTuple):
 def render_dependencies(dependencies: Iterable[Dependency]) -> list[str]:
     """Return each different dependency as text, sorted."""
     return sorted({one.render() for one in dependencies})
-
-
-def list_databases(tree: PlanTree) -> frozenset[str]:
-    """Return the databases that the commands of a tree read."""
-    return frozenset(fetch.mapping.db for fetch in tree.fetches)
 
 
 def _count(values: frozenset[Hashable]) -> str:

@@ -243,11 +243,6 @@ class InvalidationIndex:
         """The collections with dependents."""
         return frozenset(self._collections)
 
-    def needs_documents(self, db: str) -> bool:
-        """Return whether updates in a database must be read with their documents."""
-        own = (one for name, one in self._collections.items() if name.startswith(f"{db}."))
-        return any(not one.anchors.keys() <= {_ID} for one in own)
-
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
     ) -> Registration:

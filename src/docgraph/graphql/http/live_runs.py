@@ -104,6 +104,8 @@ class LiveRuns:
             return await self.run(live, query)
         finally:
             release(live.outer)
+            if query.ending is not None:  # its client has left meanwhile
+                self._answers.leave(query)
 
     async def begin(self, live: LiveRequest, query: LiveQuery) -> Worked:
         """Run a query for the first time; reject one whose changes cannot be noticed."""

@@ -41,6 +41,7 @@ from docgraph.runtime import cancel_until_over
 
 _INIT_SECONDS: Final = 10.0
 _MAX_OPERATIONS: Final = 20
+_TRY_AGAIN: Final = 1013  # clients connect again after it
 _MAX_MESSAGES: Final = 600  # per minute
 
 
@@ -240,4 +241,4 @@ def _find_rejection(error: DocgraphError) -> CloseReason:
     """Return how a connection is closed whose initialization is rejected."""
     if isinstance(error, Unauthenticated | Forbidden | NotFound):
         return REJECTED
-    return CloseReason(4400, error.message[:100], "failed")
+    return CloseReason(_TRY_AGAIN, error.message[:100], "failed")

@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from docgraph.codec import decode
-from docgraph.exchange import Parsed
+from docgraph.exchange import DocgraphError, Parsed
 from docgraph.exchange.errors import DefinitionError, QueryError, RequestError
+from docgraph.exchange.path import encode_path, parse_path
 from docgraph.exchange.request import LARGE_BODY, Offload
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
@@ -36,6 +37,16 @@ def find_uri(segments: tuple[str, ...]) -> str:
     uri = "/".join(segments)
     # An escaped slash is not a separator: access rules saw another path.
     return "" if uri.count("/") >= len(segments) else uri
+
+
+def encode_segments(segments: tuple[str, ...]) -> str | None:
+    """Return the encoded path; None if a request with it would have other segments."""
+    try:
+        path = encode_path(segments)
+        # `..` would lead to another path than the rules check
+        return path if parse_path(path.encode()) == segments else None
+    except (ValueError, DocgraphError):
+        return None
 
 
 class RequestedOperation:

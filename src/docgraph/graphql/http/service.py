@@ -18,7 +18,6 @@ from docgraph.codec.csv_table import CsvCells
 from docgraph.events.sections import Events
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
-from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.cache.answer_cache import AnswerCache, FreshAnswer
@@ -49,6 +48,7 @@ from docgraph.graphql.http.live_service import LiveBounds, LiveService
 from docgraph.graphql.http.persisted import (
     AppRequest,
     RequestedOperation,
+    encode_segments,
     find_uri,
     is_stored,
     reject_unknown,
@@ -157,18 +157,11 @@ class GraphqlService(Service):
 
     def find_path(self, uri: str) -> str | None:
         """Return the encoded path of the app with this URI; None if no request could reach it."""
-        segments = (*self._base, *normalise_uri(uri).split("/"))
-        try:
-            path = encode_path(segments)
-            # `..` would lead to another path than the rules check
-            return path if parse_path(path.encode()) == segments else None
-        except (ValueError, DocgraphError):
-            return None
+        return encode_segments((*self._base, *normalise_uri(uri).split("/")))
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return the time limit of queries."""
-        limit: int = self.config.query_time_limit
-        return limit
+        return int(self.config.query_time_limit)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation, or open a connection for several."""
@@ -293,6 +286,7 @@ class GraphqlService(Service):
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         plan, _ = await self._find(app, request, exchange)
+        _record_operation(plan)
         introspection = may_introspect(self.config.introspection, exchange.account)
         text = (request.query, request.operation_name, request.variables, introspection)
 
@@ -359,8 +353,7 @@ class GraphqlService(Service):
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
-        if (trace := current.get()) is not None:
-            trace.is_operation, trace.operation = True, plan.comment["operation"]
+        _record_operation(plan)
         result = await execute(
             plan,
             store=self._store,
@@ -441,3 +434,9 @@ class GraphqlService(Service):
         """Return whether the caller is an administrator who sees how answers are made."""
         account = exchange.account
         return self.config.verbose and account is not None and self._root_role in account.roles
+
+
+def _record_operation(plan: Plan) -> None:
+    """Name the operation in the trace of the request, if there is one."""
+    if (trace := current.get()) is not None:
+        trace.is_operation, trace.operation = True, plan.comment["operation"]

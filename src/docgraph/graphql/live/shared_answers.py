@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 class LiveAnswer(NamedTuple):
@@ -47,6 +47,8 @@ class AnswerListener(Protocol):
         """Run again soon: the answer may have changed."""
 
 
+_MAX_BYTES: Final = 64 * 1024 * 1024  # of the answers that are retained
+
 OnChange = Callable[[], None]
 # Executes; calls the function when the answer is outdated. The result stops that.
 Execute = Callable[[OnChange], Awaitable[tuple[LiveAnswer, Callable[[], None]]]]
@@ -61,13 +63,16 @@ class SharedAnswer:
     execution: asyncio.Task[LiveAnswer] | None = None
     release: Callable[[], None] | None = None
     is_outdated: bool = False
+    size: int = 0  # bytes of the answer, while it is retained
 
 
 class SharedAnswers:
     """The current answers of this process, by the key that equal queries have."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
         self._current: dict[Hashable, SharedAnswer] = {}
+        self._max_bytes = max_bytes
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._current)
@@ -84,7 +89,10 @@ class SharedAnswers:
             shared.execution.add_done_callback(_retrieve)
         self._join(shared, listener)
         assert shared.execution is not None  # noqa: S101 - it is set where it is built
-        return await asyncio.shield(shared.execution), is_own
+        answer = await asyncio.shield(shared.execution)
+        if self._current.get(key) is not shared:
+            shared.execution = None  # no other reader gets this answer
+        return answer, is_own
 
     def leave(self, listener: AnswerListener) -> None:
         """Stop listening; an answer without listeners is dropped."""
@@ -113,9 +121,19 @@ class SharedAnswers:
             shared.release = release
         else:
             release()
-        if not answer.is_lasting:
+        if answer.is_lasting:
+            self._retain(shared, len(answer.content))
+        else:
             self._hide(shared)
         return answer
+
+    def _retain(self, shared: SharedAnswer, size: int) -> None:
+        """Keep the answer for others; beyond the maximum, the oldest answers are executed again."""
+        if self._current.get(shared.key) is shared:
+            shared.size = size
+            self._bytes += size
+        while self._bytes > self._max_bytes:
+            self._hide(next(one for one in self._current.values() if one.size))
 
     def _expire(self, shared: SharedAnswer) -> None:
         """Notify the listeners: the answer may have changed."""
@@ -128,6 +146,10 @@ class SharedAnswers:
         """Let the next reader execute again; changes are still reported."""
         if self._current.get(shared.key) is shared:
             del self._current[shared.key]
+            self._bytes -= shared.size
+            shared.size = 0
+        if shared.execution is not None and shared.execution.done():
+            shared.execution = None
 
     def _drop(self, shared: SharedAnswer) -> None:
         shared.is_outdated = True

@@ -106,14 +106,10 @@ def test_a_replacement_is_a_deletion_and_an_insertion(watched: Watched) -> None:
 def test_an_id_finds_its_dependencies_without_documents(watched: Watched) -> None:
     watched.add("one", by(_id=1, ids={1}))
     watched.add("two", by(_id=2, ids={2}))
-    assert not watched.index.needs_documents("shop")
     assert watched.apply("update", touched=[""]) == ["one"]
     assert watched.apply("delete", 2) == ["two"]
     watched.add("missing", by(_id=3, ids={3}))
     assert watched.apply("insert", 3, document={"_id": 3}) == ["missing"]
-    watched.add("key", by(a=1))
-    assert watched.index.needs_documents("shop")
-    assert not watched.index.needs_documents("sho")
 
 
 @pytest.mark.parametrize("operation", ["insert", "replace", "other"])

@@ -193,6 +193,23 @@ async def test_an_execution_that_nobody_waits_for_is_cancelled() -> None:
     answers.leave(listener)
 
 
+async def test_answers_that_are_retained_have_a_maximum_size() -> None:
+    answers, executions = SharedAnswers(max_bytes=2), Executions()
+    listeners = {key: Listener() for key in "abc"}
+    for key, listener in listeners.items():
+        await answers.read(key, listener, executions)
+    assert len(answers) == 2  # each has one byte
+    executions.expire[0]()  # changes of the others are still reported
+    assert [one.changes for one in listeners.values()] == [1, 0, 0]
+    late = Listener()
+    assert (await answers.read("c", late, executions))[1] is False
+    assert (await answers.read("a", late, executions))[1] is True
+    for listener in (*listeners.values(), late):
+        answers.leave(listener)
+    assert (len(answers), answers._bytes) == (0, 0)
+    assert executions.released == executions.count
+
+
 async def test_a_failed_execution_fails_all_and_is_not_kept() -> None:
     answers, executions, listener = SharedAnswers(), Executions(), Listener()
 
