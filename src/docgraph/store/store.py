@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from bson import ObjectId
 from pymongo import ReadPreference
 
 from docgraph.runtime.shielded import ShieldedTasks
@@ -70,6 +71,7 @@ class Store:
         )
         self.facts = CollectionStats(self._commands)
         self._units = ShieldedTasks()
+        self._elected: tuple[object, ObjectId | None] = (None, None)
         self.clock = DatabaseClock()
         self.reads = StoreReads(
             self.policy, self.guard, self.interceptors, self.facts, self._commands
@@ -132,6 +134,15 @@ class Store:
     def reads_primary(self) -> bool:
         """Whether reads without a read preference of their own are sent to the primary."""
         return self.client.read_preference == ReadPreference.PRIMARY
+
+    @property
+    def election(self) -> ObjectId | None:
+        """The election of the primary that reads are sent to; see `PrimaryState`."""
+        known = self.client.topology_description
+        if self._elected[0] is not known:
+            primaries = [one for one in known.server_descriptions().values() if one.is_writable]
+            self._elected = (known, primaries[0].election_id if primaries else None)
+        return self._elected[1]
 
     @property
     def is_pool_busy(self) -> bool:

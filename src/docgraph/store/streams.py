@@ -8,7 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from bson import Timestamp
+from bson import ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange.data import Document
@@ -73,7 +73,7 @@ class PrimaryState(NamedTuple):
     `shows_views`: its change streams can report changed views (MongoDB 6.0).
     """
 
-    election: tuple[Any, Any]
+    election: ObjectId
     last_write: Timestamp
     shows_views: bool
 
@@ -229,9 +229,9 @@ class StoreStreams:
         if "setName" not in reply:
             return "sharded" if reply.get("msg") == "isdbgrid" else "standalone"
         last_write = reply.get("lastWrite", {}).get("opTime", {}).get("ts")
-        if not reply.get("isWritablePrimary") or not isinstance(last_write, Timestamp):
+        election = reply.get("electionId")
+        if not isinstance(election, ObjectId) or not isinstance(last_write, Timestamp):
             raise StoreUnavailable("the database has no primary")
-        election = (reply.get("me"), reply.get("electionId"))
         return PrimaryState(election, last_write, reply["maxWireVersion"] >= _WIRE_VERSION_OF_6_0)
 
     async def read_committed_time(self) -> Timestamp | None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.equality import equality_key
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.observe.cache_events import CacheLag
+from docgraph.store import Store
 from tests.expect import present
 from tests.http.cache_harness import PATIENT, find_graphql
 from tests.http.harness import Mongo, Service, eventually, listening, running
@@ -132,3 +134,14 @@ async def test_the_lag_is_known_while_nothing_is_written(watched: Watched) -> No
     assert watched.watch.is_current(watched.db)
     assert 0 <= watched.watch.lag_ms(watched.db) < 60_000
     assert not watched.watch.is_current("another")
+
+
+async def test_reads_from_a_primary_that_was_replaced_are_not_usable(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await watched.begin()
+    monkeypatch.setattr(Store, "election", ObjectId())
+    assert await watched.watch.begin([f"{watched.db}.things"]) is None
+    assert watched.watch.bypass_reason == "starting"
+    monkeypatch.undo()
+    await watched.begin()

@@ -17,7 +17,7 @@ from contextvars import Context
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from docgraph.codec.bson_types import Timestamp
+from docgraph.codec.bson_types import ObjectId, Timestamp
 from docgraph.exchange.errors import NotSupported
 from docgraph.graphql.freshness.change_facts import EVERYTHING, OTHER, ChangeFacts
 from docgraph.graphql.freshness.dependency import Dependency
@@ -36,8 +36,8 @@ from docgraph.store.streams import PrimaryState, find_token_time
 _TASK: Final = "graphql-watch"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a broken watch is opened again
 _UNSUPPORTED_PAUSE: Final = 30.0  # seconds before the kind of the database is checked again
-_MAX_RECENT: Final = 2_000  # changes …
-_MAX_RECENT_BYTES: Final = 4 * 1024 * 1024  # … that are compared with answers in progress
+_MAX_RECENT: Final = 1_000  # changes …
+_MAX_RECENT_BYTES: Final = 1024 * 1024  # … that are compared with answers in progress
 _MAX_COLLECTIONS: Final = 1_000  # of one database
 _MAX_PENDING: Final = 64
 _LONGEST_AWAIT_MS: Final = 250  # that the database waits for an event
@@ -83,6 +83,7 @@ class DatabaseWatch:
         self._as_of = -inf  # all writes until this moment have been received
         self._pending: deque[tuple[float, Timestamp]] = deque(maxlen=_MAX_PENDING)
         self._state = STARTING
+        self._election: ObjectId | None = None
         self._used = elapsed()
         # It belongs to no request, so it has none of the context of the current one.
         self._task = asyncio.create_task(self._run(), name=f"{_TASK}-{db}", context=Context())
@@ -101,6 +102,8 @@ class DatabaseWatch:
         """Return why the watch cannot be relied on now; empty if it can."""
         if self._state:
             return self._state
+        if self._store.election != self._election:
+            return STARTING  # reads would go to a primary that was replaced
         return LAGGING if self.lag > self._max_lag else ""
 
     def want(self, collections: Iterable[str]) -> str:
@@ -184,6 +187,7 @@ class DatabaseWatch:
         primary = await self._store.streams.read_primary()
         if isinstance(primary, str):
             raise NotSupported(primary)
+        self._election = primary.election
         self._sources.follows_views = primary.shows_views
         token: Mapping[str, Any] | None = None
         while True:

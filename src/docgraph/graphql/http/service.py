@@ -272,6 +272,7 @@ class GraphqlService(Service):
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         plan, _ = await self._find(app, request, exchange)
+        _record_operation(plan)
         introspection = may_introspect(self.config.introspection, exchange.account)
         text = (request.query, request.operation_name, request.variables, introspection)
 
@@ -351,8 +352,7 @@ class GraphqlService(Service):
         recorder: DependencyRecorder | None = None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
-        if (trace := current.get()) is not None:
-            trace.is_operation, trace.operation = True, plan.comment["operation"]
+        _record_operation(plan)
         result = await execute(
             plan,
             store=self._store,
@@ -437,3 +437,9 @@ class GraphqlService(Service):
         """Return whether the caller is an administrator who sees how answers are made."""
         account = exchange.account
         return self.config.verbose and account is not None and self._root_role in account.roles
+
+
+def _record_operation(plan: Plan) -> None:
+    """Name the operation in the trace of the request, if there is one."""
+    if (trace := current.get()) is not None:
+        trace.is_operation, trace.operation = True, plan.comment["operation"]
