@@ -46,9 +46,9 @@ SEEDS = settings(
     suppress_health_check=list(HealthCheck),
     deadline=None,
 )
-ROUNDS = 5
-QUERIES = 12
-FILTERS = 40
+ROUNDS = 4
+QUERIES = 10
+FILTERS = 30
 COLLECTIONS = ("a", "b", "c")
 # Few values, so that most writes matter to some query and most queries find something.
 VALUES: tuple[Any, ...] = (
