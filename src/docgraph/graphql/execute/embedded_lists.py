@@ -22,6 +22,7 @@ _DICT = frozenset({dict})
 _FETCHED = frozenset({dict, bytes})  # bytes: a document that is not decoded
 _LIST = frozenset({list})
 _JSON = frozenset({bytes})
+_LONG = 1024 * 1024
 
 
 def _join(items: list[bytes] | None) -> bytes | None:
@@ -149,10 +150,10 @@ class Elements:
         """Whether the documents are one list, in its order."""
         return len(self._values) == 1 and self._values[0] is self.documents
 
-    def rebuild(self, objects: CompletedValues, limit: int) -> CompletedValues:
+    def rebuild(self, objects: CompletedValues) -> CompletedValues:
         """Return the values, with the completed objects in the positions of the documents.
 
-        Lists of JSON become JSON, unless they have more than `limit` bytes.
+        Lists of JSON become JSON, unless they are long: copies of those would need much memory.
         """
         if objects.is_list:
             return CompletedValues(objects.items)
@@ -162,7 +163,7 @@ class Elements:
         placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
         if self._column.is_list_type:
             lists = self._slice(placed)
-            is_json = _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= limit
+            is_json = _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= _LONG
             return CompletedValues(list(map(_join, lists)) if is_json and placed else lists)
         if len(placed) < len(self._values):
             given = iter(placed)
