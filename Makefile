@@ -155,8 +155,8 @@ native: $(VENV)/.run ## build and install the native lane, an extension in Rust 
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall ./native
 	@DOCGRAPH_NATIVE= $(BIN)/python -c 'from docgraph.runtime.native import explain_lane, name_lane; print("lane:", explain_lane()); exit(name_lane() != "native")'
 
-drill-native: native $(VENV)/.dev ## fuzz the native lane for 10 minutes, then run the HTTP tests with it (FUZZ_SECONDS=60)
-	@cd native && FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) cargo test --quiet --release --no-default-features --test fuzz
+drill-native: native $(VENV)/.dev ## fuzz the native lane for 10 minutes, then run the HTTP tests with it (FUZZ_SECONDS=20 for each of three)
+	@cd native && FUZZ_SECONDS=$(or $(FUZZ_SECONDS),200) cargo test --quiet --release --no-default-features --test fuzz -- --test-threads=1
 	@$(BIN)/pytest -q -n $(TESTERS) --dist worksteal tests/unit tests/properties tests/http $(ARGS)
 
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")

@@ -17,6 +17,7 @@ pub enum Program {
 }
 
 /// The fields of an object, and the names of the properties that they begin with.
+#[derive(Default)]
 pub struct Object {
     fields: Vec<Field>,
     names: Vec<Box<[u8]>>,
@@ -108,10 +109,6 @@ impl Step {
 }
 
 impl Object {
-    pub fn new() -> Self {
-        Self { fields: Vec::new(), names: Vec::new(), places: HashMap::new() }
-    }
-
     pub fn add_constant(&mut self, key: &str, json: Vec<u8>) {
         self.add(key, Source::Constant(json));
     }
@@ -217,9 +214,7 @@ impl<'a> Writer<'a> {
         while let Some((name, value)) = elements.next()? {
             check_reference(name)?;
             if let Some(place) = object.find(name, expected) {
-                if self.found[base + place].replace(value).is_some() {
-                    return Err(Misfit("a duplicate name"));
-                }
+                self.found[base + place] = Some(value); // of duplicate names, the last counts
                 expected = place + 1;
             }
         }
@@ -326,15 +321,11 @@ fn next_value<'a>(step: &Step, value: Value<'a>) -> Fit<Option<Value<'a>>> {
     let mut found = MISSING;
     match (value.kind, step.index) {
         (DOCUMENT, _) => {
-            let mut is_found = false;
             let mut elements = value.elements()?;
             while let Some((name, value)) = elements.next()? {
                 check_reference(name)?;
                 if *name == *step.name {
-                    if is_found {
-                        return Err(Misfit("a duplicate name"));
-                    }
-                    (found, is_found) = (value, true);
+                    found = value;
                 }
             }
         }

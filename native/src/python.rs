@@ -303,8 +303,11 @@ fn write_all(
     max_bytes: usize,
     is_list: bool,
 ) -> Written {
-    let size: usize = documents.iter().map(|document| document.len()).sum();
-    let mut writer = Writer::new(columns, size.min(max_bytes) + 2, max_bytes);
+    // Enough for most: to grow would need both sizes for a moment. Memory that is not written costs nothing.
+    let documents_size: usize = documents.iter().map(|document| document.len()).sum();
+    let columns_size: usize = columns.iter().flatten().map(|json| json.len()).sum();
+    let capacity = documents_size / 2 * 3 + columns_size;
+    let mut writer = Writer::new(columns, capacity.min(max_bytes) + 2, max_bytes);
     let mut ends = Vec::with_capacity(if is_list { 0 } else { documents.len() });
     for (index, document) in documents.iter().enumerate() {
         if is_list {
@@ -348,7 +351,7 @@ fn parse_path(path: &[String]) -> PyResult<Vec<Step>> {
 
 /// `(key, "constant", json)`, `(key, "slot", number)` or `(key, "stored", path, type)`.
 fn parse_object(fields: &Bound<PyList>, depth: usize) -> PyResult<Object> {
-    let mut object = Object::new();
+    let mut object = Object::default();
     for field in fields {
         let field = field.cast_into::<PyTuple>()?;
         let key: String = field.get_item(0)?.extract()?;

@@ -106,14 +106,14 @@ fn programs() -> Vec<Program> {
         let mode = Mode::parse(name).unwrap();
         all.push(Program::Whole(vec![b"b"[..].into()], mode));
         for scalar in SCALARS.map(|scalar| Scalar::parse(scalar).unwrap()) {
-            let mut inner = Object::new();
+            let mut inner = Object::default();
             inner.add_stored("x", path(&["a"]), Type::Scalar(scalar));
-            let mut object = Object::new();
+            let mut object = Object::default();
             object.add_stored("one", path(&["a"]), Type::Scalar(scalar));
             object.add_stored("list", path(&["b", "a"]), Type::List(Box::new(Type::Scalar(scalar))));
             object.add_stored("object", path(&["a", "1"]), Type::Object(inner));
             all.push(Program::Fields(object, mode));
-            let mut single = Object::new();
+            let mut single = Object::default();
             single.add_stored("a", path(&["a"]), Type::Scalar(scalar));
             all.push(Program::Fields(single, mode));
         }

@@ -114,7 +114,7 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
     assert grant in checks["rights"]["advice"]
     assert checks["members"]["found"] == "the replica set docgraph with 1 member"
     assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
-    checked = ("version", "clock", "configuration", "connections", "fast path")
+    checked = ("version", "clock", "configuration", "connections", "fast path", "JSON lane")
     assert {checks[one]["state"] for one in checked} == {"ok"}
     assert "serverStatus" in checks["connections"]["advice"]
 

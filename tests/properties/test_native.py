@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -23,18 +24,30 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from docgraph.codec import JsonMode, encode
-from docgraph.codec.bson_types import Binary, Int64, ObjectId
+from docgraph.codec.bson_types import (
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
 from docgraph.graphql.definition.mapping import EnumMapping
 from docgraph.graphql.definition.scalars import JSON_MODES, serializer
 from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
-from docgraph.runtime.native import NativeLane, find_native
+from docgraph.runtime.native import NativeLane, explain_lane, find_native
 from docgraph.variables import compile_field
 from tests.properties.test_codec import DOCUMENTS, KEYS, PLAIN, REGEXES
 
 _LANE = find_native()
 if _LANE is None:
-    pytest.skip("docgraph-native is not installed: make native", allow_module_level=True)
+    pytest.skip(f"the lane is {explain_lane()} (make native)", allow_module_level=True)
 LANE: NativeLane = _LANE
 
 # As the store decodes.
@@ -89,17 +102,14 @@ def render(program: Any, *documents: bytes) -> bytes | None:
 
 @given(DOCUMENTS | st.dictionaries(KEYS, NESTED, max_size=20))
 def test_whole_documents_have_the_same_bytes_in_every_mode(document: dict[str, Any]) -> None:
-    data = write(document)
-    for mode in WHOLE_MODES:
-        rendered = render(LANE.build_whole(mode, ()), data)
-        assert rendered in (None, encode([decode(data)], mode))
+    check_whole(write(document))
 
 
 @given(st.lists(NUMBERS))
-def test_numbers_have_the_same_bytes_in_every_mode(numbers: list[Any]) -> None:
-    for number, mode in product(numbers, WHOLE_MODES):
-        rendered = render(LANE.build_whole(mode, ()), write({"n": number}))
-        assert rendered in (None, encode([{"n": number}], mode))
+def test_numbers_have_the_same_bytes(numbers: list[Any]) -> None:
+    for number in numbers:
+        check_whole(write({"a": number}))
+        check_scalars(write({"a": number}))
 
 
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.sets(st.sampled_from("abc")))
@@ -130,19 +140,35 @@ TYPES: st.SearchStrategy[Any] = st.recursive(
 
 
 def check_field(
-    document: dict[str, Any], path: tuple[str, ...], type_: Any, named: Any, mode: JsonMode
+    data: bytes, path: tuple[str, ...], type_: Any, named: tuple[Any, Any], mode: JsonMode
 ) -> None:
-    """Compare one field, which is called `key`, with what the Python lane writes."""
+    """Compare one field of a document with what the Python lane writes."""
     spec, serialize = named
     program = LANE.build_program([("key", "stored", path, describe_type(type_, spec))], mode)
-    data = write(document)
     rendered = render(program, data)
     try:
         completed = build_strict(type_, serialize)(compile_field(path)(decode(data)))
-    except MISFITS:
+    except (InvalidBSON, *MISFITS):
         assert rendered is None
     else:
         assert rendered in (None, encode([{"key": completed}], JsonMode.GRAPHQL))
+
+
+def check_scalars(data: bytes) -> None:
+    """Compare the property `a` of a document as every scalar in every mode."""
+    for name, mode in product(SCALARS, JSON_MODES.values()):
+        check_field(data, ("a",), GraphQLInt, (("scalar", name), serializer(name, mode)), mode)
+
+
+def check_whole(data: bytes) -> None:
+    """Compare a whole document in every mode."""
+    for mode in WHOLE_MODES:
+        rendered = render(LANE.build_whole(mode, ()), data)
+        try:
+            expected = encode([decode(data)], mode)
+        except InvalidBSON:
+            expected = None
+        assert rendered in (None, expected)
 
 
 @given(VALUES | st.dictionaries(KEYS, NESTED, max_size=4))
@@ -151,9 +177,7 @@ def check_field(
 @example(Binary(bytes(16), 3))
 @example(Binary(bytes(5), 2))
 def test_every_value_as_every_scalar_in_every_mode(value: Any) -> None:
-    for name, mode in product(SCALARS, JSON_MODES.values()):
-        named = ("scalar", name), serializer(name, mode)
-        check_field({"a": value}, ("a",), GraphQLInt, named, mode)
+    check_scalars(write({"a": value}))
 
 
 @given(
@@ -166,7 +190,7 @@ def test_every_value_as_every_scalar_in_every_mode(value: Any) -> None:
 @example({"a": [[1, 2], [3]]}, ("a", "1", "0"), GraphQLInt, "Int")
 def test_paths_and_lists(document: dict[str, Any], path: Any, type_: Any, name: str) -> None:
     mode = JsonMode.GRAPHQL
-    check_field(document, path, type_, (("scalar", name), serializer(name, mode)), mode)
+    check_field(write(document), path, type_, (("scalar", name), serializer(name, mode)), mode)
 
 
 @given(st.sampled_from([1, 2, 3, 1.0, Int64(2), "1", "x", True, None, b"x", ObjectId(bytes(12))]))
@@ -175,7 +199,7 @@ def test_enums(value: Any) -> None:
     names = {int(v) if isinstance(v, int) else v: name for name, v in stored.items()}
     named = ("enum", names), EnumMapping("E", stored).name_of
 
-    check_field({"a": value}, ("a",), GraphQLInt, named, JsonMode.GRAPHQL)
+    check_field(write({"a": value}), ("a",), GraphQLInt, named, JsonMode.GRAPHQL)
 
 
 INNER = st.dictionaries(st.sampled_from(["x", "y", "$ref"]), VALUES, max_size=3)
@@ -201,7 +225,8 @@ def test_embedded_objects_and_lists_of_them(value: Any) -> None:
         }
 
     for type_ in (GraphQLInt, GraphQLList(GraphQLInt), GraphQLNonNull(GraphQLInt)):
-        check_field({"a": value}, ("a",), type_, (("object", fields), serialize), JsonMode.GRAPHQL)
+        named = ("object", fields), serialize
+        check_field(write({"a": value}), ("a",), type_, named, JsonMode.GRAPHQL)
 
 
 @given(st.lists(VALUES | st.lists(VALUES, max_size=2), min_size=1, max_size=5))
@@ -212,6 +237,87 @@ def test_values_of_a_path_are_those_of_the_decoder(values: list[Any]) -> None:
     found = LANE.build_batch(data).values(("a", "b"), decode)
 
     assert write({"v": found}) == write({"v": expected})
+
+
+# Values next to a bound at which one of the lanes decides differently.
+EDGES: list[Any] = [
+    *(0.0, -0.0, 1.0, 1e-4, 9.9e-5, 1e-5, 1.5e-5, 5e-324, 1e15, 1e16, 1.5e16, 1e21, 1.5e300),
+    *(
+        float(2**53),
+        float(2**53 + 2),
+        float(-(2**53)),
+        float(-(2**53) - 2),
+        2.0**31,
+        -(2.0**31) - 1,
+    ),
+    *(float("nan"), float("inf"), -float("inf"), 2**31 - 1, -(2**31), Int64(2**31), Int64(5)),
+    *map(Int64, (2**53 - 1, 2**53, 2**53 + 1, -(2**53) + 1, -(2**53), 2**63 - 1, -(2**63))),
+    *(datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999000), datetime(1, 1, 1)),
+    *(datetime(2024, 2, 29, 1, 2, 3, 450000), datetime(9999, 12, 31, 23, 59, 59, 999000)),
+    *map(DatetimeMS, (-62135596800001, 253402300800000, 2**63 - 1, -(2**63))),
+    *map(
+        Decimal128, ("0", "-0", "0.000001", "1E-7", "0.0000012", "-1.50", "1E+1", "9" * 34, "NaN")
+    ),
+    *map(Decimal128, ("0E-6", "0E-7", "0.0010", "Infinity", "12345678901234567890.123456789")),
+    *(Binary(bytes(range(16)), subtype) for subtype in (0, 3, 4, 5, 6, 128)),
+    *(Binary(b"abcd", subtype) for subtype in (0, 1, 5, 7, 128, 254)),
+    *(b"", b"a", b"ab", b"abc", Timestamp(0, 0), Timestamp(2**32 - 1, 1), ObjectId("f" * 24)),
+    *(
+        "",
+        "\0",
+        "\x7f",
+        '"\\/\b\t\n\f\r\x1f',
+        "é\u2028😀",
+        True,
+        False,
+        None,
+        {},
+        [],
+        [None],
+        {"": {}},
+    ),
+    *(MinKey(), MaxKey(), Regex("a", "i"), Code("x"), Code("x", {}), DBRef("c", 1)),
+    *({"$ref": 1}, {"$id": 1}, {"$date": 1}, [[[]]], {"a": [{"b": Int64(1)}]}),
+]
+
+
+@pytest.mark.parametrize("value", EDGES, ids=repr)
+def test_values_next_to_a_bound(value: Any) -> None:
+    check_whole(write({"a": value}))
+    check_scalars(write({"a": value}))
+
+
+# Elements that the driver does not write: type, name and bytes.
+RAW = {
+    "a duplicate name": b"\x10a\0\1\0\0\0\x10a\0\2\0\0\0",
+    "a distant duplicate": b"".join(b"\x0a%c\0" % n for n in range(65, 90)) + b"\x0aA\0",
+    "a short UUID": b"\5a\0\2\0\0\0\3xx",
+    "a short new UUID": b"\5a\0\2\0\0\0\4xx",
+    "an old binary": b"\5a\0\6\0\0\0\2\2\0\0\0xx",
+    "the last subtype": b"\5a\0\1\0\0\0\xffx",
+    "invalid UTF-8": b"\2a\0\3\0\0\0\xc3\x28\0",
+    "a surrogate": b"\2a\0\4\0\0\0\xed\xa0\x80\0",
+    "an invalid name": b"\x0a\xff\0",
+    "a text without end": b"\2a\0\2\0\0\0xx",
+    "a text of length 0": b"\2a\0\0\0\0\0",
+    "no boolean": b"\x08a\0\2",
+    "undefined": b"\6a\0",
+    "a symbol": b"\x0ea\0\2\0\0\0x\0",
+    "a pointer": b"\x0ca\0\2\0\0\0x\0" + bytes(12),
+    "an unknown type": b"\x20a\0",
+    "a large length": b"\2a\0\xff\xff\xff\x7fx\0",
+    "a negative length": b"\2a\0\xff\xff\xff\xffx\0",
+    "an array with odd keys": b"\4a\0\x0b\0\0\0\x0ax\0\x0ax\0\0",
+}
+
+
+@pytest.mark.parametrize("elements", RAW.values(), ids=RAW)
+def test_what_the_driver_does_not_write(elements: bytes) -> None:
+    data = struct.pack("<i", len(elements) + 5) + elements + b"\0"
+
+    check_whole(data)
+    if elements[1:3] == b"a\0":
+        check_scalars(data)
 
 
 def test_ordinary_documents_fit() -> None:
@@ -254,13 +360,7 @@ def damaged(draw: st.DrawFn, documents: st.SearchStrategy[bytes]) -> bytes:
 
 @given(damaged(DOCUMENTS.map(write)))
 def test_a_damaged_document_is_a_misfit_or_has_the_same_bytes(data: bytes) -> None:
-    for mode in WHOLE_MODES:
-        rendered = render(LANE.build_whole(mode, ()), data)
-        try:
-            expected = encode([decode(data)], mode)
-        except InvalidBSON:
-            expected = None
-        assert rendered in (None, expected)
+    check_whole(data)
 
 
 @given(damaged(st.lists(DOCUMENTS, max_size=3).map(write_reply)))

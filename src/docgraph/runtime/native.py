@@ -119,6 +119,15 @@ def report_native() -> None:
 
 @cache
 def _load() -> _LoadResult:
+    try:
+        return _import_lane()
+    except AttributeError:  # of our version, and built from older sources
+        return _LoadResult(
+            None, "docgraph-native lacks a function: build it again", is_ignored=True
+        )
+
+
+def _import_lane() -> _LoadResult:
     if os.environ.get(VARIABLE, "").strip().lower() in _OFF:
         return _LoadResult(None, f"{VARIABLE} turns the native lane off")
     try:

@@ -28,12 +28,23 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Any:
     native._load.cache_clear()
 
 
+class Part(Exception):
+    """Whatever the extension offers; these tests use none of it."""
+
+    whole = None
+
+
+class Extension(ModuleType):
+    """A module with every name."""
+
+    def __getattr__(self, name: str) -> type[Part]:
+        return Part
+
+
 def install(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """Make this the version that is installed."""
-    module: Any = ModuleType("docgraph_native")
-    module.__version__ = version
-    module.split_reply = module.Batch = module.Misfit = Exception
-    module.Program = type("Program", (), {"whole": None})
+    module = Extension("docgraph_native")
+    module.__dict__["__version__"] = version
     monkeypatch.setitem(sys.modules, "docgraph_native", module)
 
 
@@ -64,6 +75,18 @@ def test_another_version_is_ignored_and_reported(monkeypatch: pytest.MonkeyPatch
     assert native.name_lane() == "python"
     reason = f"docgraph-native is 0.0.9, docgraph is {__version__}"
     assert native.explain_lane() == f"Python: {reason}"
+    assert collect_events() == [NativeIgnored(reason)]
+
+
+def test_an_older_build_of_our_version_is_ignored_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("docgraph_native")
+    module.__dict__["__version__"] = __version__
+    monkeypatch.setitem(sys.modules, "docgraph_native", module)
+
+    assert native.find_native() is None
+    reason = "docgraph-native lacks a function: build it again"
     assert collect_events() == [NativeIgnored(reason)]
 
 
