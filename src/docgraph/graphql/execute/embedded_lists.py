@@ -25,10 +25,6 @@ _JSON = frozenset({bytes})
 _LONG = 1024 * 1024
 
 
-def _join(items: list[bytes] | None) -> bytes | None:
-    return None if items is None else b"[" + b",".join(items) + b"]"
-
-
 class Elements:
     """The `documents` of a column, and the root document of each where a field needs it.
 
@@ -163,8 +159,9 @@ class Elements:
         placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
         if self._column.is_list_type:
             lists = self._slice(placed)
-            is_json = _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= _LONG
-            return CompletedValues(list(map(_join, lists)) if is_json and placed else lists)
+            if placed and _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= _LONG:
+                lists = [one if one is None else b"[%b]" % b",".join(one) for one in lists]
+            return CompletedValues(lists)
         if len(placed) < len(self._values):
             given = iter(placed)
             placed = [None if value is None else next(given) for value in self._values]
