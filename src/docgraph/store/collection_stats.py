@@ -395,8 +395,10 @@ def _read_fault(error: DocgraphError) -> str:
     cause = error.__cause__
     if not isinstance(cause, OperationFailure):
         return ""
-    name = str((cause.details or {}).get("codeName", ""))
-    return str(cause) if cause.code in _PARSING or name.startswith("Location") else ""
+    details = cause.details or {}
+    is_known = cause.code in _PARSING or str(details.get("codeName", "")).startswith("Location")
+    # not `str(cause)`: that has the time of the cluster, too, so two equal errors differ
+    return f"{cause.code} {details.get('errmsg')}" if is_known else ""
 
 
 async def _load_or_none(load: Callable[[], Awaitable[T | None]]) -> T | None:

@@ -6,9 +6,12 @@ first which of these fail for every document; a definition with them must not be
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from itertools import count
+from threading import Event
 from typing import Any
 
 import pytest
@@ -168,6 +171,26 @@ async def test_a_definition_that_never_works_is_refused(
     """Also where MongoDB finds out only when it evaluates the stage."""
     assert _fails_always(service, mapping)
     assert await _find_stored(service, [mapping]) == []
+
+
+async def test_writes_beside_the_check_hide_no_fault(service: Service) -> None:
+    """Equal errors of the database are equal at different cluster times."""
+    is_over = Event()
+
+    def write() -> None:
+        for number in count():
+            service.mongo[service.db]["busy"].update_one(
+                {"_id": number % 9}, {"$inc": {"n": 1}}, upsert=True
+            )
+            if is_over.is_set():
+                return
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    mapping = {"stages": [{"$set": {"v": {"$dateToString": {"date": "$a", "format": "%Q"}}}}]}
+    stored = [await _find_stored(service, [mapping]) for _ in range(5)]
+    is_over.set()
+    await writing
+    assert stored == [[]] * 5
 
 
 BAD = {"$convert": {"input": "$a", "to": "foo"}}
