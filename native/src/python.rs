@@ -84,6 +84,12 @@ impl Batch {
         view.get_item(PySlice::new(py, place.0 as isize, place.1 as isize, 1))
     }
 
+    /// Where each document begins and ends in the message.
+    #[getter]
+    fn positions(&self) -> Vec<(usize, usize)> {
+        self.documents.to_vec()
+    }
+
     /// A copy of each document, encoded.
     fn documents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let copies: Vec<_> = self.slices(py).into_iter().map(|one| PyBytes::new(py, one)).collect();

@@ -13,6 +13,7 @@ from docgraph.exchange import (
     Answer,
     Body,
     Consistency,
+    Deadline,
     Document,
     EventStreams,
     Exchange,
@@ -284,9 +285,9 @@ class RestCall:
         )
 
     async def decode_documents(self, documents: list[bytes]) -> list[Document]:
-        """Decode documents of the collection that were read without that."""
-        reads, deadline = self.context.store.reads, self.exchange.deadline
-        return await reads.decode(self.db, self.collection, documents, deadline)
+        """Decode a portion of documents that were read without that; it is freed soon."""
+        reads, unlimited = self.context.store.reads, Deadline.never()
+        return await reads.decode(self.db, self.collection, documents, unlimited)
 
     def open_export(self, max_bytes: int | None = None) -> CsvExport:
         """Return an empty list that is sent while it is read.

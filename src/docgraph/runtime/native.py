@@ -31,6 +31,7 @@ class NativeBatch(Protocol):
 
     head: bytes  # the reply without its documents
     size: int  # of all documents, in bytes
+    positions: list[tuple[int, int]]  # where each document begins and ends in the message
 
     def __len__(self) -> int: ...
 

@@ -34,13 +34,14 @@ pytestmark = [
 ]
 
 SCHEMA = """
-    type Query { posts(limit: Int = 50): [Post!]! items: [Item!] flat: [Flat!] }
+    type Query { posts(limit: Int = 50): [Post!]! items: [Item!] flat: [Flat!] things: [Thing!] }
     type Post {
         id: Int! title: String! rating: Float created: DateTime tags: [String!]
         kind: Kind state: State place: Place lines: [Line!] author: Author author2: Author!
         comments(limit: Int = 50): [Comment!] reviewers: [Author!]
     }
-    type Flat { id: Int! title: String }
+    interface Thing { id: Int! }
+    type Flat implements Thing { id: Int! title: String }
     enum Kind { ARTICLE NOTE }
     enum State { OPEN CLOSED }
     type Place { city: String! street: Street }
@@ -64,6 +65,7 @@ MAPPINGS: dict[str, Any] = {
         "posts": {**_find("posts"), "limit": {"$arg": "limit"}},
         "items": _find("posts"),
         "flat": _find("posts"),
+        "things": _find("posts"),
     },
     "Post": {
         "id": "_id",
@@ -72,6 +74,7 @@ MAPPINGS: dict[str, Any] = {
         "comments": {**_find("comments", postId={"$fk": "_id"}), "limit": {"$arg": "limit"}},
         "reviewers": _find("authors", _id={"$in": {"$fk": "reviewerIds"}}),
     },
+    "Thing": {"$typeResolver": {"Flat": "true"}},
     "Flat": {"id": "_id"},
     "Kind": {"ARTICLE": "article", "NOTE": "note"},
     "State": {"OPEN": 1, "CLOSED": 2},
@@ -97,6 +100,7 @@ QUERIES = {
     "many keys": "{ posts { id reviewers { name } } }",
     "three levels": "{ posts { author { name posts { id title comments { text } } } } }",
     "union": "{ items { __typename ... on Article { id author { name } } ... on Note { title } } }",
+    "interface": "{ things { __typename id } }",
     "several": "{ a: posts(limit: 2) { id } b: posts { author { id } } flat { id } }",
     "nothing": "{ posts(limit: 1) { comments { author { name } } } }",
 }

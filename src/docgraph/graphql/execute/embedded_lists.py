@@ -22,10 +22,7 @@ _DICT = frozenset({dict})
 _FETCHED = frozenset({dict, bytes})  # bytes: a document that is not decoded
 _LIST = frozenset({list})
 _JSON = frozenset({bytes})
-
-
-def _join(items: list[bytes] | None) -> bytes | None:
-    return None if items is None else b"[" + b",".join(items) + b"]"
+_LONG = 1024 * 1024
 
 
 class Elements:
@@ -149,10 +146,10 @@ class Elements:
         """Whether the documents are one list, in its order."""
         return len(self._values) == 1 and self._values[0] is self.documents
 
-    def rebuild(self, objects: CompletedValues, limit: int) -> CompletedValues:
+    def rebuild(self, objects: CompletedValues) -> CompletedValues:
         """Return the values, with the completed objects in the positions of the documents.
 
-        Lists of JSON become JSON, unless they have more than `limit` bytes.
+        Lists of JSON become JSON, unless they are long: copies of those would need much memory.
         """
         if objects.is_list:
             return CompletedValues(objects.items)
@@ -162,8 +159,9 @@ class Elements:
         placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
         if self._column.is_list_type:
             lists = self._slice(placed)
-            is_json = _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= limit
-            return CompletedValues(list(map(_join, lists)) if is_json and placed else lists)
+            if placed and _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= _LONG:
+                lists = [one if one is None else b"[%b]" % b",".join(one) for one in lists]
+            return CompletedValues(lists)
         if len(placed) < len(self._values):
             given = iter(placed)
             placed = [None if value is None else next(given) for value in self._values]

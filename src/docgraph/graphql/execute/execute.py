@@ -226,7 +226,7 @@ async def resolve_column(
             column if isinstance(column, Fetch) else None,
             is_whole=elements.is_whole,
         )
-        completed = elements.rebuild(objects, run.limits.response_bytes)
+        completed = elements.rebuild(objects)
     if run.cuts is not None:
         run.cuts.follow(values, completed.items)
     return completed

@@ -13,6 +13,7 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
+_JSON = frozenset({bytes})
 
 _Path = tuple[str | int, ...]
 
@@ -195,9 +196,8 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
         encoded = _encode_value(value, limit - size)
         if encoded is None:
             return None
-        name = (b"," if parts else b"{") + orjson.dumps(key) + b":"
-        size += len(encoded) + len(name)
-        parts += [name, encoded]
+        parts += [(b"," if parts else b"{") + orjson.dumps(key) + b":", *encoded]
+        size += len(parts[-len(encoded) - 1]) + sum(map(len, encoded))
     parts.append(b"}" if parts else b"{}")
     return parts if size <= limit else None
 
@@ -205,16 +205,20 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
 def _is_long(data: Mapping[str, Any]) -> bool:
     return any(
         [
-            type(value) is bytes or (type(value) is list and len(value) > _SLICE)
+            type(value) is bytes
+            or (type(value) is list and (len(value) > _SLICE or _JSON.issuperset(map(type, value))))
             for value in data.values()
         ]
     )
 
 
-def _encode_value(value: Any, limit: int) -> bytes | None:
+def _encode_value(value: Any, limit: int) -> list[bytes] | None:
+    """Return the JSON of a value in parts; what is JSON is not copied."""
     if not isinstance(value, list):
         text = value if type(value) is bytes else orjson.dumps(value, embed_json)
-        return text if len(text) <= limit else None
+        return [text] if len(text) <= limit else None
+    if _JSON.issuperset(map(type, value)):
+        return _separate(value) if sum(map(len, value)) <= limit else None
     slices: list[bytes] = []
     size = 0
     for start in range(0, len(value), _SLICE):
@@ -223,4 +227,12 @@ def _encode_value(value: Any, limit: int) -> bytes | None:
         if size > limit:
             return None
         slices.append(text)
-    return b"[" + b",".join(slices) + b"]"
+    return _separate(slices)
+
+
+def _separate(items: list[bytes]) -> list[bytes]:
+    """Return the parts of the JSON of a list."""
+    parts = [b","] * (2 * len(items) + 1)
+    parts[1::2] = items
+    parts[0], parts[-1] = b"[", b"]"
+    return parts if items else [b"[]"]

@@ -186,7 +186,7 @@ class Commands:
             return None
         decode = partial(bson.decode, codec_options=self._options)
         try:
-            if len(names) > 1:
+            if len(names) != 1:
                 return native.view(documents, names, decode)
             (name,) = names
             found = native.read_field(documents, name, decode, _ABSENT)

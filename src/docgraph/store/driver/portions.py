@@ -156,7 +156,9 @@ def split_batch(
             split = native.split_reply(answer)
         except native.misfit:
             return answer, ()  # the driver reports what is wrong with it
-        return split.head, split.documents()
+        if len(answer) <= LARGE:
+            return split.head, split.documents()
+        return split.head, [answer[start:end] for start, end in split.positions]  # not copied
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:
