@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import blockbuster.blockbuster as buster
 import pytest
@@ -26,7 +25,7 @@ from docgraph.store.driver.fast_path import FastPath
 from tests import hanging
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
-from tests.databases import data_directory, drop
+from tests.databases import data_directory, drop, new_name
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
@@ -285,6 +284,6 @@ def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
 @pytest.fixture
 def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
     """The name of a database that belongs to this test alone and is dropped after it."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield name
     drop(mongo_client, name)

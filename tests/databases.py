@@ -7,11 +7,19 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pymongo import MongoClient
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - in memory; each run has a directory of its own there
 _ENOUGH = 4 << 30  # bytes; many times what the largest documents of tests take
+
+_DIGITS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
+
+
+def new_name() -> str:
+    """A name for a database, of consonants only: no number or word of a test is part of it."""
+    return f"test_{uuid4().hex[:16].translate(_DIGITS)}"
 
 
 @cache

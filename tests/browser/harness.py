@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
 import pytest
 
 from docgraph.console.site import STATIC
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed
 from tests.process.commands import ROOT, start
@@ -169,7 +168,7 @@ def open_window(browser: Browser, place: Place, **options: Any) -> Iterator[Wind
 @contextmanager
 def placed(mongo: Mongo, uri: str, *settings: Mapping[str, Any]) -> Iterator[Place]:
     """A server on a database of its own, with the blog."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     place = Place("", mongo, db)
     _fill(place)
     own: Document = {

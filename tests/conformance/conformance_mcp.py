@@ -12,12 +12,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.process.harness import Server, run_server
 from tests.programs import require
 
@@ -60,7 +59,7 @@ def server(
     preloaded: None, mongo_uri: str, mongo_client: MongoClient[dict[str, Any]]
 ) -> Iterator[Server]:
     """An open server with an app; the suites know no credentials and are fast."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mapping = {"Query": {"posts": {"db": db, "collection": "posts"}}}
     operations = [{"name": "titles", "query": "{ posts { title } }"}]
     mongo_client[db]["gql-apps"].insert_one(

@@ -10,12 +10,11 @@ import json
 import subprocess
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.npm import install
 from tests.process.harness import run_server
 
@@ -48,7 +47,7 @@ def test_exactly_the_audits_that_the_specification_rules_out_fail(
     suite: Path, mongo_uri: str, mongo_client: MongoClient[dict[str, Any]]
 ) -> None:
     """Decision 22, drill G01: 50 of 61."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mongo_client[db]["gql-apps"].insert_one(
         {"_id": "audit", "schema": "type Query { hello: String }", "mappings": {"Query": {}}}
     )

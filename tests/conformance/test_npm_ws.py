@@ -6,12 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.npm import install
 from tests.process.harness import run_server
 
@@ -23,7 +22,7 @@ def test_ws_of_npm_gets_events_and_is_told_of_the_shutdown(
     mongo_uri: str, mongo_client: MongoClient[dict[str, Any]]
 ) -> None:
     install(CLIENT, "ws")
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     things = mongo_client[db]["things"]
     mongo_client[db]["_properties"].insert_one(
         {"_id": "_properties.things", "streams": [{"uri": "all", "stages": []}]}

@@ -19,12 +19,11 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import httpx2
 import pytest
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
 
@@ -86,7 +85,7 @@ def fill(address: str) -> dict[str, int]:
 @contextmanager
 def described(mongo: Mongo, uri: str, directory: Path) -> Iterator[tuple[str, dict[str, int]]]:
     """The address of a server with something of everything, and its paths."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = (
         f"/mclient/connection-string={uri}",
         f'/mongo/mongo-mounts=[{{"what":"/{db}","where":"/"}}]',

@@ -10,7 +10,6 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -18,7 +17,7 @@ from pymongo import MongoClient
 
 from docgraph.codec import decode
 from docgraph.mcp.sections import Mcp
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.docs.test_examples import EXAMPLES, ROOT, adapt, fenced
 from tests.process.commands import run
 from tests.process.harness import run_server
@@ -34,7 +33,7 @@ PASSWORD = "correct horse battery"
 def test_the_written_session_says_what_stands_beside_it(
     mongo_client: Mongo, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = yaml.safe_load((AGENTS / "docgraph.yml").read_text())
     own: dict[str, dict[str, Any]] = {
         "mclient": {"connection-string": mongo_uri},

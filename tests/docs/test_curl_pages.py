@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
@@ -91,7 +90,7 @@ def settle(mongo_uri: str, db: str) -> tuple[str, ...]:
 def test_every_command_of_the_page_does_what_is_said_below_it(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path, page: str
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     try:
         check_page(page, tmp_path, db, *settle(mongo_uri, db), *PAGES[page])
     finally:

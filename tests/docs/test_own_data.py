@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
 
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
+from tests.databases import new_name
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
@@ -47,7 +47,7 @@ PEOPLE = {
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     rules = json.loads(
         json.dumps(SETTINGS["fileAclAuthorizer"]).replace("shop.customers", f"{db}.customers")
     )

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from uuid import uuid4
 
 import httpx2
 import pytest
@@ -21,7 +20,7 @@ from docgraph.events.sections import Events
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
 from docgraph.store.guard.stage_checks import STREAM_STAGES
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.docs.test_examples import EXAMPLES, ROOT, fenced
 from tests.http.harness import Mongo
 from tests.process.commands import Process
@@ -80,7 +79,7 @@ def test_the_tutorial_shows_the_files_of_the_example() -> None:
 def test_the_python_program_follows_a_stream_over_a_restart(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = (
         f"/mclient/connection-string={mongo_uri}",
         f'/mongo/mongo-mounts=[{{"what":"/{db}","where":"/"}}]',

@@ -18,6 +18,7 @@ from bson import encode
 from docgraph.exchange import Account, Exchange, Write, WriteKind
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
 from docgraph.server.builtin import BUILTIN
+from tests.databases import new_name
 from tests.http.harness import Document, Mongo, Service, merge, running
 
 
@@ -67,7 +68,7 @@ async def guarded(
     plugins: Sequence[type[Plugin]] = (),
 ) -> AsyncIterator[Service]:
     """A server that lets nobody in but the root role, and whom the rules admit."""
-    db = db or f"test_{uuid4().hex[:16]}"
+    db = db or new_name()
     own: Document = {
         "dbAclAuthorizer": {"acl-db": db},
         "dbRealmAuthenticator": {"users-db": db, "create-user": False},

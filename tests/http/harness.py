@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
-from uuid import uuid4
 
 import httpx2
 from pymongo import MongoClient
@@ -57,7 +56,7 @@ from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.connections import PathClient
 from tests.databases import drop as drop_database
-from tests.databases import find_memory
+from tests.databases import find_memory, new_name
 from tests.http.driver import is_away, settle
 
 Document = dict[str, Any]
@@ -283,7 +282,7 @@ async def running(
 
     `ready`: its initializers are over.
     """
-    db = db or f"test_{uuid4().hex[:16]}"
+    db = db or new_name()
     merged = merge(
         OPEN,
         CHEAP,

@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
-from uuid import uuid4
 
 from docgraph.codec import JsonMode, decode, encode
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Document, Mongo, Reply, running
 
 __all__ = ["BY_HOST", "COLLECTION", "Api", "own_database", "serving"]
@@ -119,7 +118,7 @@ async def serving(
     db: str | None = None,
 ) -> AsyncIterator[Api]:
     """A started application with its own database mounted at the root."""
-    db = db or f"test_{uuid4().hex[:16]}"
+    db = db or new_name()
     mounted = mounts or [{"what": f"/{db}", "where": "/"}]
     mongo[db].create_collection(COLLECTION)
     own = {"mongo": {"mongo-mounts": mounted}}
@@ -134,7 +133,7 @@ BY_HOST = [{"what": "/{host[0]}", "where": "/"}]
 @contextmanager
 def own_database(server: Api) -> Iterator[Api]:
     """An application that is mounted `BY_HOST`, as the host that has a new database."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     server.mongo[db].create_collection(COLLECTION)
     try:
         yield Api(server.service, server.mongo, db, f"{db}.test")

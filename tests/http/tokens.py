@@ -21,7 +21,7 @@ from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.plugins.kinds import Kind
 from docgraph.server.app import Docgraph
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Document, Mongo, eventually, merge, starting, until, work_there
 from tests.http.hosts import hosted
 from tests.http.realms import COST, hashed
@@ -120,7 +120,7 @@ def sharing_workers(
     mongo: Mongo, uri: str, *settings: Mapping[str, Any], workers: int = 1, db: str = ""
 ) -> Iterator[Sequence[Worker]]:
     """The same for the tests of a module, in a loop and with a database of their own."""
-    db = db or f"test_{uuid4().hex[:16]}"
+    db = db or new_name()
     try:
         with hosted(open_workers(mongo, uri, db, *settings, workers=workers)) as opened:
             yield opened

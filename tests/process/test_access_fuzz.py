@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import build_blog
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.guarded_mongo import GuardedMongo
 from tests.process import commands
 from tests.process.commands import ROOT
@@ -168,7 +167,7 @@ class Staff:
 def staff(
     mongo_client: MongoClient[Document], mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Staff]:
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     db = mongo_client[name]
     db["gql-apps"].insert_one({"_id": "staff", "schema": STAFF, "mappings": map_staff(name)})
     db["acl"].insert_many(list_rules())
@@ -190,7 +189,7 @@ def vault(
     mongo_client: MongoClient[Document], mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Staff]:
     """Rows by owner at every door, and expressions of an author that some rows make fail."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     db = mongo_client[name]
     mappings = {
         "Query": {

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo, failing
 from tests.process.test_serve import serving
 from tests.programs import require
@@ -22,7 +21,7 @@ def test_a_list_that_breaks_off_is_an_error_of_the_client(
     tmp_path: Path, mongo_uri: str, mongo_client: Mongo, options: tuple[str, ...]
 ) -> None:
     require("curl")
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     # More than the database sends in one batch.
     mongo_client[db]["things"].insert_many({"_id": n, "t": "x" * 8_000} for n in range(DOCUMENTS))
     settings = (

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 from tests.process.harness import eventually
 from tests.process.test_serve import serving
@@ -25,7 +25,7 @@ def address(
     mongo_client: Mongo, mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """A server of two workers, with a database of its own at `/`."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = (
         f"/mclient/connection-string={mongo_uri}",
         f'/mongo/mongo-mounts=[{{"what":"/{db}","where":"/"}}]',

@@ -5,12 +5,11 @@ from __future__ import annotations
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from uuid import uuid4
 
 import psutil
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.process.harness import run_server
 
 ROOM = 160 << 20  # bytes
@@ -19,7 +18,7 @@ READS = 12
 
 def test_large_answers_wait_where_memory_is_short(mongo_uri: str) -> None:
     """All of them at the same time would need twice what there is."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     settings = {
         "mclient": {"connection-string": mongo_uri, "min-pool-size": 0},
         "fullAuthorizer": {"enabled": True, "authentication-required": False},

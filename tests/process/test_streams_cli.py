@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import httpx2
 import pytest
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 from tests.process.commands import Process, run, start
 from tests.process.harness import eventually
@@ -37,7 +36,7 @@ def server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Serving]:
     """Starts servers on the same database; anybody may read their metrics."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = (
         f"/mclient/connection-string={mongo_uri}",
         f'/mongo/mongo-mounts=[{{"what":"/{db}","where":"/"}}]',

@@ -18,7 +18,7 @@ from pymongo import MongoClient
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.process.harness import Server, Wire, eventually, request, run_server
 from tests.programs import require
 
@@ -33,7 +33,7 @@ Mongo = MongoClient[dict[str, Any]]
 @contextmanager
 def serving(mongo: Mongo, uri: str) -> Iterator[tuple[Server, Any]]:
     """Two workers, and the database that is at `/data`."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = {
         "mclient": {"connection-string": uri},
         "sample": {"enabled": False},

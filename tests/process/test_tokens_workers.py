@@ -13,14 +13,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-from uuid import uuid4
 
 import bcrypt
 import jwt
 import pytest
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.process.harness import Response, Server, Wire, eventually, request, run_server
 
 KEY = "a key of more than thirty-two bytes for tests"
@@ -73,7 +72,7 @@ class Users:
 @pytest.fixture(scope="module")
 def users(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[Users]:
     """In a database of this module."""
-    database = f"test_{uuid4().hex[:16]}"
+    database = new_name()
     yield Users(mongo_client[database]["users"])
     drop(mongo_client, database)
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
-from uuid import uuid4
 
 from hypothesis import strategies as st
 from pymongo import MongoClient
@@ -14,7 +13,7 @@ from pymongo.database import Database
 
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
-from tests.databases import drop
+from tests.databases import drop, new_name
 
 __all__ = ["Document", "StoreOnLoop", "combine_filters", "new_database"]
 
@@ -40,7 +39,7 @@ class StoreOnLoop:
 @contextmanager
 def new_database(client: MongoClient[Document]) -> Iterator[Database[Document]]:
     """A database that is dropped at the end."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield client[name]
     drop(client, name)
 

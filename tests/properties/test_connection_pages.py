@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from graphql import parse
@@ -17,7 +16,7 @@ from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
 from tests.chance import examples
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.properties.engine_runner import Engine
 from tests.properties.test_engine_join import scalars
 from tests.properties.test_keyset import directions, orders, values
@@ -60,7 +59,7 @@ def test_forward_pages_of_any_values_are_the_sorted_list(
     with_parallel_arrays = has_parallel_arrays(stored, order)
     if with_parallel_arrays:  # the database has no order of them
         return
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     database = mongo_client[name]
     try:
         wanted = store(database, stored, order)
@@ -89,7 +88,7 @@ def test_backward_pages_of_mixed_values_are_the_sorted_list(
     order: list[tuple[str, int]],
     size: int,
 ) -> None:
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     try:
         wanted = store(mongo_client[name], stored, order)
         app = build(name, order)
@@ -114,7 +113,7 @@ def test_backward_pages_with_arrays_are_right_or_an_error(
     direction: int,
     size: int,
 ) -> None:
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     try:
         order = [("a", direction)]
         wanted = store(mongo_client[name], stored, order)

@@ -71,10 +71,7 @@ class Client:
         """Send documents before the events; events that are in the documents are left out."""
         reader = self._reader
         assert reader is not None  # noqa: S101 - without a token the client has a reader
-        after = await snapshot.open()
-        if after < reader.known:  # the primary has not caught up after an election
-            raise StoreUnavailable("the database cannot be read at this time yet, try again")
-        reader.known = after
+        reader.known = await snapshot.open(reader.known)
         self._snapshot = snapshot
 
     @property

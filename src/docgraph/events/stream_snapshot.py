@@ -13,14 +13,17 @@ from typing import Any, Final
 from docgraph.codec import JsonMode, encode
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_token, read_token
 from docgraph.exchange import Document, SharedMessages, Snapshot
-from docgraph.exchange.errors import AnswerTooLarge, Overloaded
+from docgraph.exchange.errors import AnswerTooLarge, Overloaded, StoreUnavailable
+from docgraph.runtime.backoff import growing_pauses
 
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
 _MAX_PORTION: Final = 256  # … up to this
 _SMALL: Final = 256 << 10  # bytes of a portion
 _LARGE: Final = 1 << 20
 _MAX_SECONDS: Final = 120.0  # the database stores the state of that time for five minutes
-_WAIT_SECONDS: Final = 10.0  # before a client is rejected because others read
+_WAIT_SECONDS: Final = 10.0  # before a client is rejected because others read, or it is too early
+_FIRST_PAUSE: Final = 0.02  # seconds before it is read again because it was too early …
+_LONGEST_PAUSE: Final = 0.5  # … growing up to this
 _NAME: Final = b"snapshot"
 _END: Final = b"snapshot-end"
 
@@ -44,8 +47,25 @@ class SnapshotReader:
         """Whether the client took so long that the state may no longer be stored."""
         return monotonic() > self._end_by
 
-    async def open(self) -> str:
-        """Find the documents; return the token after which the events follow them."""
+    async def open(self, known: str = "") -> str:
+        """Find the documents; return the token after which the events follow them.
+
+        It is not before the token `known`: events can arrive before the database reads at their
+        time, after an election or when it is busy.
+        """
+        end_by = monotonic() + _WAIT_SECONDS
+        for pause in growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE):
+            await self._find_documents()
+            token = read_token(build_token(self._time))
+            if token >= known:
+                break
+            if monotonic() > end_by:
+                raise StoreUnavailable("the database cannot be read at this time yet, try again")
+            await asyncio.sleep(pause)
+        self._end_by = monotonic() + _MAX_SECONDS
+        return token
+
+    async def _find_documents(self) -> None:
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._reading.acquire()
@@ -55,8 +75,6 @@ class SnapshotReader:
             self._time = await self._snapshot.open()
         finally:
             self._reading.release()
-        self._end_by = monotonic() + _MAX_SECONDS
-        return read_token(build_token(self._time))
 
     async def read(self) -> list[EncodedEvent]:
         """Return a portion of the documents, which may be empty; the last one has the end."""

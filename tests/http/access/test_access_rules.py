@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -15,6 +14,7 @@ from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import decode
 from docgraph.observe.events import FilterPassed, PluginFailed, RulesTied
 from docgraph.variables import Resolvers
+from tests.databases import new_name
 from tests.expect import present
 from tests.http.access_harness import (
     ADA,
@@ -892,7 +892,7 @@ async def test_a_rule_sees_the_path_of_a_mounted_document(
     mongo_client: Any, mongo_uri: str
 ) -> None:
     """Decision 39: the path is the one that is asked for; its id is the mount's alone."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mounts = [
         {"what": f"/{db}", "where": "/"},
         {"what": f"/{db}/conf/box", "where": "/settings"},

@@ -6,10 +6,10 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from tests.databases import new_name
 from tests.http.auth.test_cookies import FOREIGN_PAGES, OWN_PAGES
 from tests.http.harness import Mongo, merge
 from tests.http.tokens import OPTION_SETS, Worker, anew, open_workers, sharing_workers
@@ -39,7 +39,7 @@ def mount(database: str) -> dict[str, Any]:
 def shared_workers(
     request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str
 ) -> Iterator[Sequence[Worker]]:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = merge(OPTION_SETS[request.param], mount(db), LISTED)
     mongo_client[db].create_collection("box")
     with sharing_workers(mongo_client, mongo_uri, settings, db=db) as shared:

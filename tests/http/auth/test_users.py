@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, ClassVar
-from uuid import uuid4
 
 import bcrypt
 import pytest
@@ -23,7 +22,7 @@ from docgraph.exchange.errors import (
 from docgraph.plugins.kinds import DataInterceptor, Provider
 from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo, eventually
 from tests.http.hosts import module_application
 from tests.http.realms import Realm, hashed, open_realm
@@ -76,7 +75,7 @@ def open_(mongo_client: Mongo, mongo_uri: str, database: str) -> Open:
 @asynccontextmanager
 async def open_shared(mongo: Mongo, uri: str, **options: Any) -> AsyncIterator[Realm]:
     """A realm for many tests, with a database of its own."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     try:
         async with open_realm(mongo, uri, db, **options) as realm:
             yield realm

@@ -21,6 +21,7 @@ from docgraph.observe.events import (
     BackgroundFailed,
 )
 from docgraph.runtime import Tasks
+from tests.databases import new_name
 from tests.http.harness import (
     Document,
     Mongo,
@@ -53,7 +54,7 @@ def start(mongo_client: Mongo, mongo_uri: str) -> Any:
 
     @asynccontextmanager
     async def open_with(definitions: list[Document], *settings: Document) -> AsyncIterator[Service]:
-        db = f"test_{ObjectId()}"
+        db = new_name()
         if definitions:
             mongo_client[db]["gql-apps"].insert_many(definitions)
         async with running(mongo_client, mongo_uri, NO_HISTORY, *settings, db=db) as service:

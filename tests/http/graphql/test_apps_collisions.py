@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from docgraph.graphql.apps.cache_plugins import AppsInitializer
 from docgraph.observe.events import AppInvalid
+from tests.databases import new_name
 from tests.http.harness import (
     Document,
     Mongo,
@@ -42,7 +42,7 @@ async def finding(
     mongo: Mongo, uri: str, stored: list[Document], settings: Document
 ) -> AsyncIterator[Service]:
     """A service that finds these definitions in its database when it starts."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mongo[db]["gql-apps"].insert_many(stored)
     async with running(mongo, uri, settings, db=db) as service:
         yield service

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from docgraph.codec.bson_types import ObjectId
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
@@ -347,7 +346,7 @@ async def test_deleting_a_database_needs_its_etag_and_takes_everything(api: Api)
 async def test_a_database_named_by_a_mount_need_not_exist(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mounts = [{"what": f"/{db}", "where": "/"}]
     try:
         async with serving(mongo_client, mongo_uri, mounts=mounts) as api:
@@ -358,7 +357,7 @@ async def test_a_database_named_by_a_mount_need_not_exist(
 
 
 async def test_databases_below_a_mount_of_all(mongo_client: Mongo, mongo_uri: str) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mounts = [{"what": "*", "where": "/"}]
     try:
         async with serving(mongo_client, mongo_uri, mounts=mounts) as api:
@@ -409,7 +408,7 @@ async def test_a_collection_in_the_shadow_of_a_service_is_not_made(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
     """Decision 41: paths of services win, and creating a shadowed collection is 403."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     mounts = [{"what": f"/{db}", "where": "/"}, {"what": f"/{db}", "where": "/data"}]
     try:
         async with serving(mongo_client, mongo_uri, mounts=mounts) as api:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.writes.patch import apply_update
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 
 DOCUMENT: dict[str, Any] = {
@@ -34,7 +33,7 @@ DOCUMENT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def collection(mongo_client: Mongo) -> Iterator[Any]:
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield mongo_client[name]["documents"]
     drop(mongo_client, name)
 

@@ -10,12 +10,12 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 
 from docgraph.codec import escape_keys
 from docgraph.exchange.data import ESCAPING
+from tests.databases import new_name
 from tests.http.harness import Document, Mongo, Service, build_definition, running
 from tests.http.hosts import module_application
 
@@ -27,7 +27,7 @@ KEYS = ["c::d", "c.d", "_$z", "$z", "__$z", "a:", ":a", "a.~c", "a::~c", "_", "$
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = {
         "mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}]},
         "dbAclAuthorizer": {"acl-db": db},

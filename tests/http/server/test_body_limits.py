@@ -11,7 +11,6 @@ import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -28,6 +27,7 @@ from docgraph.rest.handlers import bulk, documents
 from docgraph.rest.schemas import checks, schema_store
 from docgraph.runtime import Blocking
 from docgraph.server import app as server_app
+from tests.databases import new_name
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
@@ -70,7 +70,7 @@ def app(schema: str, **mapping: Any) -> dict[str, Any]:
 
 @module_application
 async def api(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Api]:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     settings = {"mcp": {"enabled": True}, "dbAclAuthorizer": {"enabled": True, "acl-db": db}}
     async with serving(mongo_client, mongo_uri, settings, db=db) as one:
         for name in ("gql-apps", "_schemas"):

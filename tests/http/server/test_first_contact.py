@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -24,6 +23,7 @@ from docgraph.observe.events import (
     RightsGranted,
     RightsMissing,
 )
+from tests.databases import new_name
 from tests.guarded_mongo import GuardedMongo
 from tests.http.harness import Document, Service, eventually, listening, running, until
 from tests.http.proxy import Proxy, proxying
@@ -55,7 +55,7 @@ def seen() -> Iterator[list[Event]]:
 @pytest.fixture
 def own_db(guarded_mongo: GuardedMongo) -> Iterator[str]:
     """A database of the guarded server."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield name
     guarded_mongo.admin.drop_database(name)
 

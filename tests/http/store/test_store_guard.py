@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
@@ -17,7 +16,7 @@ from pymongo import MongoClient
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError, NotSupported, SecurityViolation
 from docgraph.store import Client, Policy, RevealKey, Store
-from tests.databases import drop
+from tests.databases import drop, new_name
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +49,7 @@ POSTS: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def database(mongo_client: Sync) -> Iterator[str]:
     """One for all these tests: most of them only read, and text indexes cost the most."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     users = mongo_client[name].users
     users.create_index({"password": 1})
     users.create_index({"place": "2d"})

@@ -16,7 +16,7 @@ from pymongo.collection import Collection
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotFound, NotSupported, StoreUnavailable
 from docgraph.store import ChangeEvents, Store
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.harness import UNREACHABLE, failing
 from tests.watched import Watched, open_hub, watching
 
@@ -31,7 +31,7 @@ SOON = Deadline.never()
 
 @pytest.fixture(scope="module")
 def database(mongo_client: Sync) -> Iterator[str]:
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield name
     drop(mongo_client, name)
 

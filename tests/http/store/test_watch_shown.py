@@ -13,7 +13,7 @@ from pymongo.collection import Collection
 
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.guard.event_stages import hide_in_events
-from tests.databases import drop
+from tests.databases import drop, new_name
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def things(mongo_client: Sync, module_database: str) -> Things:
 @pytest.fixture(scope="module")
 def module_database(mongo_client: Sync) -> Iterator[str]:
     """One for all these tests."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     yield name
     drop(mongo_client, name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -11,6 +10,7 @@ from docgraph.observe.command_events import CommandFinished
 from docgraph.rest.handlers.stream_checks import _StreamChecks
 from docgraph.store import open_store
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.databases import new_name
 from tests.guarded_mongo import GuardedMongo
 from tests.http.driver import settle
 from tests.http.harness import Document, Reply, listening
@@ -157,7 +157,7 @@ async def test_a_stage_that_could_exhaust_the_database_is_never_run(api: Api) ->
 
 async def test_a_missing_privilege_is_a_warning(guarded_mongo: GuardedMongo) -> None:
     """The stream may be for another instance, whose database user has the privilege."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     privileges = [{"resource": {"db": db, "collection": ""}, "actions": ["find"]}]
     guarded_mongo.admin.admin.command("createRole", db, privileges=privileges, roles=[])
     try:

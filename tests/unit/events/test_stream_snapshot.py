@@ -108,3 +108,17 @@ async def test_a_read_that_fails_is_repeated_and_loses_nothing() -> None:
     with pytest.raises(StoreUnavailable):
         await snapshot.read()
     assert len(await read_all(snapshot)) == 21
+
+
+async def test_documents_of_an_earlier_time_than_the_known_events_are_read_again() -> None:
+    """Events can arrive before the database reads at their time."""
+
+    class Late(Documents):
+        times = iter([Timestamp(9, 1), Timestamp(10, 1), Timestamp(10, 2)])
+
+        async def open(self) -> Any:
+            return next(self.times)
+
+    known = "820000000A000000032B0229296E04"
+    assert await reader(Late(1, 1)).open(known) == TOKEN
+    assert next(Late.times, None) is None
