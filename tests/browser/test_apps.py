@@ -117,7 +117,7 @@ def test_an_unsaved_draft_answers_and_nothing_is_stored(window: Window, app: str
     press(window, "Run")
 
     window.page.get_by_text("likes").last.wait_for()
-    window.page.get_by_role("status").get_by_text("200").wait_for()
+    window.page.get_by_role("status").get_by_text("200", exact=True).wait_for()
     assert send(window.place, "GET", app) == before
     window.page.get_by_role("combobox", name="As").select_option("roles")
     window.page.get_by_label("Roles", exact=True).last.fill("stranger")

@@ -148,9 +148,10 @@ def test_axe_finds_nothing_serious_on_live_and_status_and_narrow_screens_are_eno
     with open_window(browser, place, **options) as window:
         window.open("/live")
         window.log_in()
-        window.page.get_by_role("link", name="seen / all").wait_for()
+        streams = window.page.get_by_role("list", name="Streams")
+        streams.get_by_role("link", name="seen / all").wait_for()
         assert window.find_barriers() == []
-        window.page.get_by_role("link", name="seen / all").click()
+        streams.get_by_role("link", name="seen / all").click()
         window.page.get_by_text("Connected since").wait_for()
         for narrow in (360, 400, 440):
             window.page.set_viewport_size({"width": narrow, "height": 720})

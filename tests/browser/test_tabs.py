@@ -75,7 +75,7 @@ def test_two_windows_share_their_tabs_and_their_history(window: Window) -> None:
 
     for one in (window, second):
         one.page.get_by_role("button", name="Run").click()
-        one.page.get_by_text("200").first.wait_for()
+        one.page.get_by_text("200", exact=True).wait_for()
     window.page.get_by_role("button", name="History").click()
     side = window.page.get_by_role("complementary")
     side.get_by_text("authors").first.wait_for()
