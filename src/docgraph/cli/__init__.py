@@ -51,7 +51,7 @@ COMMANDS = {
     "doctor": "Check the configuration and the database, and print what to do.",
     "plugins": "List the plugins: name, kind, enabled or not, origin.",
     "mongod": "Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.",
-    "completion": "Print what makes a shell complete commands and options.",
+    "completion": "Print a script for shell completion of commands, options and names.",
     "examples": "List the examples, or copy the one with this NAME into DIRECTORY, and load it.",
     "version": "Print the version of docgraph and of Python.",
 }

@@ -54,7 +54,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
     query: str,
     as_json: bool,
 ) -> None:
-    """Print what every authorizer says to a request, the rule that decides, and its filters."""
+    """Print the decision of every authorizer on a request, the deciding rule, and its filters."""
     from docgraph.access.explain_decision import ExplainedRequest
     from docgraph.codec import JsonMode, encode
 

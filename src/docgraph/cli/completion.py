@@ -30,7 +30,7 @@ _SECONDS = 3.0  # a shell waits for the names
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print a script for shell completion of commands, options and names.
 
     \b
     bash:  eval "$(docgraph completion bash)"          in ~/.bashrc

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 @click.argument("query")
 @click.option("--role", "roles", multiple=True, help="Run as a caller with this role.")
 @click.option("--variables", default="{}", help="The variables of the query, as JSON.")
-@click.option("--db", "ask_database", is_flag=True, help="Ask the database about each command.")
+@click.option("--db", "ask_database", is_flag=True, help="Let the database explain each command.")
 @click.option("--json", "as_json", is_flag=True, help="With --db: machine-readable output.")
 @configured
 def explain(  # noqa: PLR0913 - the options
@@ -43,7 +43,7 @@ def explain(  # noqa: PLR0913 - the options
 ) -> None:
     """Run QUERY against the stored APP (its uri) and print its plan and commands.
 
-    With --db, also what the database says that each command took: the index, keys and documents
+    With --db, also print how the database executes each command: the index, keys and documents
     that were examined, documents returned, and whether that is good. They are run again for
     it.
     """

@@ -16,7 +16,7 @@ from docgraph.config import ConfigSources, load, peek
 def mongod(sources: ConfigSources) -> None:
     """Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.
 
-    Prints its connection string. The data lies in /core/data-directory.
+    Prints its connection string. The data is in /core/data-directory.
     """
     from docgraph.embedded.mongo import EmbeddedMongo
     from docgraph.runtime.sections import Core

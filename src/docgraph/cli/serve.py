@@ -21,8 +21,8 @@ def serve(sources: ConfigSources) -> None:
     SIGHUP loads certificates and keys again, and opens log files again that were renamed.
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
-    line on stdout says when all workers are ready: "docgraph ready <url>". What is wrong with the
-    database, if anything, follows the url.
+    line on stdout reports that all workers are ready: "docgraph ready <url>". A problem with the
+    database follows the url.
     """
     from docgraph.cli.parts import check_parts
     from docgraph.server.prepare import load_tree, prepare

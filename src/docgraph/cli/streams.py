@@ -69,8 +69,8 @@ def tail(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Print the events of a change stream as they happen, until Ctrl-C.
 
-    messages/new is the stream at /messages/_streams/new. A running server is asked. With --json
-    each event has its id, which --resume-after takes.
+    messages/new is the stream at /messages/_streams/new. The command connects to a running server.
+    With --json each event has its id, for --resume-after.
     """
     address = _parse_address(url)
     path = _build_path(stream, parameters)

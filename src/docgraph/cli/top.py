@@ -21,7 +21,7 @@ _LIMIT_MS = 10_000
 
 @click.command()
 @click.option(
-    "--interval", type=click.FloatRange(0.1, 3600), default=1.0, help="Seconds between two looks."
+    "--interval", type=click.FloatRange(0.1, 3600), default=1.0, help="Seconds between two updates."
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, once.")
 @configured

@@ -364,7 +364,7 @@ async def test_collections_that_there_is_no_time_for_are_named(service: Service)
         await service.there(run_infer(service.app.store, scope))
 
     assert caught.value.hint is not None
-    assert "there was no time: categories, orders;" in caught.value.hint
+    assert "for lack of time: categories, orders;" in caught.value.hint
 
 
 async def test_a_slow_collection_does_not_use_up_the_time_of_the_others(service: Service) -> None:

@@ -49,7 +49,7 @@ def test_fish_completes_and_describes(environment: dict[str, str]) -> None:
     script = "docgraph completion fish | source; complete -C 'docgraph ap'"
     require("fish")
     told = run("fish", "--no-config", "-c", script, env=environment)
-    assert told == "apps\tApply, check and look at GraphQL app...\n"
+    assert told == "apps\tApply, check and inspect GraphQL app...\n"
 
 
 def test_zsh_completes(environment: dict[str, str], tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def acl() -> None:
 @click.option("--priority", type=float, help="Of rules for the same callers, the highest is first.")
 @click.option("--mongo", metavar="JSON", help="Filters and flags, such as a readFilter.")
 @click.option("--description", help="What the rule is for.")
-@click.option("--file", type=_FILE, help="Take the rule, or a list of them, from a file instead.")
-@click.option("--replace", is_flag=True, help="Put it in the place of one with the same id.")
+@click.option("--file", type=_FILE, help="Read the rule, or a list of rules, from a file instead.")
+@click.option("--replace", is_flag=True, help="Replace the rule with the same id.")
 @configured
 def add(sources: ConfigSources, *, file: Path | None, replace: bool, **parts: Any) -> None:
     """Add a rule: requests for which PREDICATE is true are allowed to its roles.
@@ -100,10 +100,10 @@ def show(sources: ConfigSources, id: str) -> None:
 
 @acl.command()
 @click.argument("id")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @configured
 def remove(sources: ConfigSources, id: str, yes: bool) -> None:
-    """Remove a rule of the database; what only it allowed is refused from then on."""
+    """Remove a rule of the database; requests that only it allowed are then rejected."""
     from docgraph.cli.acl.rules import describe_roles
     from docgraph.cli.application import print_served
 
@@ -124,7 +124,7 @@ def remove(sources: ConfigSources, id: str, yes: bool) -> None:
 
 @acl.command()
 @click.argument("predicate", required=False)
-@click.option("--file", type=_FILE, help="Check the rule, or the list of them, in a file.")
+@click.option("--file", type=_FILE, help="Check the rule, or the list of rules, in a file.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_json: bool) -> None:

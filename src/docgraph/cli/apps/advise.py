@@ -48,7 +48,7 @@ def advise(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Advise on the stored APPS; on all of them, if none is named.
+    """Give advice on the stored APPS; by default on all of them.
 
     Which indexes are missing, by the database's own plans, and which no app uses; data that are not
     as declared; definitions that allow too much. Nothing is written, unless --apply creates the

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def history(sources: ConfigSources, app: str, as_json: bool) -> None:
-    """List the versions of an app: when, by whom, and what has changed.
+    """List the versions of an app: time, author and changes.
 
     Also of one that was deleted. `docgraph apps diff APP --from N` shows the lines.
     """

@@ -59,7 +59,7 @@ class _OwnDatabaseError(StartupError):
 def demo(sources: ConfigSources) -> None:
     """Serve a sample blog on an embedded MongoDB.
 
-    The blog's API is open to everybody on this machine, the rest to the administrator only.
+    The API of the blog is open to everyone on this machine, the rest to the administrator only.
     """
     from docgraph.runtime.sections import Core
     from docgraph.server.prepare import load_tree, prepare

@@ -37,10 +37,10 @@ class _Undone(StartupError):
 @click.argument("app", shell_complete=complete_apps)
 @click.option("--role", "roles", multiple=True, help="Run as a caller with this role.")
 @click.option("--anonymous", is_flag=True, help="Run as an unauthenticated caller.")
-@click.option("--user", help="Ask as this user, with his roles and properties.")
+@click.option("--user", help="Run as this user, with the roles and properties of the account.")
 @click.option("--operations", type=click.IntRange(1), help="How many; 1000 by default.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="How long, instead.")
-@click.option("--seed", type=int, help="Do again what was done with this seed.")
+@click.option("--seed", type=int, help="Repeat the run with this seed.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def fuzz(  # noqa: PLR0913 - the options
@@ -55,7 +55,7 @@ def fuzz(  # noqa: PLR0913 - the options
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Look for ways to what is hidden from a role in the stored APP (its uri).
+    """Search for leaks of hidden data to a role in the stored APP (its uri).
 
     Definitions and rules are copied into scratch databases with made-up documents, whose hidden
     fields and filtered rows hold canaries; operations of every door are made up, and what answers

@@ -22,7 +22,7 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 @click.command()
 @click.argument("directory", type=_DIRECTORY)
-@click.option("--yes", is_flag=True, help="Write over a former export without asking.")
+@click.option("--yes", is_flag=True, help="Overwrite a previous export without confirmation.")
 @click.option(
     "--db",
     "databases",
@@ -33,8 +33,8 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[str, ...]) -> None:
     """Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.
 
-    That is all that docgraph keeps in the database, besides your data: `docgraph import` takes it
-    to another one. Users come with the hashes of their passwords.
+    That is everything that docgraph stores in the database, besides your data. `docgraph import`
+    stores it in another database. Users include the hashes of their passwords.
     """
     from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
@@ -82,15 +82,15 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
 
 @click.command("import")
 @click.argument("directory", type=_DIRECTORY)
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--yes", is_flag=True, help="Overwrite what differs without asking.")
-@click.option("--keep", is_flag=True, help="Leave what is stored as it is; add what is missing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Overwrite without confirmation.")
+@click.option("--keep", is_flag=True, help="Keep stored documents; add missing ones.")
 @configured
 def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
     """Store the files that `docgraph export` wrote into a DIRECTORY.
 
-    What is stored and differs is overwritten only after it was asked, or with --yes; nothing is
-    deleted. Nothing is stored when a part of it could not work here.
+    Overwrites stored documents that differ only after confirmation, or with --yes. Deletes
+    nothing. Stores nothing if a part of it cannot work here.
     """
     from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
