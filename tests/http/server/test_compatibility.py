@@ -260,7 +260,7 @@ async def test_the_brute_force_guard_counts_wrong_credentials_of_public_reads(
     async with guarded(mongo_client, mongo_uri, REALM, BASIC, option, guard) as service:
         await prepare_notes(service)
         await ensure_rules(service, build_rule(PUBLIC, "$unauthenticated"))
-        statuses = []
+        statuses: list[int] = []
         while 429 not in statuses and len(statuses) < 20:
             guess = b64encode(f"ada:guess {len(statuses)}".encode()).decode()
             headers = {"authorization": f"Basic {guess}"}
