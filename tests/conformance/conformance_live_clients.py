@@ -10,12 +10,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.docs.test_examples import fenced
 from tests.npm import install
 from tests.process.harness import run_server
@@ -46,7 +45,7 @@ def app(
 ) -> Iterator[tuple[int, Any]]:
     """The port of a server with the app of the page, and its collection."""
     install(CLIENTS, "graphql-ws")
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     tasks = mongo_client[db]["tasks"]
     mapping = {"db": db, "collection": "tasks", "find": {"done": False}, "sort": {"_id": 1}}
     mongo_client[db]["gql-apps"].insert_one(

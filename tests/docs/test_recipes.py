@@ -6,7 +6,6 @@ import json
 import re
 from itertools import pairwise
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -14,6 +13,7 @@ import yaml
 from docgraph.codec import decode
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
+from tests.databases import new_name
 from tests.docs.test_examples import ROOT, adapt
 from tests.http.harness import Mongo, Service, running
 
@@ -68,7 +68,7 @@ async def test_the_queries_of_a_page_have_the_answers_below_them(
 async def test_each_caller_of_a_page_gets_the_answer_below_the_query(
     mongo_client: Mongo, mongo_uri: str, page: str
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     (settings,) = [
         code for name, code in BLOCK.findall((ROOT / page).read_text()) if name == "yaml"
     ]

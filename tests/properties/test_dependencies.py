@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from bson import Decimal128, Int64, Regex
@@ -32,7 +31,7 @@ from docgraph.graphql.freshness.read_sources import ReadSource, Sources
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.sections import Graphql
 from tests.chance import examples
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.properties.changes import Changes, Writer, follow
 from tests.properties.engine_cases import KEYS, make_case, make_document
 from tests.properties.engine_queries import QueryMaker
@@ -238,7 +237,7 @@ def new_data(
     client: MongoClient[Document], random: Random, make: Callable[[Random, int, str], Document]
 ) -> Iterator[Database[Document]]:
     """A database with collections of several kinds, dropped at the end."""
-    name = f"test_{uuid4().hex[:16]}"
+    name = new_name()
     database = client[name]
     options: list[Document] = [{}, {"collation": {"locale": "en", "strength": 2}}]
     try:

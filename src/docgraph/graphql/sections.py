@@ -48,7 +48,7 @@ class GraphqlLive(Section, frozen=True):
     ] = 200
     max_queries: Annotated[
         Count, Meta(description="live queries of an instance that are open at a time")
-    ] = 10_000
+    ] = 1000
     max_executions: Annotated[
         Count,
         Meta(

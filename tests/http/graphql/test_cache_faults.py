@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
 
 from docgraph.exchange import Write, WriteKind
 from docgraph.observe.cache_events import WatchReset
-from tests.databases import drop
+from tests.databases import drop, new_name
 from tests.http.cache_harness import (
     CACHE,
     PATIENT,
@@ -173,7 +172,7 @@ async def test_the_cache_is_emptied_when_another_primary_is_elected(
 async def test_every_worker_reads_the_writes_of_the_others(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
-    db = f"test_{uuid4().hex[:16]}"
+    db = new_name()
     own: Document = {"graphql": {"db": db}, "mclient": {"connection-string": mongo_uri}}
     settings = merge(OPEN, CHEAP, own, PATIENT, identity("admin"))
     try:
