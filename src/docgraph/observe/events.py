@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from docgraph.observe import (
+    cache_events,
+    command_events,
+    limit_events,
+    process_events,
+    stream_events,
+    trace_events,
+)
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
@@ -419,4 +427,6 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())  # all of the above
+_OTHERS = (cache_events, command_events, limit_events, process_events, stream_events, trace_events)
+# all of the above, and those of the other modules
+EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())
