@@ -69,12 +69,12 @@ class JsonList:
         native = find_native()
         if native is None or self._program is None or not _RAW.issuperset(map(type, documents)):
             return None
-        render = self._program.render_list
+        render, left = self._program.render_list, max(0, self._most_bytes - self._size)
         try:
             if max(map(len, documents)) > PORTION:
-                text: bytes = await self._offload(render, documents)
+                text: bytes = await self._offload(render, documents, (), left)
                 return text
-            return render(documents)
+            return render(documents, (), left)
         except native.misfit:
             return None
 

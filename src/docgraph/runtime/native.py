@@ -141,6 +141,10 @@ def _import_lane() -> _LoadResult:
         reason = f"docgraph-native is {found}, docgraph is {__version__}"
         return _LoadResult(None, reason, is_ignored=True)
     program = module.Program
+    for name in _list_members(NativeBatch):
+        getattr(module.Batch, name)
+    for name in _list_members(NativeProgram):
+        getattr(program, name)
     return _LoadResult(
         NativeLane(
             module.split_reply,
@@ -152,3 +156,8 @@ def _import_lane() -> _LoadResult:
             module.Misfit,
         )
     )
+
+
+def _list_members(protocol: type) -> list[str]:
+    """Return the public names of a class that the extension has."""
+    return [name for name in (*vars(protocol), *protocol.__annotations__) if name[0] != "_"]

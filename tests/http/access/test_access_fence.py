@@ -665,6 +665,7 @@ async def test_a_mapping_with_such_a_search_is_refused_when_it_is_written(servic
     mappings = {"Query": {"list": near}}
     definition = {"_id": "near", "descriptor": {"uri": "near"}, "mappings": mappings}
     schema = "type Query { list: [Note] } type Note { _id: String }"
+    await service.request("PUT", "/gql-apps", headers=ADMIN)
 
     reply = await service.request(
         "PUT", "/gql-apps/near?wm=upsert", headers=ADMIN, json={**definition, "schema": schema}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from wsproto.events import TextMessage
 
 from docgraph.exchange import WriteKind
 from docgraph.graphql.http import live_socket
@@ -86,6 +88,22 @@ async def test_a_completed_operation_gets_no_more_answers(service: Service, note
         notes.insert_one({"_id": 3, "team": "blue"})
         socket.subscribe("a", NOTES, variables={"team": "blue"})
         assert await socket.next_of("a") == show(1, 3)
+
+
+async def test_operations_that_are_completed_at_once_leave_no_trace(service: Service) -> None:
+    """Both messages arrive together, so the operation has not begun."""
+    payload = {"query": NOTES, "variables": {"team": "blue"}}
+    messages = [
+        {"id": "a", "type": "subscribe", "payload": payload},
+        {"id": "a", "type": "complete"},
+    ]
+    frames = [TextMessage(json.dumps(one)) for one in messages]
+    async with connect(service, "app", ADA) as socket:
+        await socket.begin()
+        for _ in range(21):
+            service.loop.call_soon_threadsafe(socket.say, *frames)
+        socket.subscribe("a", **payload)
+        assert await socket.next_of("a") == show(1)
 
 
 async def test_what_is_wrong_with_an_operation_is_an_error_of_it_alone(service: Service) -> None:

@@ -28,10 +28,15 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Any:
     native._load.cache_clear()
 
 
-class Part(Exception):
-    """Whatever the extension offers; these tests use none of it."""
+class AnyName(type):
+    """A class that has every name."""
 
-    whole = None
+    def __getattr__(cls, name: str) -> None:
+        return None
+
+
+class Part(Exception, metaclass=AnyName):
+    """Whatever the extension offers; these tests use none of it."""
 
 
 class Extension(ModuleType):
@@ -66,6 +71,18 @@ def test_the_lane_of_our_version_is_used(monkeypatch: pytest.MonkeyPatch) -> Non
     assert native.name_lane() == "native"
     assert native.explain_lane() == f"native, docgraph-native {__version__}"
     assert collect_events() == []
+
+
+@pytest.mark.parametrize("kind", ["Batch", "Program"])
+def test_an_extension_of_older_sources_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its version is the same, and a method is missing."""
+    install(monkeypatch, __version__)
+    sys.modules["docgraph_native"].__dict__[kind] = type(kind, (), {"whole": None})
+
+    assert native.find_native() is None
+    assert native.explain_lane() == "Python: docgraph-native lacks a function: build it again"
 
 
 def test_another_version_is_ignored_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:

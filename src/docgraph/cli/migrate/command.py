@@ -64,7 +64,8 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     if not offline:
         found_stored = _survey(output)
         conversion.drop_unneeded({one.needs for one in found_stored})
-        output.write_text(conversion.render(), encoding="utf-8")
+        output.unlink()
+        write_private(output, conversion.render())
     remarks = [*conversion.remarks, *found_stored]
     _print_report(remarks, as_json=as_json)
     notice(f"{config} is of version {found.version}; its defaults apply where nothing is set")

@@ -78,8 +78,7 @@ class AnswerCache:
         self.interceptors: Sequence[Interceptor] = ()  # those of responses may change answers
         self._flights: dict[bytes, asyncio.Event] = {}
         self.answers = AnswerStore(watch, generations, max_bytes)
-        if self._is_enabled:
-            store.writes.on_written = generations.record_writes
+        store.writes.on_written = generations.record_writes  # live queries compare them, too
 
     async def answer(
         self,

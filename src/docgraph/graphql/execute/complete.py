@@ -27,6 +27,7 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 from docgraph.runtime.native import NativeProgram, find_native
 
 _PORTION: Final = 1024 * 1024  # bytes of documents that are rendered in one turn of the event loop
+_COPIES: Final = 2  # of its response that a request may have as JSON
 _RAW: Final = frozenset({bytes})
 
 
@@ -92,7 +93,7 @@ def has_raw(documents: Sequence[Any]) -> bool:
 
 
 async def view(
-    documents: Sequence[Any], names: Iterable[str], run: Run, source: Fetch | None
+    documents: Sequence[Any], names: Iterable[str], run: Run, source: Fetch
 ) -> Sequence[Any]:
     """Return the documents with at least these fields, for code that reads no others.
 
@@ -107,11 +108,11 @@ async def view(
     return await open_documents(documents, run, source) if found is None else found
 
 
-async def open_documents(documents: Sequence[Any], run: Run, source: Fetch | None) -> list[Any]:
+async def open_documents(documents: Sequence[Any], run: Run, source: Fetch) -> list[Any]:
     """Return the documents, decoded."""
     raw = [one for one in documents if type(one) is bytes]
-    place = ("", "") if source is None else (source.mapping.db, source.mapping.collection)
-    decoded = iter(await run.store.reads.decode(*place, raw, run.exchange.deadline))
+    db, collection = source.mapping.db, source.mapping.collection
+    decoded = iter(await run.store.reads.decode(db, collection, raw, run.exchange.deadline))
     return [next(decoded) if type(one) is bytes else one for one in documents]
 
 
@@ -119,26 +120,33 @@ async def render_block(
     block: Block,
     documents: Sequence[Any],
     columns: Sequence[CompletedValues],
-    limit: int,
+    run: Run,
     *,
     is_whole: bool,
 ) -> CompletedValues | None:
-    """Return the JSON of all objects, or of the list of them; None if the program cannot."""
+    """Return the JSON of all objects, or of the list of them; None if the program cannot.
+
+    All blocks of a request together may have a few times the size of its response: many fields
+    may share a value, which is one object in Python and a copy in each JSON text.
+    """
     program, native = block.program, find_native()
     if program is None or native is None or any([column.damaged for column in columns]):
         return None
     if not _RAW.issuperset(map(type, documents)):
         return None
     texts = [_encode(column) for column in columns]
+    most = run.limits.response_bytes
+    limit = min(most, _COPIES * most - run.rendered_bytes)
+    is_list = is_whole and sum(map(len, documents)) <= _PORTION
     try:
-        if sum(map(len, documents)) <= _PORTION:
-            if is_whole:
-                return CompletedValues([program.render_list(documents, texts, limit)], is_list=True)
-            return CompletedValues(program.render_each(documents, texts, limit))
-        items = await _render_portions(program, documents, texts, limit)
+        if is_list:
+            items = [program.render_list(documents, texts, limit)]
+        else:
+            items = await _render_portions(program, documents, texts, limit)
     except native.misfit:
         return None
-    return CompletedValues(items)
+    run.rendered_bytes += sum(map(len, items))
+    return CompletedValues(items, is_list=is_list)
 
 
 async def _render_portions(
@@ -156,7 +164,8 @@ async def _render_portions(
         written += sum(map(len, portion))
         items += portion
         start, size = end, 0
-        await asyncio.sleep(0)
+        if end < len(documents):
+            await asyncio.sleep(0)
     return items
 
 

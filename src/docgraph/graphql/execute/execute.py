@@ -161,10 +161,10 @@ async def resolve_block(
 ) -> CompletedValues:
     """Return the objects of a block: its columns concurrently, then all objects together.
 
-    The `source` is where the documents are from. `is_whole`: the list of all objects may be one
-    value.
+    The `source` is where the documents are from; those of an embedded field have none.
+    `is_whole`: the list of all objects may be one value.
     """
-    if run.is_raw and has_raw(documents):
+    if source is not None and run.is_raw and has_raw(documents):
         return await _resolve_raw(block, documents, run, source, is_whole=is_whole)
     if not block.columns:
         return complete_block(block, documents, ())
@@ -181,15 +181,14 @@ async def _resolve_columns(
 
 
 async def _resolve_raw(
-    block: Block, documents: Documents, run: Run, source: Fetch | None, *, is_whole: bool
+    block: Block, documents: Documents, run: Run, source: Fetch, *, is_whole: bool
 ) -> CompletedValues:
     """Return the JSON of the objects, or the objects if the documents must be decoded."""
     fetched: list[CompletedValues] = []
     if block.fetches:
         parents = await view(documents, block.key_names, run, source)
         fetched = await _resolve_columns(block.fetches, parents, None, run)
-    limit = run.limits.response_bytes
-    rendered = await render_block(block, documents, fetched, limit, is_whole=is_whole)
+    rendered = await render_block(block, documents, fetched, run, is_whole=is_whole)
     if rendered is not None:
         return rendered
     known = dict(zip(map(id, block.fetches), fetched, strict=True))
@@ -247,7 +246,9 @@ async def resolve_selection(
     if selection.resolve is None:
         block = selection.only_block
         return await resolve_block(block, documents, roots, run, source, is_whole=is_whole)
-    read = await view(documents, selection.resolver_names, run, source)
+    read = documents
+    if source is not None:
+        read = await view(documents, selection.resolver_names, run, source)
     groups = sort_by_type(selection, read)
     parts = await concurrently(
         [

@@ -74,6 +74,7 @@ class Run:
     cuts: CutLists | None = None  # only if the caller wants to know
     dependencies: DependencyRecorder | None = None  # only if they are needed
     is_raw: bool = False  # documents are not decoded where an output program renders them
+    rendered_bytes: int = 0  # JSON that output programs have rendered
     prepared: dict[int, PreparedFetch] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch

@@ -124,6 +124,8 @@ class LiveRuns:
         if (reason := self._engine.find_untrackable_request(live.exchange)) is not None:
             raise self._reject(reason, live.exchange)
         key = await self._engine.find_key(plan, tree, live.request, live.exchange)
+        if query.shared is None and await self._watch.begin(_list_names(tree), _PATIENCE) is None:
+            raise self._reject_watch()  # the answer of another query may be too old
         execute = partial(self._execute, live, app, tree)
         answer, is_own = await self._answers.read(key, query, execute)
         return Worked(await finish(answer, live), is_own)
@@ -136,7 +138,7 @@ class LiveRuns:
         It is executed again if there was a change meanwhile, or if it turns out that more has to be
         followed.
         """
-        names = {f"{one.mapping.db}.{one.mapping.collection}" for one in tree.fetches}
+        names = _list_names(tree)
         has_keys = False
         for _ in range(_ATTEMPTS):
             mark = await self._watch.begin(names, _PATIENCE, documents=has_keys)
@@ -164,6 +166,10 @@ class LiveRuns:
         if reason not in _PASSING:
             return reject_untrackable(f"changes of the database cannot be followed: {reason}")
         return StoreUnavailable(f"changes of the database are not known now ({reason}), try again")
+
+
+def _list_names(tree: PlanTree) -> set[str]:
+    return {f"{one.mapping.db}.{one.mapping.collection}" for one in tree.fetches}
 
 
 def render_answer(result: Result, app: App) -> LiveAnswer:

@@ -226,7 +226,7 @@ class LiveSocket:
             self._tasks.pop(id, None)
 
     async def _complete(self, id: str) -> None:
-        task = self._tasks.get(id)
+        task = self._tasks.pop(id, None)  # not by the task: it may be cancelled before it begins
         if task is not None:
             await cancel_until_over({task})
         self._remove(id, "left")

@@ -59,6 +59,7 @@ class SharedAnswer:
     """An answer, or its execution, and those who listen to it."""
 
     key: Hashable
+    writes: object  # counters of this instance's writes before the execution
     listeners: set[AnswerListener] = field(default_factory=set)
     execution: asyncio.Task[LiveAnswer] | None = None
     release: Callable[[], None] | None = None
@@ -69,8 +70,11 @@ class SharedAnswer:
 class SharedAnswers:
     """The current answers of this process, by the key that equal queries have."""
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+    def __init__(
+        self, max_bytes: int = _MAX_BYTES, count_writes: Callable[[], object] = lambda: 0
+    ) -> None:
         self._current: dict[Hashable, SharedAnswer] = {}
+        self._count_writes = count_writes
         self._max_bytes = max_bytes
         self._bytes = 0
 
@@ -80,11 +84,18 @@ class SharedAnswers:
     async def read(
         self, key: Hashable, listener: AnswerListener, execute: Execute
     ) -> tuple[LiveAnswer, bool]:
-        """Return the current answer, and whether it was executed for this listener."""
+        """Return the current answer, and whether it was executed for this listener.
+
+        A new listener may have written something that the watch does not know yet: it shares an
+        answer only if this instance has written nothing since.
+        """
         shared = self._current.get(key)
+        if shared and listener.shared is None and shared.writes != self._count_writes():
+            self._hide(shared)
+            shared = None
         is_own = shared is None
         if shared is None:
-            shared = self._current[key] = SharedAnswer(key)
+            shared = self._current[key] = SharedAnswer(key, self._count_writes())
             shared.execution = asyncio.create_task(self._execute(shared, execute))
             shared.execution.add_done_callback(_retrieve)
         self._join(shared, listener)

@@ -359,3 +359,17 @@ async def test_an_answer_with_errors_is_sent_and_tried_again() -> None:
 
 def test_shared_runs_are_cheaper_but_not_free() -> None:
     assert 0 < SHARED_COST < 1
+
+
+async def test_a_new_listener_shares_no_answer_from_before_a_write() -> None:
+    """The watch may not know a write yet that the caller has made."""
+    writes = [1]
+    answers, executions = SharedAnswers(count_writes=lambda: tuple(writes)), Executions()
+    one, two, three = Listener(), Listener(), Listener()
+    await answers.read("a", one, executions)
+    assert (await answers.read("a", two, executions))[1] is False
+    writes[0] = 2
+
+    assert (await answers.read("a", three, executions))[1] is True
+    assert (await answers.read("a", one, executions))[1] is False
+    assert len(answers) == 1
