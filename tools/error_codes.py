@@ -48,8 +48,8 @@ Every error has a code for programs to rely on: it is never renamed and never ge
 | the log | `error` of `request-finished` |
 
 Unauthenticated callers, and those without permission, get 401 or 403 without a body: they learn
-the status only. An error whose cause is not for callers carries an `id`, under which the log has the
-rest. Change streams end with [reasons of their own](streams.md#the-end).
+the status only. An error whose cause is not for callers carries an `id`; the log has the rest under
+that `id`. Change streams end with [reasons of their own](streams.md#the-end).
 
 """
 
