@@ -38,18 +38,18 @@ _HEAD: Final = """\
 <!-- Rendered by `python tools/error_codes.py`; do not edit. -->
 
 Every error has a code for programs to rely on: it is never renamed and never gets another meaning
-([stability](../explanation/stability.md)). Messages are for people and may change. The code stands
+([stability](../explanation/stability.md)). Messages are for people and may change. The code is
 
 | In | As |
 |---|---|
 | an answer of GraphQL | `errors[].extensions.code` ([shape](graphql-http.md#errors)) |
-| an answer of any other service | `code`, beside `message` and perhaps `hint` |
+| an answer of any other service | `code`, next to `message` and perhaps `hint` |
 | an answer to an agent (`/mcp`) | `error.data.code`, and in the results of tools as in GraphQL |
 | the log | `error` of `request-finished` |
 
-Callers who are not known or may not do this get 401 or 403 without a body: the status is all that
-they learn. An error whose cause is not for callers carries an `id`, under which the log has the
-rest. Change streams end with [reasons of their own](streams.md#the-end).
+Unauthenticated callers, and those without permission, get 401 or 403 without a body: they learn
+the status only. An error whose cause is not for callers carries an `id`; the log has the rest under
+that `id`. Change streams end with [reasons of their own](streams.md#the-end).
 
 """
 
@@ -60,7 +60,7 @@ _SECTIONS: Final = (
         "GraphQL: a field",
         "field",
         "The field, or the next nullable one above it, is `null`; the status is 200 as long as\n"
-        "there is other data. Codes from above may stand here, too.",
+        "there is other data. Codes from above may also appear here.",
     ),
 )
 

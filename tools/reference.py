@@ -41,7 +41,7 @@ of which wins over the ones before it:
 In a path, list indexes count from 1: `/mongo/mongo-mounts[1]/where`. Mappings of two sources are
 joined; lists and single values are replaced. `docgraph config template` prints a file of every
 option, `docgraph config show` the effective values and where each comes from, `docgraph config
-check FILE` every mistake of a file at once.
+check FILE` all mistakes of a file.
 
 Sizes are bytes, or texts such as `64 KiB`, `1 MiB` and `10 MB`. Relative paths in a file are
 relative to that file; in a variable or on the command line, to the working directory.

@@ -72,7 +72,7 @@ def test_without_a_database_ready_says_so_and_the_log_says_it_once(workers: int)
     assert {one["event"] for one in told} == {"database-lost", "query-failed"}
     (lost,) = [one for one in told if one["event"] == "database-lost"]
     assert lost["address"] == "127.0.0.1:9"
-    assert lost["reason"] == "nobody listens there"
+    assert lost["reason"] == "no server listens there"
 
 
 def test_a_wrong_password_names_the_line_of_the_file(
@@ -168,7 +168,7 @@ def test_storing_an_app_tells_which_right_it_lacks(
 def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Path) -> None:
     code, checks = examine(f"/mclient/connection-string={NOBODY}", cwd=tmp_path)
     assert code == 1
-    assert checks["address"]["found"] == "127.0.0.1:9, set at --set: nobody listens there"
+    assert checks["address"]["found"] == "127.0.0.1:9, set at --set: no server listens there"
     assert checks["address"]["advice"]
 
     code, checks = examine("/core/workerz=2", cwd=tmp_path)

@@ -35,8 +35,8 @@ class OutputError(Exception):
 class _Descriptor(io.FileIO):
     """All bytes to stdout and stderr pass `write`, except those of the log.
 
-    A reader that is gone or a full disk must not end a server, and an error message that cannot be
-    written must not hide the exit code. Only a command whose result is lost fails.
+    A reader that disconnected or a full disk must not end a server, and an error message that
+    cannot be written must not hide the exit code. Only a command whose result is lost fails.
     """
 
     def __init__(self, number: int, *, is_server: bool) -> None:
@@ -105,7 +105,7 @@ def end_start_by_signals() -> None:
 
 
 def end_start_with_terminal() -> None:
-    """End the start on SIGHUP if the terminal is gone; otherwise it has nothing to reload yet."""
+    """End the start on SIGHUP if the terminal is closed; otherwise it has nothing to reload yet."""
     if not {"-h", "--help"}.isdisjoint(sys.argv):
         return  # nothing is started, and help needs none of these imports
     from docgraph.server.process.terminal import ControllingTerminal

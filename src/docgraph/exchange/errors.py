@@ -303,13 +303,13 @@ class StoreRejected(StoreError):
 
 
 class AnswerTooLarge(StoreRejected):
-    """The database has more to say than is read at once."""
+    """The response of the database is larger than docgraph reads."""
 
     status, code = 400, "answer-too-large"
 
 
 class ResumePointLost(StoreRejected):
-    """The database does not know, or no longer, where a change stream is to go on."""
+    """The database does not know, or no longer knows, where a change stream resumes."""
 
     status, code = 400, "resume-point-lost"
 

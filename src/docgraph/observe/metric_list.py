@@ -20,7 +20,7 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "docgraph_http_requests_in_flight": (
         "gauge:livesum",
         (),
-        "Requests that are being worked on, over all workers; not those that wait for their body.",
+        "Requests in progress, over all workers, without those that wait for their body.",
     ),
     "docgraph_http_uploads": (
         "gauge:livesum",
@@ -92,17 +92,17 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "docgraph_stream_events_total": (
         "counter",
         (),
-        "Events, counted once for every client that was told.",
+        "Events, counted once for every client that received them.",
     ),
     "docgraph_stream_lag_seconds": (
         "histogram",
         (),
-        "Time from a change, by the clock of the database, until clients are told.",
+        "Time from a change, by the clock of the database, until it is sent to clients.",
     ),
     "docgraph_stream_closed_total": (
         "counter",
         ("reason",),
-        "Clients of change streams that are gone, and why.",
+        "Clients that left a change stream, by reason.",
     ),
     "docgraph_stream_stages_failed_total": (
         "counter",
@@ -185,7 +185,7 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "docgraph_log_lines_dropped_total": (
         "counter",
         (),
-        "Lines missing in the log because nobody read fast enough.",
+        "Lines missing in the log because its reader was too slow.",
     ),
     "docgraph_workers_lost_total": (
         "counter",

@@ -107,7 +107,7 @@ class Otel(Section, frozen=True):
             ge=0,
             le=1,
             description="share of the traces that are recorded, of those that begin here; a trace "
-            "that a caller has begun is recorded if the caller says so (`traceparent`)",
+            "that a caller has begun is recorded if its `traceparent` is sampled",
         ),
     ] = 1.0
     trust_incoming: Annotated[

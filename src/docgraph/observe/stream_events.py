@@ -16,7 +16,7 @@ class StreamClient(Event, frozen=True):
 
 
 class StreamTold(Event, frozen=True):
-    """One event was told to the clients of a change stream. Not logged."""
+    """One event was sent to the clients of a change stream. Not logged."""
 
     level: ClassVar[Level] = Level.SILENT
     clients: int

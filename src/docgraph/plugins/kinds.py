@@ -188,8 +188,8 @@ class DataInterceptor(Plugin, Protocol):
     replacements: the REST API applies them to the stored document and guards the write by its ETag.
 
     An interceptor at after-read with `takes_portions` treats each document alone, and may receive
-    the documents of a large response in several portions. Others receive all of them at once. If
-    none `changes_read`, the documents need not be decoded.
+    the documents of a large response in several portions. Others receive all of them in one call.
+    If none `changes_read`, the documents need not be decoded.
 
     Interceptors at after-write all run, also when the client has disconnected or one of them
     raises. One with `hears_uncertain` is also called after a write that failed and may have been

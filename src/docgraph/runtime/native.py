@@ -1,6 +1,6 @@
 """The native lane: the optional extension `docgraph-native`, which renders BSON as JSON.
 
-Everything works without it, with the same bytes. Whoever uses it calls `find_native` and, on a
+Everything works without it, with the same bytes. A user of it calls `find_native` and, on a
 `Misfit`, lets the Python lane produce the answer or the error.
 """
 

@@ -27,7 +27,7 @@ _NOT_SET: Final = (
 )
 _WAY_OUT: Final = (
     "serve https; or name the proxy that does in core.trusted-proxies and have it send "
-    "X-Forwarded-Proto; or set secure to false where nobody else is on the network"
+    "X-Forwarded-Proto; or set secure to false on a network that you trust"
 )
 
 

@@ -191,7 +191,7 @@ def _build_rule(  # noqa: PLR0913 - the parts of a rule
         if not role:
             raise click.BadParameter(
                 "a role is not empty; the shell replaced '$…' as one of its variables, "
-                "unless it stands in single quotes",
+                "unless you put it in single quotes",
                 param_hint="--role",
             )
     rule: Document = {

@@ -71,7 +71,7 @@ def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remar
             # Another rule may admit the same requests without the filters of this one.
             yield Remark(Fate.CHANGED, where, text, shows_more=_narrows(document))
         elif UNAUTHENTICATED in rule.roles:
-            text = "also applies to known callers that no rule for a role of theirs admits"
+            text = "also applies to authenticated callers whom no rule for their roles admits"
             option = "authentication.anonymous-fallback"
             yield Remark(Fate.CHANGED, where, text, shows_more=True, needs=option)
 

@@ -241,7 +241,7 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
-        raise BodyError(f"the key {twice!r} stands twice in one object")
+        raise BodyError(f"the key {twice!r} appears twice in one object")
     return found
 
 

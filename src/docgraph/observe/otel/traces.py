@@ -72,8 +72,7 @@ def _build_processor(exporter: SpanExporter) -> BatchSpanProcessor:
     except ValueError as error:
         raise StartupError(
             f"the variables OTEL_BSP_… do not fit together: {error}",
-            hint="correct them; the queue holds 2048 spans, and 512 are sent at once, unless they "
-            "say otherwise",
+            hint="correct them; by default the queue has room for 2048 spans, and a batch has 512",
         ) from error
 
 

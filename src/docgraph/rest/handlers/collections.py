@@ -90,8 +90,8 @@ async def _prepare_streams(call: RestCall) -> list[str]:
     if await call.context.store.streams.enable_images(call.db, call.collection, deadline=deadline):
         return []
     return [
-        "streams: the database keeps no documents as they were before a change, so that readers "
-        "with a readFilter are told neither of deletions nor of documents that leave their rows"
+        "streams: the database stores no documents as they were before a change, so that readers "
+        "with a readFilter get no events for deletions and for documents that leave their rows"
     ]
 
 

@@ -70,7 +70,7 @@ class HttpProtocol(asyncio.Protocol):
     # --- the transport ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are too many connections, or the client is gone again."""
+        """Begin, unless there are too many connections, or the client has disconnected."""
         self.transport = transport
         self.connection = describe_peer(transport)
         self.address = self.connection.client[0] if self.connection.client else ""
@@ -91,7 +91,7 @@ class HttpProtocol(asyncio.Protocol):
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the work for a client that is gone."""
+        """End the work for a client that disconnected."""
         self._state.release(self)
         self._state.resting.leave(self)
         self._ignores_input = True
@@ -126,7 +126,7 @@ class HttpProtocol(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The peer has read, or is gone."""
+        """The peer has read, or has disconnected."""
         self._stall.reset()
         self.is_writable = True
         self._state.unread.leave(self)
@@ -376,7 +376,7 @@ class HttpProtocol(asyncio.Protocol):
     def _linger(self) -> None:
         """Close for writing, and read on for a moment.
 
-        Closing at once while the client still sends would make its kernel throw our answer away.
+        Closing while the client still sends would make its kernel discard the answer.
         """
         self._enter(Phase.LINGER, _LINGER)
         self._room = DRAINABLE

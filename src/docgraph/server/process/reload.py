@@ -1,6 +1,6 @@
 """Reload on SIGHUP: certificate and key, log files; other options need a restart and are listed.
 
-SIGHUP ── the terminal is gone ──▶ graceful shutdown
+SIGHUP ── the terminal is closed ──▶ graceful shutdown
        └─ otherwise ──▶ log files, comparison of the configuration ──▶ `server-reloaded`
                     └─▶ each serving process: log files, certificate ──▶ `certificate-loaded`
 """
@@ -29,7 +29,7 @@ class Reload:
         self._turns = threading.Lock()
 
     def must_stop(self) -> bool:
-        """Return whether the signal came because the terminal is gone."""
+        """Return whether the signal came because the terminal is closed."""
         return self._terminal.is_gone()
 
     def start(self) -> None:

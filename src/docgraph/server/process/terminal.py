@@ -1,4 +1,4 @@
-"""Controlling terminal: SIGHUP means that it is gone, or is sent by someone to reload."""
+"""Controlling terminal: SIGHUP means that it is closed, or asks for a reload."""
 
 from __future__ import annotations
 

@@ -155,7 +155,11 @@ _CORRECT: Final = "correct host and port of mclient.connection-string"
 # A part of the driver's message, its meaning, and what to do.
 _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
     (r"SSL|TLS|certificate", "the TLS handshake fails", "compare tls=… with what it expects"),
-    (r"refused|Connect call failed", "nobody listens there", f"start MongoDB there, or {_CORRECT}"),
+    (
+        r"refused|Connect call failed",
+        "no server listens there",
+        f"start MongoDB there, or {_CORRECT}",
+    ),
     (
         r"Errno -\d|getaddrinfo|nodename|resolution|DNS|Unknown host|does not exist",
         "the host name is not found",
@@ -173,7 +177,7 @@ _AGAIN: Final = "docgraph finds it again by itself"
 _RESTARTED: Final = "docgraph starts it again by itself; mongod.log, beside its data, says more"
 _LATER_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
     (r"shut ?down|shutting down|quiesce", "it was shut down", f"start MongoDB there; {_AGAIN}"),
-    (r"refused|Connect call failed", "nobody listens there", f"start MongoDB there; {_AGAIN}"),
+    (r"refused|Connect call failed", "no server listens there", f"start MongoDB there; {_AGAIN}"),
     (
         r"connection (is )?closed|reset",
         "it has closed the connections",
@@ -197,7 +201,10 @@ def find_reason(
         asked = [f"{host}:{port}" for host, port in servers]
         return explain_errors(errors, contact, asked, was_there=was_there)
     if any(one.is_server_type_known for one in servers.values()):
-        return "no server is primary", "wait for the election, or look at the replica set"
+        return (
+            "no server is primary",
+            "wait for the election, or check the replica set with rs.status()",
+        )
     if not servers:
         return (
             "no server there belongs to that replica set",

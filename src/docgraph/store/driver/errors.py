@@ -96,7 +96,7 @@ _INDEX = _Rule(StoreRejected, "the database does not take these keys or options 
 _OTHER_INDEX = _Rule(
     StoreRejected,
     "an index with this name or these keys exists and is another one",
-    "indexes cannot be changed: delete it and make it anew",
+    "indexes cannot be changed: delete it and create it again",
 )
 _UNCONFIRMED = _Rule(TimeLimitExceeded, "the write was not confirmed by enough servers in time")
 _CONFIRMATION = _Rule(
@@ -126,7 +126,9 @@ _API = _Rule(
     StoreRejected,
     "not part of the API version that the connection string demands",
 )
-_BUSY = _Rule(Conflict, "another operation on the collection or database is under way", "try again")
+_BUSY = _Rule(
+    Conflict, "another operation on the collection or database is in progress", "try again"
+)
 _INTERRUPTED = _Rule(StoreUnavailable, "the operation was interrupted at the database", "try again")
 _DISK = _Rule(StoreUnavailable, "the database has no space left")
 
@@ -158,7 +160,7 @@ _RULES: dict[int, _Rule] = {
         StoreRejected, "the update leads too far behind the end of an array"
     ),
     40: _Rule(  # ConflictingUpdateOperators
-        StoreRejected, "the update changes a path and one below it at once"
+        StoreRejected, "the update changes a path and another one below it"
     ),
     46: _BUSY,  # LockBusy
     50: _TIME,  # MaxTimeMSExpired

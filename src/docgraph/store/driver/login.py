@@ -76,8 +76,8 @@ def _advise(contact: ConnectionStatus) -> str:
     if not contact.implied_db:
         return _RIGHT_LOGIN
     return (
-        f"add authSource=admin if the user was made in admin: now it is looked for in "
-        f"{contact.implied_db!r}, which stands behind the host; or {_RIGHT_LOGIN}"
+        f"add authSource=admin if the user was created in admin: MongoDB now searches it in "
+        f"{contact.implied_db!r}, the database after the host; or {_RIGHT_LOGIN}"
     )
 
 

@@ -63,7 +63,7 @@ def test_a_key_that_stands_twice_among_very_many_is_found_without_comparing_all(
     keys = ",".join(f'"k{n}":0' for n in range(100_000))
     body = f'{{"query": "{{ a }}", "extensions": {{{keys},"k99999":1}}, "x": 0}}'.encode()
 
-    with pytest.raises(BodyError, match="'k99999' stands twice"):
+    with pytest.raises(BodyError, match="'k99999' appears twice"):
         parse_body(body, "application/json")
 
 
@@ -74,7 +74,7 @@ def test_a_key_that_stands_twice_among_very_many_is_found_without_comparing_all(
 def test_colons_in_texts_are_not_taken_for_keys(
     variables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bodies without a key that stands twice are read by the fast parser alone."""
+    """Bodies without a key that appears twice are read by the fast parser alone."""
     monkeypatch.setattr(module, "parse_exactly", lambda _: pytest.fail("read a second time"))
     body = f'{{"query": "{{ a: b c: d }}", "variables": {variables}}}'
 

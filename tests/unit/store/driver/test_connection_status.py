@@ -53,8 +53,11 @@ def test_the_database_behind_the_host_is_where_the_user_is_looked_for(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("db:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)", "nobody listens there"),
-        ("db:27017: [Errno 111] Connection refused", "nobody listens there"),
+        (
+            "db:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)",
+            "no server listens there",
+        ),
+        ("db:27017: [Errno 111] Connection refused", "no server listens there"),
         ("db:27017: [Errno -2] Name or service not known", "the host name is not found"),
         ("The DNS query name does not exist: _mongodb._tcp.db", "the host name is not found"),
         ("db:27017: timed out", "no answer in time"),
@@ -80,7 +83,7 @@ def test_the_words_of_the_driver_become_a_reason_and_a_way_out(text: str, reason
     [
         ("interrupted at shutdown, full error: {'code': 11600}", "it was shut down"),
         ("db:27017: [Errno 104] Connection reset by peer", "it has closed the connections"),
-        ("db:27017: [Errno 111] Connection refused", "nobody listens there"),
+        ("db:27017: [Errno 111] Connection refused", "no server listens there"),
         ("db:27017: timed out", "no answer in time"),
         ("something new", "no server answers"),
     ],
