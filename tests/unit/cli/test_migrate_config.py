@@ -267,3 +267,12 @@ def test_quoted_texts_of_filters_stay_texts(migration: Migration, in_own_file: b
 @pytest.mark.parametrize("config", ["logging: 5", "mongo: []", "graphql: text", "core: null"])
 def test_a_section_that_is_no_mapping_sets_nothing(migration: Migration, config: str) -> None:
     assert migration.convert(config)["graphql"]["db"] == "restheart"
+
+
+def test_a_restriction_that_is_not_supported_is_the_exit_code(migration: Migration) -> None:
+    result = migration.run({"graphql": {"restrict-mapping-db": True}})
+    assert result.exit_code == 1, result.output
+    more = [row["where"] for row in json.loads(result.stdout) if row["shows more"]]
+    assert more == ["graphql.restrict-mapping-db"]
+    migration.output.unlink()
+    assert migration.run({"graphql": {"restrict-mapping-db": False}}).exit_code == 0

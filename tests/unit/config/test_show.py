@@ -123,7 +123,7 @@ graphql:
     response-bytes: 1048576                               # docgraph.yml:4:22
   live:
     min-interval-ms: 200                                  # built-in default
-    max-queries: 10000                                    # built-in default
+    max-queries: 1000                                     # built-in default
     max-executions: 200                                   # built-in default
   cache:
     max-bytes: 67108864                                   # built-in default

@@ -122,7 +122,7 @@ class Conversion:
         kind, target = _read_action(row.action)
         path = f"{section}.{option}" if option else section
         if kind == "missing" and is_chosen and value not in (None, [], {}):
-            self.add(Fate.MISSING, path, row.remark)
+            self.add(Fate.MISSING, path, row.remark, shows_more=target == "more")
         elif kind == "adopt" or (kind in ("same", "ours") and is_chosen):
             if kind == "ours" and value in (-1, None):
                 return  # no limit there: the bounds of docgraph stay
