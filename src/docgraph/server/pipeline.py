@@ -80,27 +80,15 @@ class Pipeline:
     async def readmit(
         self, exchange: Exchange, *, is_counted: bool = False, is_renewal: bool = True
     ) -> Exchange:
-        """Authorize the same request again with current permissions; raises its rejection.
-
-        New credentials are a login like any other: interceptors count and check it.
-        """
+        """Authorize the same request again with current permissions; raises its rejection."""
         again = Exchange(exchange.request, exchange.id, is_renewal=is_renewal)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
         if is_counted and self._limiter is not None:
             self._limiter.receive(again, route)
         with ending_visit(again):
-            await self._run_login(Point.BEFORE_AUTH, again)
-            await self._examine(again, route)
-            await self._run_login(Point.AFTER_AUTH, again)
+            await self._interception.surround(again, lambda: self._examine(again, route))
         return again
-
-    async def _run_login(self, point: Point, exchange: Exchange) -> None:
-        """Run the interceptors of a new login; an answer of theirs is a rejection here."""
-        if exchange.is_renewal:
-            return
-        if await self._interception.run(point, exchange) is not None:
-            raise Forbidden("an interceptor answered the request")
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
         """Run a batch entry, whose caller is authenticated, up to its service; None: continue."""
