@@ -126,3 +126,39 @@ def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
     assert written["graphql"]["serve-by-id"] is True
     assert report[f"{db.name}/posts"]["result"] == "not supported"
     assert "HAL" in report[f"{db.name}/files"]["remark"]
+
+
+def test_a_mount_of_all_databases_is_checked_in_all_of_them(installation: Installation) -> None:
+    db = installation.db
+    db["_properties"].insert_one({"_id": "_properties.files", "rels": []})
+    config = yaml.safe_load(installation.file.read_text())
+    config["mongo"] = {"mongo-mounts": [{"what": "*", "where": "/"}]}
+    config["mongoRealmAuthenticator"] = {"users-db": db.name}
+    config["mongoAclAuthorizer"] = {"acl-db": db.name}
+    config["graphql"] = {"db": db.name}
+    installation.file.write_text(yaml.safe_dump(config))
+    before = installation.read_all()
+    output = installation.directory / "docgraph.yml"
+    command = ("migrate", "restheart", str(installation.file), "--json", "--output", str(output))
+    done = run(*command)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    report = {row["where"]: row for row in json.loads(done.stdout)}
+    assert "HAL" in report[f"{db.name}/files"]["remark"]
+    assert installation.read_all() == before  # no first user either
+
+
+def test_an_unreachable_database_leaves_a_file_that_opens_nothing(
+    installation: Installation,
+) -> None:
+    config = {"mclient": {"connection-string": "mongodb://ann:hidden@127.0.0.1:1"}}
+    installation.file.write_text(yaml.safe_dump(config))
+    output = installation.directory / "docgraph.yml"
+    command = ("migrate", "restheart", str(installation.file), "--json", "--output", str(output))
+    done = run(*command)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "hidden" not in done.stdout + done.stderr
+    assert json.loads(done.stdout)  # the report of the file
+    written = yaml.safe_load(output.read_text())
+    assert "authentication" not in written
+    assert "serve-by-id" not in written["graphql"]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.config.locate import CONFIGURATION
-from docgraph.config.parse import MAX_TEXT, parse_yaml
+from docgraph.config.parse import MAX_TEXT, ResolveScalar, parse_yaml
+from docgraph.config.yaml_scalars import resolve_scalar
 from docgraph.exchange.errors import ConfigError, Problem
 
 
-def load_file(file: Path, option: str) -> ConfigNode:
+def load_file(file: Path, option: str, resolve: ResolveScalar = resolve_scalar) -> ConfigNode:
     """Read a YAML file; `option` is the one that names it, for errors about the whole file."""
     try:
         with file.open(encoding="utf-8") as source:
@@ -19,7 +20,9 @@ def load_file(file: Path, option: str) -> ConfigNode:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         message = f"the file {file} cannot be read: {reason}"
         raise ConfigError([Problem(CONFIGURATION, option, message)]) from error
-    parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
+    parsed = parse_yaml(
+        text, lambda line, column: Origin(str(file), line + 1, column + 1), resolve=resolve
+    )
     if parsed.node is None or parsed.problems:
         raise ConfigError(parsed.problems)
     return parsed.node

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from docgraph.config.config_node import ConfigNode, Origin
-from docgraph.config.parse import parse_yaml
+from docgraph.config.parse import ResolveScalar, parse_yaml
+from docgraph.config.yaml_scalars import resolve_scalar
 from docgraph.exchange.errors import Problem
 
 Step = str | int
@@ -117,9 +118,13 @@ def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def read_entry(entry: OverrideText) -> tuple[Override | None, tuple[Problem, ...]]:
+def read_entry(
+    entry: OverrideText, resolve: ResolveScalar = resolve_scalar
+) -> tuple[Override | None, tuple[Problem, ...]]:
     """Parse the value of an entry."""
-    parsed = parse_yaml(entry.value, lambda line, column: entry.origin, at=entry.path)
+    parsed = parse_yaml(
+        entry.value, lambda line, column: entry.origin, at=entry.path, resolve=resolve
+    )
     if parsed.node is None:
         return None, parsed.problems
     return Override(entry.path, parsed.node), parsed.problems

@@ -49,6 +49,7 @@ _CORE_TAGS: Final[dict[str, type]] = {
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Locate = Callable[[int, int], Origin]
+ResolveScalar = Callable[[str], str | int | float | bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,18 @@ class _UnreadableError(Exception):
 
 
 def parse_yaml(
-    text: str, locate: Locate, *, at: str = "", bounds: TextLimits = _CONFIGURATION_BOUNDS
+    text: str,
+    locate: Locate,
+    *,
+    at: str = "",
+    bounds: TextLimits = _CONFIGURATION_BOUNDS,
+    resolve: ResolveScalar = resolve_scalar,
 ) -> ParsedText:
-    """Parse one document; `locate` returns the origin of a line and column, counted from 0."""
-    composer = _Composer(text, locate, at, bounds)
+    """Parse one document; `locate` returns the origin of a line and column, counted from 0.
+
+    `resolve` returns the value of a scalar that is not quoted.
+    """
+    composer = _Composer(text, locate, at, bounds, resolve)
     try:
         node = composer.compose()
     except _UnreadableError as error:
@@ -82,6 +91,7 @@ class _Composer:
     locate: Locate
     at: str
     bounds: TextLimits
+    resolve: ResolveScalar
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     anchors: dict[str, tuple[ConfigNode, int]] = field(default_factory=dict)
@@ -190,10 +200,10 @@ class _Composer:
     def _resolve(self, event: Any, path: str) -> str | int | float | bool | None:
         text = str(event.value)
         if event.tag is None or event.tag == "!":
-            return resolve_scalar(text) if event.implicit[0] else text
+            return self.resolve(text) if event.implicit[0] else text
         if _CORE_TAGS.get(event.tag) is str:
             return text
-        value = resolve_scalar(text)
+        value = self.resolve(text)
         self._check_tag(event, type(value), path)
         return value
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from docgraph.exchange import Answer, DocgraphError, Exchange
+from docgraph.exchange.errors import Forbidden
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
 
@@ -27,6 +28,18 @@ class Interception:
                 elif point is Point.RESPONSE:
                     check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
+
+    async def surround(self, exchange: Exchange, examine: Callable[[], Awaitable[None]]) -> None:
+        """Check credentials; new ones are a login like any other, and an answer rejects it."""
+        if exchange.is_renewal:
+            await examine()
+            return
+        early = await self.run(Point.BEFORE_AUTH, exchange)  # the guard counts the login
+        if early is None:
+            await examine()
+            early = await self.run(Point.AFTER_AUTH, exchange)
+        if early is not None:
+            raise Forbidden("an interceptor answered the request")
 
     async def reject(self, exchange: Exchange, error: DocgraphError) -> None:
         """Raise the error, after the interceptors of failed logins have run."""

@@ -87,7 +87,7 @@ class Pipeline:
         if is_counted and self._limiter is not None:
             self._limiter.receive(again, route)
         with ending_visit(again):
-            await self._examine(again, route)
+            await self._interception.surround(again, lambda: self._examine(again, route))
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:

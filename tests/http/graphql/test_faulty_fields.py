@@ -221,6 +221,37 @@ async def test_groups_and_searches_fail_when_it_is_unknown_who_may_see_a_field(
     assert reply.status == 400
 
 
+@pytest.mark.parametrize("faulty", ["Query.users", "User.contact", "User.owner"])
+async def test_groups_fail_when_a_fault_hides_the_way_to_a_restricted_field(
+    service: Service, faulty: str
+) -> None:
+    """The group would no longer follow the field that shows its property."""
+    schema = """
+    type Query { users: [User] emails: [Email] titles: [Title] }
+    type User {
+      email: String @visible(roles: ["admin"]) title: String contact: Contact owner: Contact
+    }
+    type Contact { email: String @visible(roles: ["admin"]) name: String }
+    type Email { email: String count: Int }
+    type Title { title: String }
+    """
+    find = service.find("posts", {})
+    by = "contact.email" if faulty == "User.contact" else "email"
+    mappings: Document = {
+        "Query": {"users": find, "titles": find},
+        "User": {"owner": service.find("people", {"_id": {"$fk": "owner"}})},
+    }
+    collection = "people" if faulty == "User.owner" else "posts"
+    mappings["Query"]["emails"] = service.find(collection, {}, group={"by": {"email": by}})
+    await service.smuggle(build_definition("app", schema, mappings))
+    assert (await service.query("app", "{ emails { email } }")).status == 400  # it is hidden
+    type_name, _, name = faulty.partition(".")
+    mappings[type_name][name] = 5
+    await service.smuggle(build_definition("app", schema, mappings))
+    data, paths = await find_faults(service, "{ emails { email } titles { title } }")
+    assert (data, paths) == ({"emails": None, "titles": [{"title": "one"}]}, ["emails"])
+
+
 async def test_groups_and_searches_of_valid_fields_are_served(service: Service) -> None:
     """Else the test above could not fail: another fault restricts nothing."""
     schema = """

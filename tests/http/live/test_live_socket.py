@@ -15,7 +15,7 @@ from tests.http.access_harness import ADA, ADMIN, BOB, allow, caller, guarded, r
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
 from tests.http.live_harness import PROTOCOL, connect
-from tests.http.realms import open_realm, render_basic
+from tests.http.realms import hashed, open_realm, render_basic
 from tests.http.stream_harness import WEBSOCKET, Refused, listen
 
 pytestmark = pytest.mark.anyio
@@ -292,3 +292,37 @@ async def test_credentials_may_come_in_the_first_message(
                 {"type": "connection_init", "payload": {name: render_basic("ada", "wrong")}}
             )
             assert await socket.wait_closed() == (4403, "Forbidden")
+
+
+@pytest.mark.parametrize("has_fallback", [False, True])
+async def test_the_brute_force_guard_counts_credentials_of_connections(
+    mongo_client: Mongo, mongo_uri: str, has_fallback: bool
+) -> None:
+    """Else passwords could be guessed here without end."""
+    # A window of a day: however slow the machine is, guesses do not leave it one after another.
+    limits = {"max-failed-attempts": 3, "window-ms": 86_400_000, "long-window-ms": 86_400_000}
+    settings = {
+        "bruteForceAttackGuard": {"enabled": True, **limits},
+        "basicAuthMechanism": {"enabled": True},
+        "authentication": {"anonymous-fallback": has_fallback},
+    }
+    async with guarded(mongo_client, mongo_uri, settings) as own:
+        user = {"_id": "ada", "roles": ["user"], "password": hashed("secret")}
+        own.mongo[own.db]["users"].insert_one(user)
+        schema = "type Query { notes: [Note] } type Note { _id: String }"
+        mappings = {"Query": {"notes": own.find("notes", {})}}
+        await own.define("guarded", schema, mappings, live=True)
+        await allow(own, "path-prefix('/graphql')", "user")
+        reasons = [await try_password(own, f"guess {number}") for number in range(8)]
+        assert reasons[0] == "Forbidden"
+        assert reasons[-1] == "too many failed logins"
+        assert await try_password(own, "secret") == "too many failed logins"
+
+
+async def try_password(service: Service, password: str) -> str:
+    """Return why a connection with this password is closed."""
+    async with connect(service, "guarded") as socket:
+        payload = {"authorization": render_basic("ada", password)}
+        socket.tell({"type": "connection_init", "payload": payload})
+        _, reason = await socket.wait_closed()
+        return reason

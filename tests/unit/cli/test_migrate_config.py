@@ -206,16 +206,6 @@ def test_a_disabled_token_service_stays_off(migration: Migration) -> None:
         ({}, {"authentication.anonymous-fallback"}, True),
         ({"fullAuthorizer": {"enabled": True, "authentication-required": False}}, set(), True),
         ({"fullAuthorizer": {"enabled": True}}, set(), False),
-        (
-            {
-                "fileAclAuthorizer": {
-                    "enabled": True,
-                    "permissions": [{"roles": ["$unauthenticated"], "predicate": "path('/x')"}],
-                }
-            },
-            set(),
-            True,
-        ),
     ],
 )
 def test_options_that_open_something_are_set_only_where_they_are_needed(
@@ -239,3 +229,50 @@ def test_the_sections_are_converted_once(tmp_path: Path) -> None:
     config = load_restheart(file, None, None)
     assert config.sections is config.sections
     assert config.get("mongo", "max-pagesize") == 5000
+
+
+def test_a_public_file_rule_applies_to_more_callers_and_is_reported(migration: Migration) -> None:
+    rules = [
+        {"roles": ["$unauthenticated"], "predicate": "path('/x')"},
+        {"role": "user", "predicate": "path('/x')", "foo": 1, "mongo": {"readFilter": {"a": 1}}},
+        {"role": "user", "predicate": "path('/y')"},
+    ]
+    config = {"fileAclAuthorizer": {"enabled": True, "permissions": rules}}
+    result = migration.run(config)
+    assert result.exit_code == 1, result.output
+    written = yaml.safe_load(migration.output.read_text())["fileAclAuthorizer"]["permissions"]
+    reported = [row["where"] for row in json.loads(result.stdout) if row["shows more"]]
+    numbers = [n for n, rule in enumerate(written) if rule["predicate"] == "path('/x')"]
+    assert reported == [f"fileAclAuthorizer.permissions[{number}]" for number in numbers]
+
+
+@pytest.mark.parametrize("in_own_file", [False, True])
+def test_quoted_texts_of_filters_stay_texts(migration: Migration, in_own_file: bool) -> None:
+    """A filter of another type shows other rows."""
+    rules = """
+  permissions:
+    - role: user
+      predicate: path('/x')
+      mongo: {readFilter: {a: {$ne: "yes"}, b: '1_0', c: yes, d: 1_0, e: !!str off}}
+"""
+    text = "fileAclAuthorizer:\n  enabled: yes" + rules
+    if in_own_file:
+        (migration.directory / "acl.yml").write_text(rules.replace("\n  ", "\n"))
+        text = "fileAclAuthorizer: {enabled: yes, conf-file: acl.yml}"
+    (rule,) = migration.convert(text)["fileAclAuthorizer"]["permissions"]
+    expected = {"a": {"$ne": "yes"}, "b": "1_0", "c": True, "d": 10, "e": "off"}
+    assert rule["mongo"]["readFilter"] == expected
+
+
+@pytest.mark.parametrize("config", ["logging: 5", "mongo: []", "graphql: text", "core: null"])
+def test_a_section_that_is_no_mapping_sets_nothing(migration: Migration, config: str) -> None:
+    assert migration.convert(config)["graphql"]["db"] == "restheart"
+
+
+def test_a_restriction_that_is_not_supported_is_the_exit_code(migration: Migration) -> None:
+    result = migration.run({"graphql": {"restrict-mapping-db": True}})
+    assert result.exit_code == 1, result.output
+    more = [row["where"] for row in json.loads(result.stdout) if row["shows more"]]
+    assert more == ["graphql.restrict-mapping-db"]
+    migration.output.unlink()
+    assert migration.run({"graphql": {"restrict-mapping-db": False}}).exit_code == 0

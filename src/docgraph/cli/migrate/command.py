@@ -60,14 +60,17 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     if db is not None:
         conversion.move_to(db)
     write_private(output, conversion.render())
-    found_stored: list[Remark] = []
-    if not offline:
-        found_stored = _survey(output)
-        conversion.drop_unneeded({one.needs for one in found_stored})
-        output.unlink()
-        write_private(output, conversion.render())
-    remarks = [*conversion.remarks, *found_stored]
-    _print_report(remarks, as_json=as_json)
+    remarks = _check_file_rules(conversion)
+    try:
+        if not offline:
+            remarks += _survey(output)
+    finally:  # also when the database cannot be read: then nothing needs what opens more
+        if not offline:
+            conversion.drop_unneeded({one.needs for one in remarks})
+            output.unlink()
+            write_private(output, conversion.render())
+        remarks = [*conversion.remarks, *remarks]
+        _print_report(remarks, as_json=as_json)
     notice(f"{config} is of version {found.version}; its defaults apply where nothing is set")
     notice(f"{output} is written; try it with `docgraph config check {output}`")
     sys.exit(1 if any(one.shows_more for one in remarks) else 0)
@@ -79,6 +82,12 @@ def _find_sections() -> Mapping[str, type[Section]]:
     return sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
 
 
+def _check_file_rules(conversion: Conversion) -> list[Remark]:
+    from docgraph.cli.migrate.survey import check_file_rules
+
+    return check_file_rules(conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ()))
+
+
 def _survey(file: Path) -> list[Remark]:
     """Return what differs in the database that the written file names."""
     from docgraph.cli.application import work_on
@@ -88,7 +97,7 @@ def _survey(file: Path) -> list[Remark]:
 
     prepared = prepare(load_tree(ConfigSources(file=file, environ={})))
     mounts = prepared.config.get(Mongo).mongo_mounts
-    databases = sorted({name for one in mounts if (name := one.what.split("/")[1]) != "*"})
+    databases = sorted({one.what.strip("/").split("/")[0] for one in mounts})
     return work_on(prepared, lambda app: StoredSurvey(app).run(databases))
 
 

@@ -11,7 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from docgraph.cli.migrate.restheart_config import OptionAction, RestheartConfig, load_actions
+from docgraph.cli.migrate.restheart_config import (
+    OptionAction,
+    RestheartConfig,
+    load_actions,
+    resolve_old_scalar,
+)
 from docgraph.config.config_node import to_plain
 from docgraph.config.files import load_file
 from docgraph.config.options import find_option
@@ -26,7 +31,6 @@ _NO_DEFAULT: Final = object()
 _FIRST_PRIORITY: Final = 1000  # of the converted file rules; each next one has one less
 
 
-_PUBLIC: Final = "$unauthenticated"
 # Options that keep the behavior of RESTHeart: their values, and what they do.
 _COMPATIBLE: Final[Mapping[tuple[str, str], tuple[Any, str]]] = {
     ("acl", "first-role-wins"): (
@@ -118,7 +122,7 @@ class Conversion:
         kind, target = _read_action(row.action)
         path = f"{section}.{option}" if option else section
         if kind == "missing" and is_chosen and value not in (None, [], {}):
-            self.add(Fate.MISSING, path, row.remark)
+            self.add(Fate.MISSING, path, row.remark, shows_more=target == "more")
         elif kind == "adopt" or (kind in ("same", "ours") and is_chosen):
             if kind == "ours" and value in (-1, None):
                 return  # no limit there: the bounds of docgraph stay
@@ -199,7 +203,8 @@ class Conversion:
         name = self.config.get(section, "conf-file")
         found = self.config.get(section, option)
         if found is None and isinstance(name, str):
-            content = to_plain(load_file(self.directory / name, f"{section}.conf-file"))
+            file, where = self.directory / name, f"{section}.conf-file"
+            content = to_plain(load_file(file, where, resolve_old_scalar))
             found = content.get(option) if isinstance(content, Mapping) else content
         return found if isinstance(found, list) else None
 
@@ -249,9 +254,6 @@ class Conversion:
 
     def _has_public_paths(self) -> bool:
         """Return whether the configuration itself admits anonymous callers."""
-        rules = self.sections.get("fileAclAuthorizer", {}).get("permissions", ())
-        if any(_PUBLIC in (rule.get("roles") or (rule.get("role"),)) for rule in rules):
-            return True
         is_full = self.config.get("fullAuthorizer", "enabled")
         return bool(is_full) and not self.config.get("fullAuthorizer", "authentication-required")
 

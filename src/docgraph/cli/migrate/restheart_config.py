@@ -14,6 +14,7 @@ from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_pla
 from docgraph.config.files import load_file
 from docgraph.config.overrides import Override, PathError, parse_entries, place, read_entry
 from docgraph.config.parse import parse_yaml
+from docgraph.config.yaml_scalars import resolve_scalar
 from docgraph.exchange import ConfigError, Problem
 
 # What version 8 has otherwise than version 9: it has JWT off and random tokens on.
@@ -63,7 +64,7 @@ class RestheartConfig:
     @cached_property
     def sections(self) -> Mapping[str, Any]:
         """The sections that are set, as plain values."""
-        plain = _modernize(to_plain(self.root))
+        plain = to_plain(self.root)
         return plain if isinstance(plain, dict) else {}
 
     @property
@@ -79,7 +80,9 @@ class RestheartConfig:
     def is_set(self, section: str, option: str) -> bool:
         """Return whether a file or an override sets the option."""
         found = self.sections.get(section)
-        return section in self.sections if not option else option in (found or {})
+        if not option:
+            return section in self.sections
+        return isinstance(found, dict) and option in found
 
     def get(self, section: str, option: str) -> Any:
         """Return the value in effect."""
@@ -96,14 +99,14 @@ class RestheartConfig:
 
 def load_restheart(file: Path, overrides: Path | None, environment: str | None) -> RestheartConfig:
     """Read the file and what overrides it; raise `ConfigError` with every mistake."""
-    root = load_file(file, "CONFIG")
+    root = load_file(file, "CONFIG", resolve_old_scalar)
     if not isinstance(root.value, Mapping):
         raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
     if overrides is not None and overrides.suffix == ".conf":
         text = overrides.read_text("utf-8")
         root = _apply_entries(root, text, Origin(str(overrides)), lines=True)
     elif overrides is not None:
-        root = _apply_mapping(root, load_file(overrides, "--override"))
+        root = _apply_mapping(root, load_file(overrides, "--override", resolve_old_scalar))
     if environment:
         root = _apply_entries(root, environment, Origin("RHO"), lines=False)
     return RestheartConfig(root)
@@ -123,7 +126,7 @@ def _apply_mapping(root: ConfigNode, node: ConfigNode) -> ConfigNode:
 def _apply_entries(root: ConfigNode, text: str, origin: Origin, *, lines: bool) -> ConfigNode:
     entries, problems = parse_entries(text, lambda line, column: origin, lines=lines)
     for entry in entries:
-        override, found = read_entry(entry)
+        override, found = read_entry(entry, resolve_old_scalar)
         problems.extend(found)
         if override is not None:
             root = _apply(root, override, origin)
@@ -163,12 +166,9 @@ def _find(node: ConfigNode, path: str) -> ConfigNode:
     return node
 
 
-def _modernize(value: Any) -> Any:
-    """Read the scalars that YAML 1.1 has and 1.2 has not: `1_000`, `yes`, `off`."""
-    if isinstance(value, dict):
-        return {name: _modernize(child) for name, child in value.items()}
-    if isinstance(value, list):
-        return [_modernize(child) for child in value]
-    if isinstance(value, str) and "_" in value and _OLD_NUMBER.fullmatch(value):
-        return int(value.replace("_", ""))
-    return _OLD_BOOLEANS.get(value.lower(), value) if isinstance(value, str) else value
+def resolve_old_scalar(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain scalar of YAML 1.1, which has `1_000`, `yes` and `off`."""
+    if "_" in text and _OLD_NUMBER.fullmatch(text):
+        return int(text.replace("_", ""))
+    found = _OLD_BOOLEANS.get(text.lower())
+    return resolve_scalar(text) if found is None else found

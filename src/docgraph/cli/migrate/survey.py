@@ -20,6 +20,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.rest.bodies.properties import check_properties, find_idle
 from docgraph.server.app import Docgraph
 from docgraph.store import Policy
+from docgraph.store.catalog import Catalog
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
@@ -36,7 +37,7 @@ class StoredSurvey:
     app: Docgraph
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
-        """Return what would change, for all kinds of documents."""
+        """Return what would change, for all kinds of documents; the database `*` means all."""
         acl, users, graphql = (
             self.app.plugins.values["configuration"][kind.section_name]
             for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
@@ -49,6 +50,9 @@ class StoredSurvey:
         remarks = [*check_rules(rules, policy), *check_people(people, rules)]
         apps = await self._read(graphql.db, graphql.collection)
         remarks += check_apps(apps, graphql, policy)
+        if "*" in databases:
+            catalog = Catalog(self.app.store, self.app.plugins.values["generations"], ttl=0.0)
+            databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
         for db in databases:
             remarks += check_stored_properties(db, await self._read(db, _PROPERTIES), policy)
         return remarks
@@ -60,12 +64,16 @@ class StoredSurvey:
         )
 
 
-def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remark]:
+def check_rules(
+    documents: Sequence[Document], policy: Policy, source: RuleOrigin = RuleOrigin.DATABASE
+) -> Iterator[Remark]:
     """Yield rules that docgraph does not accept, and those that apply to more callers here."""
     knowledge = Knowledge(frozenset(BUILT_IN), policy)
-    for document in documents:
-        rule = read_rule(document, RuleOrigin.DATABASE, knowledge)
+    for number, document in enumerate(documents):
+        rule = read_rule(document, source, knowledge)
         where = f"permission {name_id(document.get('_id'))}"
+        if source is RuleOrigin.FILE:
+            where = f"fileAclAuthorizer.permissions[{number}]"
         if not isinstance(rule, Rule):
             text = f"is not used until it is corrected: {describe_flaw(rule[0])}"
             # Another rule may admit the same requests without the filters of this one.
@@ -74,6 +82,12 @@ def check_rules(documents: Sequence[Document], policy: Policy) -> Iterator[Remar
             text = "also applies to authenticated callers whom no rule for their roles admits"
             option = "authentication.anonymous-fallback"
             yield Remark(Fate.CHANGED, where, text, shows_more=True, needs=option)
+
+
+def check_file_rules(rules: Sequence[Any]) -> list[Remark]:
+    """Return what differs in the rules of the configuration; what is no rule is left out."""
+    documents = [rule for rule in rules if isinstance(rule, dict)]
+    return list(check_rules(documents, Policy(), RuleOrigin.FILE))
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:

@@ -147,11 +147,11 @@ class _PartialDefinition:
         self._faults.setdefault(place, finding)
 
     def _add_exposing(self, parts: Examination) -> None:
-        """Add fields that could show values of a field with an unknown visibility."""
-        restricted = parts.visibility.roles
-        if not self._unveiled and not any(
-            place in self._faults or place[:1] in self._faults for place in restricted
-        ):
+        """Add fields that could show values of a field with an unknown visibility.
+
+        Any fault may hide the way to a restricted field, and so what its property needs.
+        """
+        if not self._faults or not (self._unveiled or parts.visibility.roles):
             return
         text = "it may show values of a field whose visibility is unknown"
         for place in _find_exposing(parts):
