@@ -92,7 +92,7 @@ async def test_a_completed_operation_gets_no_more_answers(service: Service, note
 
 async def test_operations_that_are_completed_at_once_leave_no_trace(service: Service) -> None:
     """Both messages arrive together, so the operation has not begun."""
-    payload = {"query": NOTES, "variables": {"team": "blue"}}
+    payload: Document = {"query": NOTES, "variables": {"team": "blue"}}
     messages = [
         {"id": "a", "type": "subscribe", "payload": payload},
         {"id": "a", "type": "complete"},
