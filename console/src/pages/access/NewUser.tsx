@@ -5,8 +5,8 @@ import type { UsersPlace } from "../../api/realm.js";
 import { addUser } from "../../api/users.js";
 import { Button, Field, Notice } from "../../parts/basic.js";
 import { RolesField } from "../../parts/Roles.js";
-import { PasswordRefusal } from "./PasswordRefusal.js";
-import { describeDemand, noRootRole } from "./words.js";
+import { PasswordRefusal, WeakPassword } from "./PasswordRefusal.js";
+import { describeDemand, isGuessed, noRootRole } from "./words.js";
 
 interface NewUserProps {
   users: UsersPlace;
@@ -23,6 +23,8 @@ export function NewUser({ users, rootRole, known, onStored, onClose }: NewUserPr
   const [error, setError] = useState<unknown>(null);
   const [isRunning, setRunning] = useState(false);
   const [added, setAdded] = useState("");
+  const [isAccepted, setAccepted] = useState(false);
+  const isWeak = isGuessed(password, name);
   const add = async (event: Event) => {
     event.preventDefault();
     setRunning(true);
@@ -35,6 +37,7 @@ export function NewUser({ users, rootRole, known, onStored, onClose }: NewUserPr
       setRoles([]);
       onStored();
       setPassword("");
+      setAccepted(false);
     } catch (thrown) {
       setError(thrown);
     } finally {
@@ -52,8 +55,9 @@ export function NewUser({ users, rootRole, known, onStored, onClose }: NewUserPr
       <form class="access-form" onSubmit={(event) => void add(event)}>
         <Field label="Name" autocomplete="off" required value={name} onInput={setName} />
         <Field label="Password" type="password" autocomplete="new-password" required value={password} onInput={setPassword} hint={describeDemand(users.minimumPasswordStrength)} />
+        {isWeak && <WeakPassword isAccepted={isAccepted} onChange={setAccepted} />}
         {users.propRoles !== null && <RolesField label="Roles" roles={roles} known={known} onChange={setRoles} hint="Rules say what a role may do. Enter adds one." />}
-        <div class="data-actions"><Button kind="primary" type="submit" disabled={isRunning || name.trim() === "" || password === ""}>Add</Button></div>
+        <div class="data-actions"><Button kind="primary" type="submit" disabled={isRunning || name.trim() === "" || password === "" || (isWeak && !isAccepted)}>Add</Button></div>
       </form>
     </section>
   );

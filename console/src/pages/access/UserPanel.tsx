@@ -16,8 +16,8 @@ import { ConfirmDialog } from "../data/Confirm.js";
 import { addressOf as dataAddress, everything } from "../data/places.js";
 import { Refusal } from "../data/Refusal.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
-import { PasswordRefusal } from "./PasswordRefusal.js";
-import { describeDemand, noRootRole } from "./words.js";
+import { PasswordRefusal, WeakPassword } from "./PasswordRefusal.js";
+import { describeDemand, isGuessed, noRootRole } from "./words.js";
 
 interface UserPanelProps {
   users: UsersPlace;
@@ -161,17 +161,22 @@ function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootR
 function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
   const { users } = rest;
   const [password, setPassword] = useState("");
+  const [isAccepted, setAccepted] = useState(false);
   const { error, isRunning, isDone, change } = useChange(rest);
+  const isWeak = isGuessed(password, nameOfId(rest.user.id));
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (await change(users.propPassword, password)) setPassword("");
+    if (!(await change(users.propPassword, password))) return;
+    setPassword("");
+    setAccepted(false);
   };
   return (
     <form class="access-form" onSubmit={(event) => void submit(event)}>
       <Field label="New password" type="password" autocomplete="new-password" value={password} onInput={setPassword} hint={`${describeDemand(users.minimumPasswordStrength)} Setting it ends all logins of this user${isSelf ? ", also this one" : ""}.`} />
+      {isWeak && <WeakPassword isAccepted={isAccepted} onChange={setAccepted} />}
       {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
       <div class="data-actions">
-        <Button type="submit" disabled={password === "" || isRunning}>Set password</Button>
+        <Button type="submit" disabled={password === "" || isRunning || (isWeak && !isAccepted)}>Set password</Button>
         {isDone && password === "" && <span role="status" class="soft">The password is set.</span>}
       </div>
     </form>

@@ -10,6 +10,12 @@ export function describeDemand(strength: number | null): string {
   return strength === null || strength === 0 ? most : `It has to be ${strengths[strength] ?? "strong"}. ${most}`;
 }
 
+/** Whether a password is guessed immediately: it is short, one character, or the name. */
+export function isGuessed(password: string, name: string): boolean {
+  const text = password.toLowerCase();
+  return password !== "" && (password.length < 8 || new Set(text).size < 3 || text === name.trim().toLowerCase());
+}
+
 /** What the server advises of a weak password, one sentence each. */
 export function adviceIn(error: unknown): readonly string[] {
   const { status, details } = asApiError(error);

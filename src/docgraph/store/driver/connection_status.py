@@ -154,6 +154,11 @@ _SETTINGS: Final = re.compile(r"\(configured timeouts:[^)]*\)")  # part of each 
 _CORRECT: Final = "correct host and port of mclient.connection-string"
 # A part of the driver's message, its meaning, and what to do.
 _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        r"certificate verify failed",
+        "the TLS handshake fails",
+        "name the file of the certificate authority by tlsCAFile=… in mclient.connection-string",
+    ),
     (r"SSL|TLS|certificate", "the TLS handshake fails", "compare tls=… with what it expects"),
     (
         r"refused|Connect call failed",
@@ -172,6 +177,8 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         f"{_CORRECT}; a server that wants TLS needs tls=true",
     ),
 )
+# The reason of OpenSSL in such a message.
+_TLS_REASON: Final = re.compile(r"\[SSL[^\]]*\] ([^(\[]{1,200}?) \(_ssl")
 # For a server that answered before: the address is right, and needs no correction.
 _AGAIN: Final = "docgraph finds it again by itself"
 _RESTARTED: Final = "docgraph starts it again by itself; mongod.log, beside its data, says more"
@@ -231,6 +238,8 @@ def explain_errors(
         (advice for pattern, *advice in reasons if re.search(pattern, text, re.I)),
         ("no server answers", otherwise),
     )
+    if (tls := _TLS_REASON.search(text)) is not None:
+        reason = f"{reason}: {tls[1]}"
     if was_there:
         return reason, _RESTARTED if contact.is_embedded else hint
     strange = [one for one in asked if contact.address and not _is_named(one, contact.address)]

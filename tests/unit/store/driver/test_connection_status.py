@@ -63,6 +63,12 @@ def test_the_database_behind_the_host_is_where_the_user_is_looked_for(
         ("db:27017: timed out", "no answer in time"),
         ("SSL handshake failed: db:27017: EOF", "the TLS handshake fails"),
         (
+            "SSL handshake failed: db:27017: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
+            "failed: self-signed certificate in certificate chain (_ssl.c:1006)",
+            "the TLS handshake fails: certificate verify failed: self-signed certificate in "
+            "certificate chain",
+        ),
+        (
             "db:27017: connection closed",
             "what listens there does not speak as MongoDB does",
         ),
