@@ -9,8 +9,8 @@ from bench.workloads import WORKLOADS
 
 APP = "cached"
 PATH = f"/graphql/{APP}"
-FEW_FIT = {"/graphql/cache": '{"max-bytes": 300000}'}
-"""With this, every request below is a miss, and its answer replaces the oldest one."""
+FEW_FIT = {"/graphql/cache": '{"max-bytes": 2000000}'}
+"""With this, nearly every request below is a miss, and its answer replaces the oldest one."""
 
 _BY_ID = {one.id: one for one in WORKLOADS}
 
