@@ -227,7 +227,7 @@ def time_rung(
             measured = load.measure(
                 contestant.port,
                 workload.path,
-                workload.body(),
+                workload.bodies(),
                 seconds=args.seconds if number else args.warm_up,
                 connections=args.connections,
                 headers=build_headers(workload),

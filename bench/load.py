@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 
 import uvloop
 
@@ -37,8 +38,8 @@ class Measured:
 class _Caller(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, request: bytes, until: float, done: asyncio.Future[None]) -> None:
-        self.request, self.until, self.done = request, until, done
+    def __init__(self, requests: Iterator[bytes], until: float, done: asyncio.Future[None]) -> None:
+        self.requests, self.until, self.done = requests, until, done
         self.latencies: list[float] = []
         self.errors = 0
         self.buffer = b""
@@ -50,7 +51,7 @@ class _Caller(asyncio.Protocol):
 
     def _send(self) -> None:
         self.started = time.perf_counter()
-        self.transport.write(self.request)  # type: ignore[attr-defined]
+        self.transport.write(next(self.requests))  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
@@ -89,25 +90,27 @@ def build_request(port: int, path: str, body: bytes, headers: Mapping[str, str])
 def measure(
     port: int,
     path: str,
-    body: bytes,
+    bodies: Sequence[bytes],
     *,
     seconds: float,
     connections: int,
     headers: Mapping[str, str] | None = None,
 ) -> Measured:
-    """Run the load from this process."""
-    request = build_request(port, path, body, headers or {})
-    return uvloop.run(_measure(port, request, seconds, connections))
+    """Run the load from this process; all connections together send the bodies in turns."""
+    requests = cycle([build_request(port, path, body, headers or {}) for body in bodies])
+    return uvloop.run(_measure(port, requests, seconds, connections))
 
 
-async def _measure(port: int, request: bytes, seconds: float, connections: int) -> Measured:
+async def _measure(
+    port: int, requests: Iterator[bytes], seconds: float, connections: int
+) -> Measured:
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     callers = []
     for _ in range(connections):
         done: asyncio.Future[None] = loop.create_future()
         _, caller = await loop.create_connection(
-            partial(_Caller, request, started + seconds, done), "127.0.0.1", port
+            partial(_Caller, requests, started + seconds, done), "127.0.0.1", port
         )
         callers.append(caller)
     await asyncio.gather(*(caller.done for caller in callers))

@@ -156,7 +156,7 @@ def print_cached(uri: str, args: argparse.Namespace) -> None:
             print(f"{workload.id:16} {own.rate:10.0f}   {own.cpu_ms:.3f}   {ratio}", flush=True)
     print(f"{'':16} {'cpu ms':>10}   without a cache, quotient, bar {MISS_BAR}")
     turn = argparse.Namespace(**{**vars(args), "rounds": 1})
-    with running_docgraph(uri, cached.NOTHING_FITS) as docgraph:
+    with running_docgraph(uri, cached.FEW_FIT) as docgraph:
         for plain, missed in cached.MISSES:
             pairs = [
                 [time_rung(one, [docgraph], turn)["docgraph"].cpu_ms for one in (plain, missed)]

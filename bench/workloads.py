@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -25,6 +25,7 @@ class Workload:
     caller: str = ""  # W9, W14: how the caller is known, for `logins.build_headers`
     path: str = "/graphql/bench"
     message: dict[str, Any] | None = None  # W15: the JSON-RPC message of an agent
+    varied: tuple[dict[str, Any], ...] = ()  # W17: variables that requests have in turns
 
     @property
     def method(self) -> str:
@@ -38,6 +39,10 @@ class Workload:
         if not self.query:
             return b""
         return orjson.dumps({"query": self.query, "variables": self.variables})
+
+    def bodies(self) -> list[bytes]:
+        """The requests that are sent in turns."""
+        return [replace(self, variables=one).body() for one in self.varied] or [self.body()]
 
 
 _LONG = [f"p{n}: posts(limit: 1000) {{ id title body }}" for n in range(3)]

@@ -57,7 +57,7 @@ def warm_up(contestant: Contestant, rival: Rival) -> None:
         load.measure(
             contestant.port,
             workload.path,
-            workload.body(),
+            workload.bodies(),
             seconds=1.0,
             connections=16,
             headers=build_headers(workload),

@@ -86,9 +86,13 @@ class Generations:
             for slot in slots:
                 self._writes[slot] += 1
 
-    def read_writes(self, slot: int) -> int:
-        """Return how many writes a slot has counted."""
-        return self._writes[slot]
+    def has_no_writes_since(self, seen: Iterable[tuple[int, int]]) -> bool:
+        """Return whether these slots still have these numbers."""
+        writes = self._writes
+        for slot, number in seen:  # noqa: SIM110 - it is a part of every hit
+            if writes[slot] != number:
+                return False
+        return True
 
     def copy_writes(self) -> memoryview:
         """Return the counters of all slots as they are now."""

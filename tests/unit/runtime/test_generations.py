@@ -82,8 +82,10 @@ def test_writes_are_counted_by_collection_for_everybody(
     other.record_writes(["shop.orders", "shop"])
 
     assert slot != untouched
-    assert generations.read_writes(slot) == before[slot] + 1
-    assert generations.read_writes(find_write_slot("shop")) == 1
-    assert generations.read_writes(untouched) == before[untouched] == 0
+    assert generations.copy_writes()[slot] == before[slot] + 1
+    assert generations.copy_writes()[find_write_slot("shop")] == 1
+    assert generations.copy_writes()[untouched] == before[untouched] == 0
+    assert generations.has_no_writes_since([(untouched, 0)])
+    assert not generations.has_no_writes_since([(untouched, 0), (slot, before[slot])])
     assert {name: generations.read(name) for name in NAMES} == dict.fromkeys(NAMES, 0)
     other.close()

@@ -133,6 +133,12 @@ class VisibleApp:
     plans: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
+    def identity(self) -> str:
+        """The text that differs for apps whose answers to an operation can differ."""
+        texts = (str(self.definition.id), self.definition.uri, self.version, self.mode.name)
+        return repr((texts, sorted(self.key)))
+
+    @cached_property
     def breadth(self) -> int:
         """The number of types in the widest interface or union: a plan may have a block each."""
         types = filter(is_abstract_type, self.schema.type_map.values())

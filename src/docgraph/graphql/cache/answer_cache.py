@@ -91,12 +91,13 @@ class AnswerCache:
         lane: Lane,
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
-        tree = await plan.grow(plan.variables.read(operation.variables).coerced, lane)
+        coerced = plan.variables.read(operation.variables).coerced
+        tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
         reason = "extensions" if operation.has_extensions else ""
         reason = reason or self._find_obstacle(tree, exchange, resolvers)
         if reason:
             return await _bypass(reason, execution)
-        names = sorted(name for name in tree.variables if name.startswith("@"))
+        names = tree.variables and sorted(tree.variables)
         values = await resolvers.resolve_all(names, exchange) if names else {}
         permission = exchange.permission
         try:
@@ -104,9 +105,7 @@ class AnswerCache:
             key = build_key(plan.app, operation, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
-        mark = await self._watch.begin(
-            f"{fetch.mapping.db}.{fetch.mapping.collection}" for fetch in tree.fetches
-        )
+        mark = self._watch.begin_now(tree.collections)
         if mark is None:
             return await _bypass(self._watch.bypass_reason, execution)
         return await self._answer(key, plan, mark, execution)

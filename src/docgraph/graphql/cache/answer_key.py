@@ -68,9 +68,8 @@ def build_key(
     """
     parts: list[str] = []
     write = parts.append
-    for text in (str(app.definition.id), app.definition.uri, app.version, app.mode.name):
-        write(repr(text))
-    write(repr((sorted(app.key), operation.introspection, operation.name, operation.query)))
+    write(app.identity)
+    write(repr((operation.introspection, operation.name, operation.query)))
     for part in (operation.variables, values, rows or {}):
         write(f"part {len(part)}")
         for name in sorted(part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark, WatchRegistration
@@ -30,6 +30,13 @@ class CachedAnswer:
     stored: float
     size: int = 0
     registration: WatchRegistration | None = None
+
+
+@lru_cache(maxsize=1024)
+def _find_slots(namespaces: frozenset[str]) -> tuple[frozenset[str], tuple[int, ...]]:
+    """Return the databases of collections, and the slots that count writes to both."""
+    databases = frozenset(name.partition(".")[0] for name in namespaces)
+    return databases, tuple(sorted(map(find_write_slot, namespaces | databases)))
 
 
 class AnswerStore:
@@ -58,7 +65,7 @@ class AnswerStore:
         if entry is None or not all(map(self._watch.is_current, entry.databases)):
             return None
         age = self._clock() - entry.stored
-        if not self._includes_writes(entry):
+        if not self._generations.has_no_writes_since(entry.writes):
             self._drop(key, entry, "written")
             return None
         if max_age is not None and age >= max_age:
@@ -79,12 +86,10 @@ class AnswerStore:
 
         `mark` and `writes` were taken before its first command.
         """
-        names = {one.namespace for one in dependencies}
-        databases = frozenset(name.partition(".")[0] for name in names)
-        slots = sorted(map(find_write_slot, names | databases))
-        seen = tuple((slot, writes[slot]) for slot in slots)
+        databases, slots = _find_slots(frozenset([one.namespace for one in dependencies]))
+        seen = tuple([(slot, writes[slot]) for slot in slots])
         entry = CachedAnswer(content, databases, seen, self._clock())
-        if not names or not self._includes_writes(entry):
+        if not databases or not self._generations.has_no_writes_since(seen):
             return False
         on_change = partial(self._drop, key, entry, "changed")
         entry.registration = self._watch.register(mark, dependencies, on_change)
@@ -95,27 +100,25 @@ class AnswerStore:
             self._release(entry)
             return False
         if (previous := self._entries.get(key)) is not None:
-            self._drop(key, previous, "evicted")
+            self._remove(key, previous, "evicted")
         self._entries[key] = entry
         self.bytes += entry.size
         while self.bytes > self._max_bytes:
             oldest = next(iter(self._entries))
-            self._drop(oldest, self._entries[oldest], "evicted")
+            self._remove(oldest, self._entries[oldest], "evicted")
         emit(CacheSize(self.bytes))
         return True
 
-    def _includes_writes(self, entry: CachedAnswer) -> bool:
-        read = self._generations.read_writes
-        return all(read(slot) == number for slot, number in entry.writes)
-
     def _drop(self, key: bytes, entry: CachedAnswer, reason: str) -> None:
-        if self._entries.get(key) is not entry:
-            return
+        if self._entries.get(key) is entry:
+            self._remove(key, entry, reason)
+            emit(CacheSize(self.bytes))
+
+    def _remove(self, key: bytes, entry: CachedAnswer, reason: str) -> None:
         del self._entries[key]
         self.bytes -= entry.size
         self._release(entry)
         emit(CacheDropped(reason))
-        emit(CacheSize(self.bytes))
 
     def _release(self, entry: CachedAnswer) -> None:
         """Forget its dependencies; without the reference, no cycle is left to be collected."""

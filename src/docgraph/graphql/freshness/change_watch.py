@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -82,6 +82,17 @@ class ChangeWatch:
                 return None
             with suppress(TimeoutError):
                 await asyncio.wait_for(watch.progress.wait(), left)
+        return self._mark(wanted)
+
+    def begin_now(self, wanted: Mapping[str, Collection[str]]) -> WatchMark | None:
+        """Return the same for collections by database, without waiting."""
+        obstacle = self.find_obstacle(wanted)
+        if obstacle is None:
+            return self._mark(wanted)
+        self.bypass_reason = obstacle[0]
+        return None
+
+    def _mark(self, wanted: Iterable[str]) -> WatchMark:
         return {db: self._watches[db].find_position() for db in wanted}
 
     def register(
@@ -122,7 +133,7 @@ class ChangeWatch:
         await asyncio.gather(*(watch.close() for watch in self._watches.values()))
 
     def find_obstacle(
-        self, wanted: Mapping[str, set[str]], *, documents: bool = False
+        self, wanted: Mapping[str, Collection[str]], *, documents: bool = False
     ) -> tuple[str, DatabaseWatch | None] | None:
         """Return why the changes of these collections are not known, and the watch to wait for."""
         for db, collections in wanted.items():

@@ -134,14 +134,15 @@ class DatabaseWatch:
         """Call `on_change` after the next change; None if there may have been one since then."""
         names = [one.namespace.partition(".")[2] for one in dependencies]
         obstacle = self.want(names)
-        needs_documents = any(one.keys and "_id" not in one.keys for one in dependencies)
+        needs_documents = any([one.keys and "_id" not in one.keys for one in dependencies])
         self._wants_documents |= needs_documents
         if obstacle or since.epoch != self._epoch or since.number < self._forgotten:
             return None
-        starts = [self._followed[name] for name in names]
+        start = max(map(self._followed.__getitem__, names), default=0)
         if needs_documents:
-            starts.append(self._number + 1 if self._documents is None else self._documents)
-        if max(starts, default=0) > since.number or self._has_changed(since.number, dependencies):
+            documents = self._number + 1 if self._documents is None else self._documents
+            start = max(start, documents)
+        if start > since.number or self._has_changed(since.number, dependencies):
             return None
         return self.index.add(dependencies, on_change)
 

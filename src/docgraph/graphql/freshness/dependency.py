@@ -43,6 +43,9 @@ def _count(values: frozenset[Hashable]) -> str:
 
 def merge_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
     """Return fewer dependencies that include these: one for each collection and set of paths."""
+    dependencies = tuple(dependencies)
+    if len({one.namespace for one in dependencies}) == len(dependencies):
+        return dependencies
     groups: dict[tuple[str, tuple[str, ...], bool], list[Dependency]] = {}
     for one in dependencies:
         paths = tuple(sorted(one.keys))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Int64, ObjectId
@@ -36,6 +37,7 @@ def find_keys(filters: Iterable[Mapping[str, Any] | None]) -> Keys:
     return keys
 
 
+@lru_cache(maxsize=1024)
 def is_usable(path: str) -> bool:
     """Return whether a path reaches the same values in memory as in the database."""
     return all(step and step[0] != "$" and not step.isdigit() for step in path.split("."))

@@ -306,6 +306,7 @@ class InvalidationIndex:
 
 def _measure(dependency: Dependency) -> int:
     """Return about how many bytes a dependency takes."""
-    values = (dependency.ids, *dependency.keys.values())
-    count = sum(map(len, values))
-    return _BASE_BYTES + _ENTRY_BYTES * count + sum(sum(map(getsizeof, one)) for one in values)
+    size = _BASE_BYTES
+    for values in (dependency.ids, *dependency.keys.values()):
+        size += _ENTRY_BYTES * len(values) + sum(map(getsizeof, values))
+    return size

@@ -56,7 +56,13 @@ class Sources:
 
     async def find(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
         """Return the source of each namespace."""
-        return {one: await self._find(one, _MAX_VIEWS) for one in namespaces}
+        known, now = self._known, elapsed()
+        return {
+            one: kept[1]
+            if (kept := known.get(one)) is not None and kept[0] > now
+            else await self._find(one, _MAX_VIEWS)
+            for one in namespaces
+        }
 
     async def _find(self, namespace: str, depth: int) -> ReadSource:
         known = self._known.get(namespace)

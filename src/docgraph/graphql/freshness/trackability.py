@@ -46,10 +46,11 @@ def find_untrackable_request(
     """
     permission = exchange.permission
     if permission is not None:
-        reason = _check_variables("a row filter", permission.variables, resolvers)
+        names = permission.variables
+        reason = _check_variables("a row filter", names, resolvers) if names else None
         if reason is not None:
             return reason
-        if (name := find_moving(permission.read_filters)) is not None:
+        if permission.read_filters and (name := find_moving(permission.read_filters)) is not None:
             return _describe("a row filter", name)
     for one in interceptors:
         is_stable = getattr(one, "is_stable", False)

@@ -19,6 +19,7 @@ class RunOptions(NamedTuple):
     answers: IntrospectionCache | None = None
     recorder: DependencyRecorder | None = None
     is_raw: bool = False
+    found: tuple[Plan, bool] | None = None  # the plan, and whether it was cached
 
 
 class Ran(NamedTuple):

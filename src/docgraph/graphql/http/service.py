@@ -285,13 +285,13 @@ class GraphqlService(Service):
         return self._render(app, ran, exchange).body
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
-        plan, _ = await self._find(app, request, exchange)
+        found = plan, _ = await self._find(app, request, exchange)
         _record_operation(plan)
         introspection = may_introspect(self.config.introspection, exchange.account)
         text = (request.query, request.operation_name, request.variables, introspection)
 
         async def execution(recorder: DependencyRecorder | None) -> FreshAnswer:
-            ran = await self._run_shown(app, request, exchange, recorder)
+            ran = await self._run_shown(app, request, exchange, recorder, found=found)
             return self._render(app, ran, exchange)
 
         is_verbose = self._is_verbose(exchange)
@@ -343,16 +343,17 @@ class GraphqlService(Service):
         recorder: DependencyRecorder | None = None,
         *,
         is_raw: bool = True,
+        found: tuple[Plan, bool] | None = None,
     ) -> Awaitable[Ran]:
         """Run the operation of a request, explained if the caller sees that."""
-        options = RunOptions(None, self._answers, recorder, is_raw)
+        options = RunOptions(None, self._answers, recorder, is_raw, found)
         run = self._explain if self._is_verbose(exchange) else self._run
         return run(app, request, exchange, options)
 
     async def _run(
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
-        plan, kept = await self._find(app, request, exchange)
+        plan, kept = options.found or await self._find(app, request, exchange)
         _record_operation(plan)
         result = await execute(
             plan,

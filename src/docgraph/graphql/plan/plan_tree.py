@@ -361,6 +361,14 @@ class PlanTree:
         names = (n for f in self.fetches for t in f.mapping.templates for n in t.names)
         return frozenset(name for name in names if name.startswith("@"))
 
+    @cached_property
+    def collections(self) -> Mapping[str, frozenset[str]]:
+        """The collections that the mappings of this tree name, by database."""
+        found: dict[str, set[str]] = {}
+        for fetch in self.fetches:
+            found.setdefault(fetch.mapping.db, set()).add(fetch.mapping.collection)
+        return {db: frozenset(names) for db, names in found.items()}
+
 
 def _find_fetches(block: Block, found: dict[int, Fetch], seen: set[int]) -> None:
     if id(block) in seen:
