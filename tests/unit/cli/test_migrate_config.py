@@ -141,6 +141,19 @@ def test_overrides_win_over_the_file_and_the_variable_over_both(migration: Migra
     assert [(one["userid"], one["password"]) for one in users] == [("ann", "x"), ("bob", "z")]
 
 
+def test_merge_keys_are_applied(migration: Migration) -> None:
+    """A restriction may come by one, and would be lost."""
+    written = migration.convert(
+        """
+        base: &base {max-pagesize: 7, default-pagesize: 5}
+        other: &other {max-pagesize: 8, cursor-batch-size: 3}
+        mongo: {<<: [*base, *other], default-pagesize: 6}
+        """
+    )
+    assert written["mongo"]["max-pagesize"] == 7
+    assert written["mongo"]["default-pagesize"] == 6
+
+
 def test_the_variable_counts_only_when_asked_for(migration: Migration) -> None:
     written = migration.convert("{}", rho="/graphql/max-limit->400")
     assert "max-limit" not in written["graphql"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -99,17 +99,32 @@ class RestheartConfig:
 
 def load_restheart(file: Path, overrides: Path | None, environment: str | None) -> RestheartConfig:
     """Read the file and what overrides it; raise `ConfigError` with every mistake."""
-    root = load_file(file, "CONFIG", resolve_old_scalar)
+    root = _merge_keys(load_file(file, "CONFIG", resolve_old_scalar))
     if not isinstance(root.value, Mapping):
         raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
     if overrides is not None and overrides.suffix == ".conf":
         text = overrides.read_text("utf-8")
         root = _apply_entries(root, text, Origin(str(overrides)), lines=True)
     elif overrides is not None:
-        root = _apply_mapping(root, load_file(overrides, "--override", resolve_old_scalar))
+        loaded = load_file(overrides, "--override", resolve_old_scalar)
+        root = _apply_mapping(root, _merge_keys(loaded))
     if environment:
         root = _apply_entries(root, environment, Origin("RHO"), lines=False)
     return RestheartConfig(root)
+
+
+def _merge_keys(node: ConfigNode) -> ConfigNode:
+    """Apply the merge keys (`<<`) of YAML 1.1."""
+    if isinstance(node.value, tuple):
+        return replace(node, value=tuple(map(_merge_keys, node.value)))
+    if not isinstance(node.value, Mapping):
+        return node
+    entries = {name: _merge_keys(child) for name, child in node.value.items()}
+    merged: dict[str, ConfigNode] = {}
+    if (bases := entries.pop("<<", None)) is not None:
+        for base in reversed(bases.value if isinstance(bases.value, tuple) else (bases,)):
+            merged |= base.value if isinstance(base.value, Mapping) else {}
+    return replace(node, value={**merged, **entries})
 
 
 def _apply_mapping(root: ConfigNode, node: ConfigNode) -> ConfigNode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
@@ -35,6 +35,7 @@ class StoredSurvey:
     """Reads the collections of an installation through the store and compares each document."""
 
     app: Docgraph
+    _cut: list[Remark] = field(default_factory=list)
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
         """Return what would change, for all kinds of documents; the database `*` means all."""
@@ -55,13 +56,17 @@ class StoredSurvey:
             databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
         for db in databases:
             remarks += check_stored_properties(db, await self._read(db, _PROPERTIES), policy)
-        return remarks
+        return remarks + self._cut
 
     async def _read(self, db: str, collection: str) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)
-        return await self.app.store.reads.find(
-            db, collection, {}, limit=_MAX_READ, deadline=deadline
+        found = await self.app.store.reads.find(
+            db, collection, {}, limit=_MAX_READ + 1, deadline=deadline
         )
+        if len(found) > _MAX_READ:
+            text = f"only the first {_MAX_READ} documents were compared"
+            self._cut.append(Remark(Fate.CHANGED, f"{db}.{collection}", text, shows_more=True))
+        return list(found[:_MAX_READ])
 
 
 def check_rules(
