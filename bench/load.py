@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
+from typing import cast
 
 import uvloop
 
@@ -46,12 +47,12 @@ class _Caller(asyncio.Protocol):
         self.started = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self._send()
 
     def _send(self) -> None:
         self.started = time.perf_counter()
-        self.transport.write(next(self.requests))  # type: ignore[attr-defined]
+        self.transport.write(next(self.requests))
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,10 @@ SHOWN = 3
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
-    require_generator()
     build = tmp_path_factory.mktemp("site")
     lay_out(build / "pages")
     assert render_site(build) == 0
     return build / "docs"
-
-
-def require_generator() -> None:
-    if not Path(sys.executable).with_name("zensical").exists():
-        pytest.skip("needs Zensical, which is not installed: make setup")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +58,6 @@ def test_every_page_is_a_page_of_the_site(built: Path) -> None:
 def test_links_that_lead_nowhere_end_the_build(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    require_generator()
     lay_out(tmp_path / "pages")
     with (tmp_path / "pages/README.md").open("a") as page:
         page.write("\n[a page](nowhere.md) [a heading](docs/README.md#nowhere) [here](#nowhere)\n")

@@ -234,7 +234,7 @@ class Checker:
         questions = self._chance.sample(self._questions, count)
         async with asyncio.timeout(120):
             for question in questions:
-                while not await self._compare(question):  # noqa: ASYNC110 - nobody reports it
+                while not await self._compare(question):  # noqa: ASYNC110 - no event reports it
                     await asyncio.sleep(0.01)
             for question in questions:
                 assert await self._compare(question)

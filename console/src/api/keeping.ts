@@ -8,7 +8,7 @@ const delay = 250; // ms after the last change
 /**
  * Keep a value under a key, or nothing where it is null; false where the browser has no room for it.
  *
- * What another window keeps under the key is told to `onOther`, so that both go on with the same.
+ * Calls `onOther` with what another window stores under the key, so that both windows have the same.
  */
 export function useKeeping(key: string, value: unknown, onOther: (value: unknown) => void): boolean {
   const [isKept, setKept] = useState(true);

@@ -21,7 +21,7 @@ export function readKept(key: string): unknown {
   try {
     return JSON.parse(localStorage.getItem(key) ?? "null") as unknown;
   } catch {
-    return null; // refused, or written by somebody else
+    return null; // not accessible, or not written by the console
   }
 }
 
@@ -62,7 +62,7 @@ export function listKept(user: string | null, name: string): readonly string[] {
   return listNames(user, name).map(([first]) => first ?? "");
 }
 
-/** What this browser keeps for a user until it is saved, in words; `withTabs`: the queries, too, which nobody saves. */
+/** Describes the unsaved work of a user in this browser; `withTabs`: with the queries, which are never saved. */
 export function findUnsaved(user: string, withTabs = false): string {
   const tabs = withTabs ? listNames(user, "ask").filter(([, kind]) => kind === "tab").length : 0;
   const kinds = { definitions: ["app"], documents: ["document", "new-document"], rules: ["rule"] };

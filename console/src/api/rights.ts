@@ -85,7 +85,7 @@ function want(name: string | null, paths: readonly string[]): void {
 async function read(name: string | null, paths: readonly string[]): Promise<void> {
   const query = paths.map((path) => `path=${encodeURIComponent(path)}`).join("&");
   const answer = await requestJson<Answer>(`${pathOf(service)}?${query}`).catch(() => null);
-  if (caller !== name) return; // an answer for somebody who has left
+  if (caller !== name) return; // the answer is for another user
   const methods = new Map(known.value.methods.size > mostKept ? [] : known.value.methods);
   // Who cannot be told is offered everything: the server refuses what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));

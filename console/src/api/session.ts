@@ -19,11 +19,11 @@ export interface Login {
 }
 
 export interface SessionState {
-  /** null: nobody is logged in; requests are sent all the same, and rules may admit them. */
+  /** null: not logged in; requests are sent without credentials, and rules may admit them. */
   readonly login: Login | null;
   /** The login that was there has ended: the page asks for the password and keeps what it shows. */
   readonly hasExpired: boolean;
-  /** Who was logged in before, where nobody is now: this browser keeps work of that user. */
+  /** The user who was logged in before; null during a login. This browser stores work of that user. */
   readonly awaited: string | null;
   /** False until it is known whether a login from before is still good. */
   readonly isReady: boolean;
@@ -43,9 +43,9 @@ const validUntil = "Auth-Token-Valid-Until"; // every answer to a known caller h
 const patience = 400; // ms for other tabs to answer; a later answer counts, too
 const renewBeforeEnd = 40_000; // ms; the server hands out the next token in the last minute
 
-const nobody: SessionState = { login: null, hasExpired: false, awaited: null, isReady: true };
+const loggedOut: SessionState = { login: null, hasExpired: false, awaited: null, isReady: true };
 
-export const sessionState = new Store<SessionState>({ ...nobody, isReady: false });
+export const sessionState = new Store<SessionState>({ ...loggedOut, isReady: false });
 
 /** How often something was refused: what is offered is looked at again then. */
 export const refusals = new Store(0);
@@ -126,7 +126,7 @@ function leave(name: string): void {
   keepToken(null);
   remember(null);
   forgetKept(name);
-  sessionState.set(nobody);
+  sessionState.set(loggedOut);
 }
 
 /** Go on without a login after it has expired. */
@@ -134,7 +134,7 @@ export function stayAnonymous(): void {
   authorization = null;
   keepToken(null);
   remember(null);
-  sessionState.set(nobody);
+  sessionState.set(loggedOut);
 }
 
 /** Find out, at the start of the page, whether a login from before is still good. */
@@ -173,7 +173,7 @@ async function resumeBy({ name, authorization: mine }: KeptToken): Promise<void>
   keepToken({ name, authorization, until: endOf(response) });
 }
 
-/** Another tab may have the login; whoever answers late is heard all the same. */
+/** Ask the other tabs for the login; a late answer counts, too. */
 async function askOthers(): Promise<void> {
   tell({ kind: "ask" });
   await new Promise<void>((resolve) => {
@@ -233,7 +233,7 @@ function rolesPath(name: string, withCookie = false): string {
 
 function begin(login: Login, response: Response): void {
   lastName = login.name;
-  sessionState.set({ ...nobody, login });
+  sessionState.set({ ...loggedOut, login });
   planRenewal(response);
 }
 

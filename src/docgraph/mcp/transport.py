@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from docgraph.exchange import Body
@@ -75,7 +76,7 @@ async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any])
 
 
 def _add_notes(answer: Body, notes: list[bytes]) -> Body:
-    if not notes or answer.status != 200:  # noqa: PLR2004
+    if not notes or answer.status != HTTPStatus.OK:
         return answer
     events = [b"event: message\ndata: " + one + b"\n\n" for one in (*notes, answer.content)]
     return Body(200, b"".join(events), _EVENTS)

@@ -147,7 +147,7 @@ async def test_one_that_waits_runs_itself_when_the_first_one_leaves(shop: Servic
     second = asyncio.create_task(shop.query("shop", ITEMS, {"s": 2}))
     flights = find_graphql(shop)._cache._flights
     async with asyncio.timeout(60):
-        while not flights and not first.done():  # noqa: ASYNC110 - nobody reports it
+        while not flights and not first.done():  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0)
     first.cancel()
     assert (await second).data == shown((3, "ink", "Ada"))

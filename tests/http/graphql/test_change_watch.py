@@ -46,7 +46,7 @@ class Watched:
         changed = asyncio.Event()
         depend = [self.depend(*keys)]
         async with asyncio.timeout(60):
-            while (  # noqa: ASYNC110 - nobody reports it
+            while (  # noqa: ASYNC110 - no event reports it
                 self.watch.register(await self.begin(), depend, changed.set) is None
             ):
                 await asyncio.sleep(0.01)

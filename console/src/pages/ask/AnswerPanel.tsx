@@ -32,7 +32,7 @@ interface AnswerPanelProps {
   fileName: string;
   isLoggedIn: boolean;
   onPlace: (line: number, column: number) => void;
-  /** Nobody has written a query yet. */
+  /** No query has been written yet. */
   isUnused: boolean;
 }
 

@@ -7,7 +7,7 @@ export interface Draft {
   readonly query: string;
   readonly variables: string;
   readonly operation: string | null;
-  /** Written by the page: nobody misses it. */
+  /** Written by the page, so it can be replaced. */
   readonly isExample?: boolean;
 }
 

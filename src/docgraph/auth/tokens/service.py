@@ -100,7 +100,9 @@ class TokenService(Service):
                 give_token(exchange, token, self.uri, renewed=True)
             case _:
                 token = find_token(exchange) or AuthToken.of(await self._manager.issue(account))
-        shown = _describe_oauth(exchange, token) if is_oauth else _describe(exchange, token)
+        shown = (
+            _describe_oauth(exchange, account, token) if is_oauth else _describe(exchange, token)
+        )
         return _render(shown)
 
     def _is_for_cookie(self, exchange: Exchange) -> bool:
@@ -136,10 +138,8 @@ def _describe(exchange: Exchange, token: AuthToken) -> dict[str, Any]:
     return {**shown, "auth_token_valid_until": render_instant(find_end(exchange, token))}
 
 
-def _describe_oauth(exchange: Exchange, token: AuthToken) -> dict[str, Any]:
+def _describe_oauth(exchange: Exchange, account: Account, token: AuthToken) -> dict[str, Any]:
     """Describe the token as OAuth does; a signed one is sent as a bearer."""
-    account = exchange.account
-    assert account is not None  # noqa: S101 - the path is the caller's own
     is_signed = token.text.count(".") == _DOTS
     shown = {} if is_by_cookie(exchange) else {"access_token": token.text}
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from docgraph.exchange import Exchange
@@ -30,7 +30,7 @@ async def explain_freshness(
     return {"dependsOn": render_dependencies(found)}
 
 
-def render_freshness(freshness: dict[str, Any]) -> list[str]:
+def render_freshness(freshness: Mapping[str, Any]) -> list[str]:
     """Return the lines of `explain_freshness` for a terminal."""
     if "notTrackable" in freshness:
         return [f"not trackable: {freshness['notTrackable']}"]

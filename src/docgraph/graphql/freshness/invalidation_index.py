@@ -307,6 +307,7 @@ class InvalidationIndex:
 def _measure(dependency: Dependency) -> int:
     """Return about how many bytes a dependency takes."""
     size = _BASE_BYTES
-    for values in (dependency.ids, *dependency.keys.values()):
+    own = [values for values in dependency.keys.values() if values is not dependency.ids]
+    for values in (dependency.ids, *own):  # the ids of a filter by `_id` are one set
         size += _ENTRY_BYTES * len(values) + sum(map(getsizeof, values))
     return size

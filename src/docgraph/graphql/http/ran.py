@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from docgraph.graphql.execute.execute import Result
@@ -31,7 +33,7 @@ class Ran(NamedTuple):
     plan: Plan
     result: Result
     kept: bool
-    freshness: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    freshness: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def commands(self) -> list[CommandRecord]:
