@@ -119,7 +119,8 @@ class Window:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
         # A screen reader reads what has come to rest.
-        self.page.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
+        # An animation whose element is gone is over, too: its promise is rejected.
+        self.page.evaluate("Promise.allSettled(document.getAnimations().map(one => one.finished))")
         run = "axe.run({resultTypes: ['violations']}).then(found => found.violations)"
         return [
             f"{one['id']}: {node['html']}"
