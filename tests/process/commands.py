@@ -114,7 +114,7 @@ def start(
     A test of what a command imports starts it in a new interpreter, not `preloaded`. `outputs` are
     descriptors for stdout and stderr in place of pipes that the test reads.
     """
-    merged = {**os.environ, **(environment or {})}
+    merged = _merge(environment)
     if not (_CAN_PRELOAD and preloaded):
         limit = ["prlimit", f"--nofile={files}"] if files else []
         program = _PYTHON if code is None else (sys.executable, "-c", code)
@@ -144,7 +144,7 @@ def start_at_terminal(
     The process is told to end with the block, and its last words are read.
     """
     ours, theirs = open_terminal()
-    merged = {**os.environ, **(environment or {})}
+    merged = _merge(environment)
     order = {"arguments": arguments, "cwd": str(cwd), "files": None, "environment": merged}
     try:
         if _CAN_PRELOAD:
@@ -164,6 +164,12 @@ def start_at_terminal(
         process.wait(HANGS_SECONDS)
         process.close()
         os.close(ours)
+
+
+def _merge(environment: Mapping[str, str] | None) -> dict[str, str]:
+    """Our environment with these variables, and without those of the suite: docgraph has none."""
+    own = {name: one for name, one in os.environ.items() if not name.startswith("DOCGRAPH_TEST_")}
+    return {**own, **(environment or {})}
 
 
 def _order(order: object, theirs: Sequence[int], ours: Sequence[int]) -> Process:

@@ -67,9 +67,10 @@ def test_without_a_database_ready_says_so_and_the_log_says_it_once(workers: int)
         assert server.get("/graphql/app").status == 500
         assert server.get("/health/db").status == 503
         assert server.stop() == 0
-    # The sample plugin writes lines of its own, without a level.
+    # The sample plugin writes lines of its own, without a level; a busy machine has others.
     told = [one for one in server.events if one.get("level") in ("warning", "error")]
-    assert {one["event"] for one in told} == {"database-lost", "query-failed"}
+    busy = {"loop-lagged", "slow-operation"}
+    assert {one["event"] for one in told} - busy == {"database-lost", "query-failed"}
     (lost,) = [one for one in told if one["event"] == "database-lost"]
     assert lost["address"] == "127.0.0.1:9"
     assert lost["reason"] == "no server listens there"

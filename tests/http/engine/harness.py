@@ -47,7 +47,7 @@ class Engine:
     store: Store
     recorder: Recorder
     database: str
-    settings: Graphql = field(default_factory=Graphql)
+    settings: Graphql = field(default_factory=lambda: Graphql(count_time_limit=60_000))
 
     def app(self, schema: str, mappings: Mapping[str, Any], **limits: int) -> VisibleApp:
         """An app whose mappings are all in the engine's database."""

@@ -13,7 +13,6 @@ from pymongo.database import Database
 from docgraph.exchange import Permission
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine
 
 Document = dict[str, Any]
@@ -72,7 +71,6 @@ BY_TITLE = [post["_id"] for post in sorted(POSTS, key=lambda one: (one["title"],
 @pytest.fixture
 def stored(mongo_client: MongoClient[Document], engine: Engine) -> Database[Document]:
     """The database of the engine, with posts and users."""
-    engine.settings = Graphql(count_time_limit=60_000)
     database = mongo_client[engine.database]
     database.posts.insert_many(POSTS)
     database.users.insert_many([{"_id": n, "name": f"user {n}"} for n in range(4)])

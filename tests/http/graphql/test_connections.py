@@ -40,7 +40,6 @@ POSTS = [
     {"_id": n, "title": "abc"[n % 3], "salary": n * 1000, "author": n % 3, "status": "new"}
     for n in range(9)
 ]
-LIMITS = {"graphql": {"count-time-limit": 60_000}}
 KEYS = [letter * 40 for letter in "abc"]
 BOSS, CLERK = caller("ada", "boss"), caller("bob", "clerk")
 
@@ -75,7 +74,7 @@ async def prepare(service: Service) -> None:
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     options: Document = {"plugins": (*BUILTIN, TestCaller)}
-    async with running(mongo_client, mongo_uri, LIMITS, **options) as service:
+    async with running(mongo_client, mongo_uri, **options) as service:
         await prepare(service)
         yield service
 

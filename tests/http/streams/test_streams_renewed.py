@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.http.access_harness import ADA, ADMIN, allow, guarded
-from tests.http.harness import Document, Mongo, Service
+from tests.http.harness import Document, Mongo, Service, eventually
 from tests.http.hosts import module_application
 from tests.http.stream_harness import emptied, listen, notes
 
@@ -58,9 +58,11 @@ async def renew(service: Service) -> None:
     await service.there(renewals._reauthorize(session))
 
 
-def find_used(hub: Any) -> list[Any]:
-    """The sources with clients: others, of earlier tests, end within a second or so."""
-    return [source for source in hub._sources.values() if source.users]
+async def find_unused_hub(service: Service) -> Any:
+    """The hub without sources: those of earlier tests have channels for a second or so."""
+    hub = service.app.plugins.find("events")._hub
+    await eventually(lambda: not hub._open_sources)
+    return hub
 
 
 @pytest.mark.parametrize("uri", VARIABLES)
@@ -95,19 +97,20 @@ async def test_the_time_in_a_row_filter_is_that_of_the_decision(service: Service
 async def test_filters_that_differ_in_the_time_alone_are_equal(service: Service, by: str) -> None:
     rows = {"until": {"$gt": "@now"}, "at": {"$ne": "@request.dateTime"}}
     await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": rows})
+    hub = await find_unused_hub(service)
     async with listen(service, ALL, ADA, by=by), listen(service, ALL, ADA, by=by):
-        hub = service.app.plugins.find("events")._hub
-        (source,) = find_used(hub)
+        (source,) = hub._sources.values()
         assert (len(source.channels), hub._limits.slots.count) == (1, 1)
 
 
 async def test_the_time_in_stages_is_that_of_the_event(service: Service, by: str) -> None:
     await allow(service, "path-prefix('/notes')", "user")
+    hub = await find_unused_hub(service)
     async with (
         listen(service, "/notes/_streams/past", ADA, by=by) as ada,
         listen(service, "/notes/_streams/past", ADA, by=by),
     ):
-        (source,) = find_used(service.app.plugins.find("events")._hub)
+        (source,) = hub._sources.values()
         assert len(source.channels) == 1
         now = datetime.now(UTC).replace(tzinfo=None)
         notes(service).insert_many([{"_id": 1, "x": now + timedelta(days=1)}, {"_id": 2, "x": now}])
