@@ -75,8 +75,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [first] = examples;
   const isFirstSight = work.workspace.drafts.length === 1 && query === "" && work.entries.length === 0 && readShared(hash) === null;
   useEffect(() => {
-    // On the first visit the page shows a query and its answer; a query without a limit does not run by itself.
-    if (isFirstSight && first?.isSmall === true) showExample(first.query);
+    // On the first visit the page shows a query and its answer, unless the user is writing. A query without a limit does not run by itself.
+    if (isFirstSight && first?.isSmall === true && !editor.current?.hasFocus()) showExample(first.query);
   }, [first]);
   const keys = [
     { key: "Mod-Enter", run },

@@ -45,6 +45,8 @@ export interface EditorOptions {
 /** What a page can make an editor do. */
 export interface EditorControl {
   focus(): void;
+  /** Whether the editor has the focus: the page must not change its text then. */
+  hasFocus(): boolean;
   /** Go to a position, and mark it. */
   reveal(line: number, column?: number): void;
   /** Replace the selection with a text. */
