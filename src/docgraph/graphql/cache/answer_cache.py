@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from docgraph.exchange import Body, Exchange
 from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
 from docgraph.graphql.cache.answer_store import AnswerStore
-from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
+from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.freshness.trackability import find_untrackable, find_untrackable_request
 from docgraph.graphql.plan.plan import Plan
@@ -28,6 +28,7 @@ from docgraph.store import Store
 from docgraph.variables import Resolvers
 
 PRIVATE: Final = ("Cache-Control", "private, no-store")
+FIRST: Final = "first"  # the reason why a miss is not stored: its key was not requested lately
 _REFRESHING: Final = ("no-cache", "no-store")
 
 
@@ -91,8 +92,7 @@ class AnswerCache:
         lane: Lane,
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
-        coerced = plan.variables.read(operation.variables).coerced
-        tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
+        tree = await _find_tree(plan, operation, lane)
         reason = "extensions" if operation.has_extensions else ""
         reason = reason or self._find_obstacle(tree, exchange, resolvers)
         if reason:
@@ -105,13 +105,13 @@ class AnswerCache:
             key = build_key(plan.app, operation, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
-        mark = self._watch.begin_now(tree.collections)
-        if mark is None:
-            return await _bypass(self._watch.bypass_reason, execution)
-        return await self._answer(key, plan, mark, execution)
+        obstacle = self._watch.find_obstacle(tree.collections)
+        if obstacle is not None:
+            return await _bypass(obstacle[0], execution)
+        return await self._answer(key, plan, tree, execution)
 
     async def _answer(
-        self, key: bytes, plan: Plan, mark: WatchMark, execution: Execution
+        self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
     ) -> CacheUse:
         options = plan.app.definition.cache
         max_age = None if options is None else options.max_age
@@ -123,19 +123,25 @@ class AnswerCache:
             emit(CacheUsed("hit"))
             entry, age = found
             return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
+        if not self.answers.admits(key):
+            emit(CacheUsed("miss", FIRST))
+            return CacheUse((await execution(None)).body, f"fwd=miss; detail={FIRST}")
         emit(CacheUsed("miss"))
         flight = asyncio.Event()
         is_first = self._flights.setdefault(key, flight) is flight
         try:
-            body, is_stored = await self._fill(key, mark, execution)
+            body, is_stored = await self._fill(key, tree, execution)
         finally:
             if is_first:
                 del self._flights[key]
                 flight.set()
         return CacheUse(body, "fwd=miss; stored" if is_stored else "fwd=miss")
 
-    async def _fill(self, key: bytes, mark: WatchMark, execution: Execution) -> tuple[Body, bool]:
+    async def _fill(self, key: bytes, tree: PlanTree, execution: Execution) -> tuple[Body, bool]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
+        mark = self._watch.begin_now(tree.collections)
+        if mark is None:
+            return (await execution(None)).body, False
         writes = self._generations.copy_writes()
         recorder = DependencyRecorder(self._watch.sources)
         body, is_complete = await execution(recorder)
@@ -165,6 +171,14 @@ class AnswerCache:
             or find_untrackable_request(exchange, resolvers, self.interceptors)
         )
         return "" if is_trackable else "untrackable"
+
+
+async def _find_tree(plan: Plan, operation: OperationText, lane: Lane) -> PlanTree:
+    """Return the tree; if it needs no variables, the execution is what checks them."""
+    if not plan.conditions and (tree := plan.kept_tree({})) is not None:
+        return tree
+    coerced = plan.variables.read(operation.variables).coerced
+    return plan.kept_tree(coerced) or await plan.grow(coerced, lane)
 
 
 async def _bypass(reason: str, execution: Execution) -> CacheUse:
