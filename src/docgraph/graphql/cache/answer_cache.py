@@ -28,7 +28,6 @@ from docgraph.store import Store
 from docgraph.variables import Resolvers
 
 PRIVATE: Final = ("Cache-Control", "private, no-store")
-FIRST: Final = "first"  # the reason why a miss is not stored: its key was not requested lately
 _REFRESHING: Final = ("no-cache", "no-store")
 
 
@@ -92,7 +91,10 @@ class AnswerCache:
         lane: Lane,
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
-        tree = await _find_tree(plan, operation, lane)
+        tree = None if plan.conditions else plan.kept_tree({})  # the execution checks variables
+        if tree is None:
+            coerced = plan.variables.read(operation.variables).coerced
+            tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
         reason = "extensions" if operation.has_extensions else ""
         reason = reason or self._find_obstacle(tree, exchange, resolvers)
         if reason:
@@ -105,6 +107,9 @@ class AnswerCache:
             key = build_key(plan.app, operation, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
+        if key not in self._flights and not self.answers.admits(key):
+            emit(CacheUsed("miss", "first"))
+            return CacheUse((await execution(None)).body, "fwd=miss; detail=first")
         obstacle = self._watch.find_obstacle(tree.collections)
         if obstacle is not None:
             return await _bypass(obstacle[0], execution)
@@ -123,9 +128,6 @@ class AnswerCache:
             emit(CacheUsed("hit"))
             entry, age = found
             return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
-        if not self.answers.admits(key):
-            emit(CacheUsed("miss", FIRST))
-            return CacheUse((await execution(None)).body, f"fwd=miss; detail={FIRST}")
         emit(CacheUsed("miss"))
         flight = asyncio.Event()
         is_first = self._flights.setdefault(key, flight) is flight
@@ -171,14 +173,6 @@ class AnswerCache:
             or find_untrackable_request(exchange, resolvers, self.interceptors)
         )
         return "" if is_trackable else "untrackable"
-
-
-async def _find_tree(plan: Plan, operation: OperationText, lane: Lane) -> PlanTree:
-    """Return the tree; if it needs no variables, the execution is what checks them."""
-    if not plan.conditions and (tree := plan.kept_tree({})) is not None:
-        return tree
-    coerced = plan.variables.read(operation.variables).coerced
-    return plan.kept_tree(coerced) or await plan.grow(coerced, lane)
 
 
 async def _bypass(reason: str, execution: Execution) -> CacheUse:

@@ -81,8 +81,8 @@ class AnswerStore:
         return entry, age
 
     def admits(self, key: bytes) -> bool:
-        """Return whether the answer to a miss is to be stored."""
-        return self._admission.admits(key, self._capacity)
+        """Return whether an answer is stored, or is to be stored after a miss."""
+        return key in self._entries or self._admission.admits(key, self._capacity)
 
     @property
     def _capacity(self) -> int:
