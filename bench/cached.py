@@ -10,15 +10,15 @@ from bench.workloads import WORKLOADS
 APP = "cached"
 PATH = f"/graphql/{APP}"
 FEW_FIT = {"/graphql/cache": '{"max-bytes": 2000000}'}
-"""With this, nearly every request below is a miss, and its answer replaces the oldest one."""
+"""With this, the cache is full soon."""
 
 _BY_ID = {one.id: one for one in WORKLOADS}
 
 HITS = tuple(replace(_BY_ID[id], id=f"W17-{id}", path=PATH) for id in ("W0", "W1", "W3"))
 _LISTS = "query($n: Int!) { posts(limit: $n) { id title author { id name } } }"
 _VARIED = (
-    replace(_BY_ID["W1"], varied=tuple({"id": number} for number in range(2_000))),
-    replace(_BY_ID["W3"], query=_LISTS, varied=tuple({"n": number} for number in range(60, 141))),
+    replace(_BY_ID["W1"], varied=tuple({"id": number} for number in range(5_000))),
+    replace(_BY_ID["W3"], query=_LISTS, varied=tuple({"n": 60 + n % 81} for n in range(5_000))),
 )
 MISSES = tuple((one, replace(one, id=f"W17-miss-{one.id}", path=PATH)) for one in _VARIED)
 IDS = (*HITS, *(missed for _, missed in MISSES))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import orjson
 from graphql import get_introspection_query
 
 from bench import row_filters
+
+_TURNS = count()
 
 FLAT = "{ posts(limit: %d) { id title kind score rating created tags } }"
 
@@ -25,7 +28,7 @@ class Workload:
     caller: str = ""  # W9, W14: how the caller is known, for `logins.build_headers`
     path: str = "/graphql/bench"
     message: dict[str, Any] | None = None  # W15: the JSON-RPC message of an agent
-    varied: tuple[dict[str, Any], ...] = ()  # W17: variables that requests have in turns
+    varied: tuple[dict[str, Any], ...] = ()  # W17: variables of requests, never twice the same
 
     @property
     def method(self) -> str:
@@ -41,8 +44,9 @@ class Workload:
         return orjson.dumps({"query": self.query, "variables": self.variables})
 
     def bodies(self) -> list[bytes]:
-        """The requests that are sent in turns."""
-        return [replace(self, variables=one).body() for one in self.varied] or [self.body()]
+        """The requests that are sent in turns; a variable without a use makes them different."""
+        varied = ({**one, "turn": next(_TURNS)} for one in self.varied)
+        return [replace(self, variables=one).body() for one in varied] or [self.body()]
 
 
 _LONG = [f"p{n}: posts(limit: 1000) {{ id title body }}" for n in range(3)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Write, WriteKind
+from docgraph.graphql.cache.answer_admission import MAX_CREDIT
 from docgraph.observe.cache_events import CacheDropped, CacheUsed
 from tests.http.cache_harness import (
     CACHE,
@@ -235,6 +236,57 @@ async def test_the_least_recently_used_answers_are_dropped(
         assert {one.reason for one in dropped} == {"evicted"}
         assert status_of(await service.query("shop", ITEMS, {"s": 100})) == STORED
         assert status_of(await service.query("shop", ITEMS, {"s": 159})) == HIT
+
+
+# --- admission ------------------------------------------------------------------------------------
+
+
+FIRST = "docgraph; fwd=miss; detail=first"
+
+
+async def miss_until_few_are_used(shop: Service) -> None:
+    """Send different queries, until their answers are not stored at the first miss."""
+    await ask_until_hit(shop, "shop", ITEMS, {"s": 1})
+    for number in range(MAX_CREDIT + 2):
+        reply = await shop.query("shop", "query ($s: Int) { size(shop: $s) }", {"s": number})
+        if status_of(reply) == FIRST:
+            return
+        assert status_of(reply) == STORED
+    raise AssertionError("every answer was stored")
+
+
+async def test_an_answer_is_stored_at_its_second_miss_if_few_are_used(shop: Service) -> None:
+    await miss_until_few_are_used(shop)
+    with listening(CacheUsed) as used:
+        replies = [await shop.query("shop", ITEMS, {"s": 2}) for _ in range(3)]
+    assert [status_of(one) for one in replies] == [FIRST, STORED, HIT]
+    assert [(one.result, one.reason) for one in used] == [
+        ("miss", "first"),
+        ("miss", ""),
+        ("hit", ""),
+    ]
+    assert {one.text for one in replies} == {replies[0].text}
+    fresh = [await shop.query("shop", "{ item(id: 1) { _id } }") for _ in range(2)]
+    assert [status_of(one) for one in fresh] == [STORED, HIT]  # for the one that was used
+
+
+async def test_an_answer_that_was_used_is_stored_again_after_a_change(shop: Service) -> None:
+    await ask_until_hit(shop, "shop", ITEMS, {"s": 2})
+    await miss_until_few_are_used(shop)
+    write = Write(WriteKind.UPDATE, filter={"_id": 3}, update={"$set": {"name": "pen"}})
+    await shop.write("items", write)
+    reply = await shop.query("shop", ITEMS, {"s": 2})
+    assert reply.data == shown((3, "pen", "Ada"))
+    assert status_of(reply) != FIRST
+
+
+async def test_concurrent_first_misses_run_at_most_twice(shop: Service) -> None:
+    await miss_until_few_are_used(shop)
+    with listening_to_fields() as commands:
+        replies = await asyncio.gather(*(shop.query("shop", ITEMS, {"s": 2}) for _ in range(20)))
+    assert {reply.text for reply in replies} == {replies[0].text}
+    assert len(commands) == 4
+    assert sorted(map(status_of, replies)) == [FIRST, STORED] + [HIT] * 18
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from docgraph.exchange import Body, Exchange
 from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
 from docgraph.graphql.cache.answer_store import AnswerStore
-from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
+from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.freshness.trackability import find_untrackable, find_untrackable_request
 from docgraph.graphql.plan.plan import Plan
@@ -91,8 +91,10 @@ class AnswerCache:
         lane: Lane,
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
-        coerced = plan.variables.read(operation.variables).coerced
-        tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
+        tree = None if plan.conditions else plan.kept_tree({})  # the execution checks variables
+        if tree is None:
+            coerced = plan.variables.read(operation.variables).coerced
+            tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
         reason = "extensions" if operation.has_extensions else ""
         reason = reason or self._find_obstacle(tree, exchange, resolvers)
         if reason:
@@ -105,13 +107,16 @@ class AnswerCache:
             key = build_key(plan.app, operation, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
-        mark = self._watch.begin_now(tree.collections)
-        if mark is None:
-            return await _bypass(self._watch.bypass_reason, execution)
-        return await self._answer(key, plan, mark, execution)
+        if key not in self._flights and not self.answers.admits(key):
+            emit(CacheUsed("miss", "first"))
+            return CacheUse((await execution(None)).body, "fwd=miss; detail=first")
+        obstacle = self._watch.find_obstacle(tree.collections)
+        if obstacle is not None:
+            return await _bypass(obstacle[0], execution)
+        return await self._answer(key, plan, tree, execution)
 
     async def _answer(
-        self, key: bytes, plan: Plan, mark: WatchMark, execution: Execution
+        self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
     ) -> CacheUse:
         options = plan.app.definition.cache
         max_age = None if options is None else options.max_age
@@ -127,15 +132,18 @@ class AnswerCache:
         flight = asyncio.Event()
         is_first = self._flights.setdefault(key, flight) is flight
         try:
-            body, is_stored = await self._fill(key, mark, execution)
+            body, is_stored = await self._fill(key, tree, execution)
         finally:
             if is_first:
                 del self._flights[key]
                 flight.set()
         return CacheUse(body, "fwd=miss; stored" if is_stored else "fwd=miss")
 
-    async def _fill(self, key: bytes, mark: WatchMark, execution: Execution) -> tuple[Body, bool]:
+    async def _fill(self, key: bytes, tree: PlanTree, execution: Execution) -> tuple[Body, bool]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
+        mark = self._watch.begin_now(tree.collections)
+        if mark is None:
+            return (await execution(None)).body, False
         writes = self._generations.copy_writes()
         recorder = DependencyRecorder(self._watch.sources)
         body, is_complete = await execution(recorder)

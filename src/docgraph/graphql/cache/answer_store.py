@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
+from docgraph.graphql.cache.answer_admission import AnswerAdmission
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark, WatchRegistration
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.observe import emit
@@ -29,6 +30,7 @@ class CachedAnswer:
     writes: tuple[tuple[int, int], ...]  # slots with their numbers; see `Generations`
     stored: float
     size: int = 0
+    is_used: bool = False
     registration: WatchRegistration | None = None
 
 
@@ -55,6 +57,7 @@ class AnswerStore:
         self._max_bytes = max_bytes
         self._clock = clock
         self._entries: OrderedDict[bytes, CachedAnswer] = OrderedDict()
+        self._admission = AnswerAdmission()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -72,7 +75,20 @@ class AnswerStore:
             self._drop(key, entry, "expired")
             return None
         self._entries.move_to_end(key)
+        if not entry.is_used:
+            entry.is_used = True
+            self._admission.record_used()
         return entry, age
+
+    def admits(self, key: bytes) -> bool:
+        """Return whether an answer is stored, or is to be stored after a miss."""
+        return key in self._entries or self._admission.admits(key, self._capacity)
+
+    @property
+    def _capacity(self) -> int:
+        """About how many answers there is room for."""
+        mean = self.bytes // len(self._entries) if self._entries else 2 * _ENTRY_BYTES
+        return self._max_bytes // mean
 
     def put(
         self,
@@ -103,6 +119,7 @@ class AnswerStore:
             self._remove(key, previous, "evicted")
         self._entries[key] = entry
         self.bytes += entry.size
+        self._admission.record_stored()
         while self.bytes > self._max_bytes:
             oldest = next(iter(self._entries))
             self._remove(oldest, self._entries[oldest], "evicted")
@@ -115,6 +132,8 @@ class AnswerStore:
             emit(CacheSize(self.bytes))
 
     def _remove(self, key: bytes, entry: CachedAnswer, reason: str) -> None:
+        if entry.is_used:
+            self._admission.record(key, self._capacity)
         del self._entries[key]
         self.bytes -= entry.size
         self._release(entry)
