@@ -141,11 +141,31 @@ def wait_status(window: Window, status: int) -> None:
 def wait_schema(window: Window) -> None:
     """Until the documentation has come, and with it completion and validation."""
     window.page.get_by_role("button", name="Docs").click()
-    window.page.get_by_role("heading", name="What can be asked").wait_for()
+    window.page.get_by_role("heading", name="Queries", exact=True).wait_for()
     window.page.get_by_role("button", name="Docs").click()
 
 
 # --- asking ---------------------------------------------------------------------------------------
+
+
+def test_an_example_does_not_come_into_the_text_of_a_user_who_writes_already(
+    window: Window,
+) -> None:
+    """The schema, which the example is made from, comes while the cursor is in the editor."""
+    window.page.add_init_script("""
+        const send = window.fetch;
+        const schemaMayCome = new Promise((done) => { window.letSchemaCome = done; });
+        window.fetch = async (address, options) => {
+          if (String(options?.body).includes("__schema")) await schemaMayCome;
+          return send(address, options);
+        };
+    """)
+    window.open("/ask/blog")
+    editor(window).click()
+    window.page.evaluate("letSchemaCome()")
+    window.page.get_by_role("group", name="Examples").wait_for()
+    window.page.keyboard.insert_text("{ authors { name } }")
+    expect(editor(window)).to_have_text("{ authors { name } }")
 
 
 def test_a_newcomer_types_with_completion_runs_and_looks_at_the_answer(window: Window) -> None:
@@ -373,7 +393,7 @@ def test_where_the_schema_is_not_shown_queries_run_all_the_same(
         run(window)
         wait_status(window, 200)
         window.open("/ask/vault")
-        window.page.get_by_text("This app asks for a login").wait_for()
+        window.page.get_by_text("This app needs a login").wait_for()
 
 
 # --- large and strange things ---------------------------------------------------------------------
@@ -415,7 +435,7 @@ def test_axe_finds_nothing_serious_and_narrow_screens_are_wide_enough(window: Wi
     run(window)
     wait_status(window, 200)
     page.get_by_role("button", name="Docs").click()
-    page.get_by_role("heading", name="What can be asked").wait_for()
+    page.get_by_role("heading", name="Queries", exact=True).wait_for()
     page.get_by_role("button", name="Table").click()
     assert window.find_barriers() == []
     page.emulate_media(color_scheme="dark")

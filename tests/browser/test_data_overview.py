@@ -171,7 +171,7 @@ def test_a_value_is_edited_in_place_and_keeps_its_type(window: Window) -> None:
         return area
 
     wrong = change("long", "1.5")
-    tree.get_by_text("This is no Int64").wait_for()
+    tree.get_by_text("Not a value of type Int64").wait_for()
     wrong.fill("6")
     wrong.press("Enter")
     for path, text in (("double", "2"), ("at", "2024-03-01"), ("s", "6"), ("deep.0.n", "7")):

@@ -54,7 +54,7 @@ export function unfold(points: readonly StoredPoint[], offset: number): History[
   });
 }
 
-/** What the database says; an answer that says that it is away is one, too. */
+/** The state of the database; "unavailable" is a state, too. */
 export async function readHealth(signal: AbortSignal): Promise<Health | null> {
   const response = await send(pathOf("database-probe"), { signal });
   const body: unknown = await response.json().catch(() => null);

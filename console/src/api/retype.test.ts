@@ -24,7 +24,7 @@ test("a value that is typed over another has its type", () => {
   assert.equal(change('{"$regex": "a", "$options": "i"}', '{"$regex": "b", "$options": ""}'), '{"$regex": "b", "$options": ""}');
 });
 
-test("a text that stands for no value of the type is refused", () => {
+test("a text that is no value of the type is rejected", () => {
   for (const [json, ...texts] of [
     ["1", "1.5", "2147483648", "x", ""],
     ['{"$numberLong": "1"}', "9223372036854775808", "1.0"],

@@ -1,11 +1,11 @@
-/** Values that somebody types over others: they keep the type. */
+/** Values that replace others, typed by a user: they keep the type. */
 
 import { Scalar } from "../parts/json.js";
 import { type Fields, type Value, isFields, parseTyped, writeTyped } from "./typed.js";
 
 export type Path = readonly (string | number)[];
 
-type Read = (text: string) => string | null; // the JSON of it; null: it is none
+type Read = (text: string) => string | null; // its JSON; null: not a value of the type
 
 const whole = /^[-+]?\d+$/;
 const decimal = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/;
@@ -23,7 +23,7 @@ const readers: Readonly<Record<string, Read>> = {
   Date: (text) => wrapped("$date", readMoment(text)),
 };
 
-/** With a zone, or a day: another text would mean another time elsewhere. */
+/** Only with a time zone, or a day: other texts depend on the zone of the browser. */
 function readMoment(text: string): string | null {
   const millis = /^\d{4}-\d\d-\d\d(?:T.*(?:Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(millis) ? null : new Date(millis).toISOString();
@@ -35,7 +35,7 @@ export function textToEdit(value: Value): string {
   return value instanceof Scalar && Object.hasOwn(readers, value.type) ? value.text : writeTyped(value, 0);
 }
 
-/** The value of the same type that a text stands for; null where it stands for none. */
+/** Parse a text as a value of the same type; null: it is none. */
 export function retype(before: Value, text: string): Value | null {
   if (typeof before === "string") return text;
   if (before instanceof Scalar && Object.hasOwn(readers, before.type)) {
@@ -46,7 +46,7 @@ export function retype(before: Value, text: string): Value | null {
     const value = parseTyped(text);
     return before === null || nameType(value) === nameType(before) ? value : null; // null has no type to keep
   } catch {
-    return null; // somebody is not done with it
+    return null; // not complete yet
   }
 }
 

@@ -1,4 +1,4 @@
-/** A value of a tree that somebody types over: Enter takes it over, Escape leaves it as it was. */
+/** Edit a value in the tree: Enter applies the change, Escape cancels it. */
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -6,9 +6,9 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 type Path = readonly (string | number)[];
 
 export interface Editing {
-  /** The text to begin with; null: this value stays as it is. */
+  /** The text to edit; null: this value cannot be edited. */
   begin(path: Path, value: unknown): string | null;
-  /** Takes the text over; says what is wrong with it, or null. */
+  /** Apply the text; return what is wrong with it, or null. */
   change(path: Path, value: unknown, text: string): string | null;
 }
 
@@ -48,7 +48,7 @@ interface OpenEditorProps {
 
 function OpenEditor({ label, text, onChange, onClose }: OpenEditorProps) {
   const area = useRef<HTMLTextAreaElement>(null);
-  const isDone = useRef(false); // what is taken away loses the focus once more
+  const isDone = useRef(false); // removing the textarea causes another blur event
   const [typed, setTyped] = useState(text);
   const [wrong, setWrong] = useState<string | null>(null);
   useLayoutEffect(() => {

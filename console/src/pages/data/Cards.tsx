@@ -1,4 +1,4 @@
-/** Collections or databases as cards, with how large they are; figures are read for cards that can be seen. */
+/** Collections or databases as cards with their sizes, which are read when a card is visible. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Figures, type Segments, dataPath, readFigures } from "../../api/data.js";

@@ -29,7 +29,7 @@ interface DocumentPanelProps {
 type Ready = Extract<DocumentState, { kind: "ready" }>;
 type View = "tree" | "json";
 
-const changedMeanwhile = "It has been changed meanwhile: look at it again.";
+const changedMeanwhile = "The document was changed in the meantime: check it again.";
 
 export function DocumentPanel({ owner, segments, id, onChanged, onClose }: DocumentPanelProps) {
   const work = useDocument(owner, segments, id);
@@ -61,7 +61,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
   const path = pathTo(dataPath(segments), id) ?? dataPath([...segments, "*"]);
   const rights = useRights([path]);
   const mayEdit = rights.may("PATCH", path) || rights.may("PUT", path);
-  if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never was.</p></Empty>;
+  if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never existed.</p></Empty>;
   const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
   const mistake = draft === null ? null : findMistake(draft.text);
   const save = () => {
@@ -84,7 +84,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
-        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
+        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
       </div>
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
@@ -93,7 +93,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
       </Tabs>
       {isDeleting && (
         <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged())} onClose={() => setDeleting(false)}>
-          <p>The document <strong>{nameOfId(id)}</strong> goes for good, if it is still as you see it.</p>
+          <p>The document <strong>{nameOfId(id)}</strong> is deleted permanently, unless it was changed in the meantime.</p>
         </ConfirmDialog>
       )}
     </>
@@ -108,7 +108,7 @@ interface TreeProps {
   onChange: (text: string) => void;
 }
 
-/** The document as it would be saved; its values can be typed over, and keep their types. */
+/** The document as it would be saved; edited values keep their types. */
 function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
   const own: Fields = draft === null || !mayEdit ? ownFields(stored.fields) : parseFields(draft);
   const id = stored.fields.get("_id");
@@ -117,7 +117,7 @@ function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
     begin: ([first = ""], value) => (isOwn(String(first)) ? textToEdit(value as Value) : null),
     change: (path, value, text) => {
       const typed = retype(value as Value, text);
-      if (typed === null) return `This is no ${nameType(value as Value)}. The tab JSON can change the type.`;
+      if (typed === null) return `Not a value of type ${nameType(value as Value)}. To change the type, use the tab JSON.`;
       onChange(writeTyped(replaceAt(own, path, typed)));
       return null;
     },

@@ -1,4 +1,4 @@
-/** All documents that match, as a file. */
+/** Download the matching documents as a file. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Query, type Segments, readCsv, walkPages } from "../../api/data.js";

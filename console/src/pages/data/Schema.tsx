@@ -1,4 +1,4 @@
-/** What the documents of a sample look like: fields, types, gaps, examples and how values are spread. */
+/** The schema of a sample: fields, types, missing values, examples and distributions. */
 
 import { useMemo, useState } from "preact/hooks";
 import { type Sample, type Segments, readSample } from "../../api/data.js";

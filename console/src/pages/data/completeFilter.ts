@@ -1,4 +1,4 @@
-/** What could be typed in a filter: names of fields, operators of MongoDB, and values of types that JSON has not. */
+/** Completions in a filter: field names, operators of MongoDB, and values of types that JSON lacks. */
 
 import type { Completions } from "../../parts/Editor.js";
 
@@ -64,7 +64,7 @@ function readPlace(before: string): { readonly open: readonly Open[]; readonly f
   for (const [text] of before.slice(0, from).matchAll(token)) {
     const inner = open[open.length - 1];
     if (text === "{" || text === "[" || text === "(") {
-      // The objects of a list stand for what the list stands for.
+      // Objects in a list have the name of the list.
       open.push({ bracket: text, name: inner === undefined ? "" : inner.bracket === "[" ? inner.name : inner.value, value: "" });
     } else if (text === "}" || text === "]" || text === ")") open.pop();
     else if (text === ":" && inner !== undefined) inner.value = word;

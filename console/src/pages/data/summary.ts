@@ -1,4 +1,4 @@
-/** What the documents of a sample have in common: their fields, with types, gaps, examples and the spread of values. */
+/** Schema summary of a sample: the fields, with types, missing values, examples and distribution. */
 
 import { nameType } from "../../api/retype.js";
 import { type Fields, type Value, isFields } from "../../api/typed.js";
@@ -40,7 +40,7 @@ const mostBars = 5;
 const ranges = 10;
 const longest = 60; // characters of an example
 
-/** `[]` stands for the elements of a list in the paths. */
+/** Summarize each field; `[]` in a path means the elements of a list. */
 export function summarize(documents: readonly Fields[]): readonly FieldSummary[] {
   const found = new Map<string, Found>();
   const objects = new Map<string, number>();

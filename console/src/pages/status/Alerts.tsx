@@ -1,4 +1,4 @@
-/** What happened in the last minutes and should not have. */
+/** Alerts: faults in the last 30 minutes. */
 
 import { Notice } from "../../parts/basic.js";
 import { tellClock, tellCount } from "./figures.js";

@@ -1,4 +1,4 @@
-/** The page Status: how it goes, in the last minutes. */
+/** The page Status: the metrics of the last minutes. */
 
 import { hasHealth, hasMetrics } from "../../api/metrics.js";
 import { useOwner } from "../../api/owner.js";
@@ -30,7 +30,7 @@ function Status() {
       {first !== undefined && <Alerts intervals={intervals} />}
       {last !== null && <p class="soft status-note">The last minute</p>}
       <Tiles recording={recording} health={health} />
-      {hasMetrics && error === null && first === undefined && <Loading what="Looking at the figures for a few seconds" />}
+      {hasMetrics && error === null && first === undefined && <Loading what="Reading the metrics for a few seconds" />}
       {first !== undefined && last !== null && (
         <>
           <Charts intervals={intervals} bounds={last.bounds} />

@@ -1,4 +1,4 @@
-/** The figures of one moment, as far as the page shows them. */
+/** The metrics of one moment, as far as the page shows them. */
 
 import type { Health, Sample } from "../../api/metrics.js";
 import { type Tallies, type Tally, add, nothing } from "./tally.js";
@@ -46,7 +46,7 @@ export const troubles: Readonly<Record<string, string>> = {
   docgraph_stream_stages_failed_total: "events failed in a stage of a change stream",
   docgraph_log_lines_dropped_total: "log lines were dropped",
 };
-const separator = "\n"; // stands in no name of a service, a method or an app
+const separator = "\n"; // not part of any name of a service, a method or an app
 
 export function joinNames(...names: readonly string[]): string {
   return names.join(separator);

@@ -1,4 +1,4 @@
-/** Counters that should stay still, and how far they have moved. */
+/** Counters of faults, and how much they have increased. */
 
 import type { Interval } from "./record.js";
 import { troubles } from "./snapshot.js";

@@ -1,4 +1,4 @@
-/** The notation of the shell of MongoDB, coloured only: the server finds what is wrong in it. */
+/** The notation of the MongoDB shell: highlighting only, the server reports errors. */
 
 import { StreamLanguage } from "@codemirror/language";
 
