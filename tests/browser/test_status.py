@@ -37,18 +37,18 @@ STANDS_BESIDE_ITS_CHOICE = """label => {
 }"""
 
 
-def ask(place: Place, body: dict[str, object], times: int) -> None:
+def ask(place: Place, body: dict[str, object], times: int, app: str = "watched") -> None:
     """Ask the app of these tests, as an administrator."""
     headers = {"Authorization": render_basic(ADMIN, PASSWORD)}
     for _ in range(times):
-        httpx2.post(f"{place.url}/graphql/watched", json=body, headers=headers)
+        httpx2.post(f"{place.url}/graphql/{app}", json=body, headers=headers)
 
 
-def define(place: Place) -> None:
+def define(place: Place, app: str = "watched", operation: str = "titles") -> None:
     """An app that nobody else asks, with a stored operation."""
     mappings = {"Query": {"posts": place.find("posts", {})}}
-    operations = [{"name": "titles", "description": "Titles", "query": "{ posts { title } }"}]
-    place.define("watched", SCHEMA, mappings, operations=operations)
+    operations = [{"name": operation, "description": "Titles", "query": "{ posts { title } }"}]
+    place.define(app, SCHEMA, mappings, operations=operations)
 
 
 def read_quantiles(place: Place) -> list[float]:
@@ -142,14 +142,20 @@ def test_the_figures_agree_with_what_was_asked(window: Window) -> None:
 
 
 def test_what_happened_before_the_page_was_opened_is_there(window: Window) -> None:
-    define(window.place)
-    ask(window.place, {"operation": "titles"}, ASKED)
+    define(window.place, "earlier", "headlines")
+    ask(window.place, {"operation": "headlines"}, ASKED, "earlier")
+    ask(window.place, {"query": "{ post(id: 7) { title } }"}, 1, "earlier")
     asked = count_requests(window.place, "graphql")
-    assert asked >= ASKED
+    assert asked >= ASKED + 1
     window.open("/status")
     window.log_in()
     count = cells(window, "Requests, slowest first", "graphql").nth(2)
     count.get_by_text(str(asked), exact=True).wait_for()
+    operations = window.page.get_by_role("region", name="Operations, slowest first", exact=True)
+    named = operations.get_by_role("row").filter(has_text="headlines").get_by_role("cell")
+    expect(named.last).to_have_text("{ posts { title } }")
+    unnamed = operations.get_by_role("row").filter(has_text="unnamed").get_by_role("cell")
+    expect(unnamed.last).to_have_text("{ post(id: …) { title } }")
     tiles = window.page.locator(".status-tile")
     for name in ("Streams", "Cache hits", "Connections"):
         tiles.filter(has_text=name).wait_for()

@@ -32,12 +32,40 @@ export interface History {
   /** The running server, all its workers together. */
   readonly instance: string;
   readonly host: string;
+  /** Whether the caller may read the operations. */
+  readonly hasOperations: boolean;
   readonly points: readonly { readonly at: number; readonly samples: readonly Sample[] }[];
 }
 
 export async function readHistory(signal: AbortSignal): Promise<History> {
-  const { instance, host, now, points } = await requestJson<{ instance: string; host: string; now: number; points: readonly StoredPoint[] }>(`${pathOf("metrics")}?history=true`, { signal });
-  return { instance, host, points: unfold(points, Date.now() - now * 1000) };
+  const { instance, host, now, operations, points } = await requestJson<{ instance: string; host: string; now: number; operations: boolean; points: readonly StoredPoint[] }>(`${pathOf("metrics")}?history=true`, { signal });
+  return { instance, host, hasOperations: operations, points: unfold(points, Date.now() - now * 1000) };
+}
+
+/** An operation of an app; `text` is that of the slowest request, without literals. */
+export interface Operation {
+  readonly app: string;
+  /** Empty: it has no name. */
+  readonly operation: string;
+  readonly text: string;
+  readonly count: number;
+  readonly failed: number;
+  /** How many took as long as each bucket says. */
+  readonly times: readonly number[];
+  /** Seconds. */
+  readonly slowest: number;
+  readonly at: number;
+}
+
+export interface Operations {
+  /** The ends of the buckets, in seconds. */
+  readonly bounds: readonly number[];
+  readonly operations: readonly Operation[];
+}
+
+/** The operations of the last 15 to 30 minutes, for the root role. */
+export function readOperations(signal: AbortSignal): Promise<Operations> {
+  return requestJson<Operations>(`${pathOf("metrics")}?operations=true`, { signal });
 }
 
 interface StoredPoint {

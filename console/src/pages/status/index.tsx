@@ -7,6 +7,7 @@ import { Loading } from "../../parts/basic.js";
 import { Charts } from "./Charts.js";
 import { Alerts } from "./Alerts.js";
 import { tellClock, tellMoment, tellProcesses } from "./figures.js";
+import { OperationTable } from "./OperationTable.js";
 import { StatusNotices } from "./StatusNotices.js";
 import { Tables } from "./Tables.js";
 import { Tiles } from "./Tiles.js";
@@ -35,6 +36,7 @@ function Status() {
         <>
           <Charts intervals={intervals} bounds={last.bounds} />
           <p class="soft status-note">Since {tellClock(first.from)}, the last 30 minutes at most, for all workers of this instance. Without the requests to {settings.paths["metrics"]}{hasHealth && ` and ${settings.paths["database-probe"]}`}, which the page itself sends.</p>
+          {server?.hasOperations && <OperationTable />}
           <Tables intervals={intervals} bounds={last.bounds} />
         </>
       )}

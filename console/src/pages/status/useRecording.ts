@@ -10,7 +10,7 @@ import { takeSnapshot } from "./snapshot.js";
 export interface Looking {
   readonly recording: Recording;
   /** Which server it is; null until it has answered. */
-  readonly server: Pick<History, "instance" | "host"> | null;
+  readonly server: Pick<History, "instance" | "host" | "hasOperations"> | null;
   /** Of the last reading; undefined: none yet, null: not available. */
   readonly health: Health | null | undefined;
   /** Why there are no metrics now; null: there are. */
