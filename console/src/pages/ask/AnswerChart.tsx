@@ -83,6 +83,7 @@ function options(width: number, kind: Kind, { labels }: Points, onPoint: (index:
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   const last = labels.length - 1;
   const name = (at: number) => (Number.isInteger(at) ? shorten(labels[at] ?? "") : "");
+  const widest = Math.max(...labels.map((one) => shorten(one).length)) * 7 + 14; // px
   const bars = kind === "bar" && uPlot.paths.bars ? { paths: uPlot.paths.bars({ size: [0.7, 60] }), fill: colour("--accent"), points: { show: false } } : { points: { show: last < 60, size: 6 } };
   return {
     width,
@@ -92,7 +93,7 @@ function options(width: number, kind: Kind, { labels }: Points, onPoint: (index:
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { x: { time: false, range: () => [-0.6, last + 0.6] }, y: { range: (_, least, most) => spread(least, most) } },
     axes: [
-      { ...axis, grid: { show: false }, size: 34, space: 90, incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, ticks) => ticks.map(name) },
+      { ...axis, grid: { show: false }, size: 34, space: widest, incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, ticks) => ticks.map(name) },
       { ...axis, size: 76, values: (_, ticks) => ticks.map(format) },
     ],
     series: [{}, { stroke: colour("--accent"), width: kind === "bar" ? 0 : 2, spanGaps: false, ...bars }],

@@ -11,7 +11,7 @@ import {
   isObjectType,
   isUnionType,
 } from "graphql";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Button, Field } from "../../parts/basic.js";
 import { type Path, findPlace } from "./builder.js";
 import { FieldLine, FieldSelection } from "./DocsFields.js";
@@ -91,6 +91,26 @@ function Results({ schema, text, onOpen }: OpenProps & { schema: GraphQLSchema; 
 function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSchema; builder: Builder }) {
   const types = useMemo(() => listTypes(schema), [schema]);
   const query = schema.getQueryType();
+  const open = useRef(onOpen);
+  open.current = onOpen;
+  // Two hundred lines that no key changes are drawn once.
+  const shownTypes = useMemo(
+    () => (
+      <section>
+        <h3>Types</h3>
+        <Portions
+          items={types}
+          render={(type) => (
+            <li key={type.name}>
+              <button type="button" class="docs-link docs-type" onClick={() => open.current({ type: type.name })}>{type.name}</button>
+              <span class="soft docs-about">{kindOf(type)}</span>
+            </li>
+          )}
+        />
+      </section>
+    ),
+    [types],
+  );
   return (
     <>
       {schema.description && <Description text={schema.description} />}
@@ -101,18 +121,7 @@ function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSche
           <Portions items={Object.values(query.getFields())} render={(field) => <FieldLine key={field.name} type={query} field={field} path={[field.name]} builder={builder} onOpen={onOpen} />} />
         </section>
       )}
-      <section>
-        <h3>Types</h3>
-        <Portions
-          items={types}
-          render={(type) => (
-            <li key={type.name}>
-              <button type="button" class="docs-link docs-type" onClick={() => onOpen({ type: type.name })}>{type.name}</button>
-              <span class="soft docs-about">{kindOf(type)}</span>
-            </li>
-          )}
-        />
-      </section>
+      {shownTypes}
     </>
   );
 }

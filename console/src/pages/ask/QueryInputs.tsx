@@ -53,8 +53,8 @@ export function QueryInputs({ draft, schema, operation, keys, onChange }: QueryI
             <Editor key={draft.id} label="Headers" language="text" value={text} onChange={(value) => onChange({ headers: value })} findings={faults} keys={keys} />
           </div>
           <p class="soft ask-inputs-note">
-            One header in each line, such as <code>X-Tenant: north</code>. The console sends your login itself: never write <code>Authorization</code> or <code>Cookie</code> here.{" "}
-            {isSecret ? "A value may be a secret, so this browser does not store these headers." : "This browser stores them with the tab. Links do not contain them."}
+            One header per line, such as <code>X-Tenant: north</code>. Your login is sent anyway: do not write <code>Authorization</code> or <code>Cookie</code> here.{" "}
+            {isSecret ? "A value may be a secret: this browser does not store these headers." : "This browser stores them with the tab; links do not contain them."}
           </p>
         </>
       )}
@@ -64,8 +64,8 @@ export function QueryInputs({ draft, schema, operation, keys, onChange }: QueryI
 
 function Toggle({ name, isOpen, note, onToggle }: { name: string; isOpen: boolean; note: string | undefined; onToggle: (isOpen: boolean) => void }) {
   return (
-    <button type="button" class="ask-variables-toggle" aria-expanded={isOpen} onClick={() => onToggle(!isOpen)}>
-      {name}
+    <button type="button" class="ask-variables-toggle" aria-expanded={isOpen} data-noted={note === undefined ? undefined : ""} onClick={() => onToggle(!isOpen)}>
+      <span class="ask-variables-name">{name}</span>
       {note !== undefined && <span class="ask-variables-note">{note}</span>}
     </button>
   );
