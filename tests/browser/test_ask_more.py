@@ -68,7 +68,7 @@ def check(window: Window, path: str) -> Locator:
 
 def open_docs(window: Window) -> None:
     window.page.get_by_role("button", name="Docs").click()
-    panel(window).get_by_role("heading", name="What can be asked").wait_for()
+    panel(window).get_by_role("heading", name="Queries", exact=True).wait_for()
 
 
 def follow(window: Window) -> None:

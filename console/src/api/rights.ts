@@ -1,4 +1,4 @@
-/** What the caller may do, by `GET /_tools/rights`: only that is offered. The server decides again at each request. */
+/** The permissions of the caller, from `GET /_tools/rights`: the page offers only these. The server checks each request again. */
 
 import { useEffect } from "preact/hooks";
 import { ApiError } from "./error.js";
@@ -14,7 +14,7 @@ interface Answer {
 }
 
 interface Known {
-  /** The services that a rule can lead to; null until they are known. */
+  /** The services that a rule can open; null until they are known. */
   readonly services: ReadonlySet<string> | null;
   readonly methods: ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -36,9 +36,9 @@ let caller: string | null | undefined;
 let wanted = new Set<string>();
 let isPlanned = false;
 
-/** The rights at these paths, which are encoded; they are read again for another caller, and after a refusal. */
+/** The permissions at these paths, which are encoded; read again for another caller, and after a rejection. */
 export function useRights(asked: readonly string[]): Rights {
-  const paths = asked.filter((path) => path !== ""); // what is not there
+  const paths = asked.filter((path) => path !== ""); // a service that is off
   const { login, isReady, hasExpired } = useStore(sessionState);
   const refused = useStore(refusals);
   const { methods } = useStore(known);
@@ -51,7 +51,7 @@ export function useRights(asked: readonly string[]): Rights {
   return { isKnown: paths.every((path) => methods.has(path)), may: (method, path) => methods.get(path)?.has(method) ?? false };
 }
 
-/** What a request would be answered that need not be sent: the caller may not do it. */
+/** The error that the request would get, without sending it: the caller may not do this. */
 export function refusal(): ApiError {
   return new ApiError(sessionState.value.login === null ? 401 : 403, "http-error", "");
 }
@@ -65,7 +65,7 @@ export function useServices(): ReadonlySet<string> | null {
 
 const allServices: ReadonlySet<string> = new Set(Object.keys(settings.paths));
 
-/** Everything that parts of the page want to know at one moment is asked for in one request. */
+/** One request for everything that the parts of the page need at the same moment. */
 function want(name: string | null, paths: readonly string[]): void {
   if (caller !== name) {
     caller = name;
@@ -87,7 +87,7 @@ async function read(name: string | null, paths: readonly string[]): Promise<void
   const answer = await requestJson<Answer>(`${pathOf(service)}?${query}`).catch(() => null);
   if (caller !== name) return; // the answer is for another user
   const methods = new Map(known.value.methods.size > mostKept ? [] : known.value.methods);
-  // Who cannot be told is offered everything: the server refuses what is not allowed.
+  // Without an answer the page offers everything: the server rejects what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));
   for (const { path, allowed, conditional } of answer?.rights ?? []) methods.set(path, new Set([...allowed, ...conditional]));
   known.set({ services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods });

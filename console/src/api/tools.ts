@@ -62,7 +62,7 @@ export async function readTexts(definition: string): Promise<Texts> {
   return (await requestJson<{ texts: Texts }>(pathOf("tools", "check"), { method: "POST", headers, body })).texts;
 }
 
-/** What is found in a definition, and what storing it would change. */
+/** The findings about a definition, and what storing it would change. */
 export async function checkDefinition(definition: string, signal: AbortSignal): Promise<Checked> {
   const body = writeMembers([["definition", definition]]);
   const response = await request(pathOf("tools", "check"), { method: "POST", headers, body, signal });
@@ -77,7 +77,7 @@ export interface Trial {
   readonly variables: string;
 }
 
-/** What the app would answer if the definition were stored; `ApiError` where it is not even asked. */
+/** What the app would answer if the definition were stored; `ApiError`: the query was not executed. */
 export async function tryDraft(definition: string, { query, variables }: Trial, as: As, signal: AbortSignal): Promise<Answer> {
   const members: [string, string][] = [["definition", definition], ["query", JSON.stringify(query)]];
   if (variables.trim()) members.push(["variables", requireObject(variables)]);
@@ -92,7 +92,7 @@ function requireObject(text: string): string {
     JSON.parse(text);
     return text;
   } catch (thrown) {
-    throw new ApiError(0, "client-error", `The variables are no JSON: ${String(thrown)}`);
+    throw new ApiError(0, "client-error", `The variables are not valid JSON: ${String(thrown)}`);
   }
 }
 
@@ -106,13 +106,13 @@ export function crossDraft(definition: string, roles: readonly string[] | null, 
 export interface Inferred {
   readonly schema: string;
   readonly mappings: string;
-  /** The relations that were found, with their evidence, and what was left out. */
+  /** The relations found, with their evidence, and what was left out. */
   readonly notes: readonly string[];
 }
 
 export const inferPath = "tools" in settings.paths ? pathOf("tools", "infer") : "";
 
-/** A definition that is read off the data; an empty `db` is that of the apps, no collections are all of them. */
+/** A definition inferred from the data; an empty `db` means the database of the apps, no collections means all of them. */
 export async function inferApp(db: string, collections: readonly string[], signal: AbortSignal): Promise<Inferred> {
   const asked = { ...(db === "" ? {} : { db }), ...(collections.length === 0 ? {} : { collections }) };
   const { definition, notes } = await requestJson<{ definition: Omit<Inferred, "notes">; notes: readonly string[] }>(inferPath, { method: "POST", json: asked, signal });

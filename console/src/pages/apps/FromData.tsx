@@ -1,4 +1,4 @@
-/** A new app from collections: what is found in them, before anything is written. */
+/** A new app from collections: the findings, before anything is stored. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Inferred, inferApp } from "../../api/tools.js";

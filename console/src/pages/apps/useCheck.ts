@@ -1,4 +1,4 @@
-/** A definition checked while it is typed. */
+/** Checks a definition while it is typed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Checked, checkDefinition } from "../../api/tools.js";
@@ -20,7 +20,7 @@ export function pauseBefore(took: number | null): number {
   return took === null ? 0 : Math.min(longestPause, Math.max(pause, took));
 }
 
-/** `since` tells that something else has changed, such as what is stored. */
+/** `since` changes when something else has changed, such as the stored definition. */
 export function useCheck(definition: string | null, since: unknown): Check {
   const [check, setCheck] = useState<Omit<Check, "retry">>({ checked: null, about: "", isRunning: false, error: null });
   const [attempt, setAttempt] = useState(0);

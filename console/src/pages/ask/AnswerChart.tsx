@@ -1,4 +1,4 @@
-/** The numbers of a list as bars or as a line, drawn by uPlot; what they show is said in words beside it. */
+/** The numbers of a list as bars or as a line, drawn by uPlot, with a summary in words. */
 
 import uPlot from "uplot";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -21,7 +21,7 @@ import type { Builder } from "./queryBuilder.js";
 
 interface DocsProps {
   schema: GraphQLSchema;
-  /** The way to what is shown, outermost first; empty: the overview. */
+  /** The path to what is shown, outermost first; empty: the overview. */
   way: readonly Spot[];
   onGo: (way: readonly Spot[]) => void;
   builder: Builder;
@@ -70,7 +70,7 @@ interface OpenProps {
 
 function Results({ schema, text, onOpen }: OpenProps & { schema: GraphQLSchema; text: string }) {
   const { found, hasMore } = useMemo(() => search(schema, text), [schema, text]);
-  if (found.length === 0) return <p class="soft" role="status">Nothing here has “{text.trim()}” in its name.</p>;
+  if (found.length === 0) return <p class="soft" role="status">No type or field has “{text.trim()}” in its name.</p>;
   return (
     <>
       <ul class="docs-list" aria-label="Found">
@@ -116,7 +116,7 @@ function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSche
       {schema.description && <Description text={schema.description} />}
       {query && (
         <section>
-          <h3>What can be asked</h3>
+          <h3>Queries</h3>
           <p class="soft docs-hint">{builder.obstacle ?? "Check a field to add it to the query."}</p>
           <Portions items={Object.values(query.getFields())} render={(field) => <FieldLine key={field.name} type={query} field={field} path={[field.name]} builder={builder} onOpen={onOpen} />} />
         </section>
@@ -133,7 +133,7 @@ interface ShownProps extends OpenProps {
 
 function Shown({ schema, spot, way, builder, onOpen }: ShownProps & { spot: Spot; way: readonly Spot[] }) {
   const type = schema.getType(spot.type);
-  if (type === undefined) return <p class="soft">The schema has no {spot.type} any more.</p>;
+  if (type === undefined) return <p class="soft">The schema no longer has {spot.type}.</p>;
   const field = spot.field === undefined ? undefined : fieldsOf(type)?.[spot.field];
   const place = isInputObjectType(type) ? null : findPlace(schema, builder.operation, type.name, way.slice(0, field ? -1 : undefined));
   const shared = { schema, type, place, builder, onOpen };

@@ -15,11 +15,11 @@ interface LineProps {
   path: Path | null;
   builder: Builder;
   onOpen: (spot: Spot) => void;
-  /** Without what the author says of it. */
+  /** Without its description. */
   isShort?: boolean;
 }
 
-const fewFields = 50; // of a selected object, shown at once
+const fewFields = 50; // of a selected object, in one portion
 
 export function FieldLine({ type, field, path, builder, onOpen, isShort = false }: LineProps) {
   const args = "args" in field ? field.args : [];
@@ -121,11 +121,11 @@ interface ArgumentInputProps {
   onValue: (value: string | null) => void;
 }
 
-/** An input for an argument; the query has what is typed as soon as it is a value of the type. */
+/** An input for an argument; the query has what is typed as soon as it is valid. */
 function ArgumentInput({ argument, of, value, builder, onValue }: ArgumentInputProps) {
   const { name, type } = argument;
   const id = useId();
-  const [typed, setTyped] = useState<string | null>(null); // while somebody types
+  const [typed, setTyped] = useState<string | null>(null); // while the user types
   const isRequired = isRequiredArgument(argument);
   const shown = typed ?? showValue(type, value);
   const written = writeValue(type, shown, builder.variables);

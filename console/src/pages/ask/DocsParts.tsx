@@ -1,4 +1,4 @@
-/** Pieces of the documentation that stand in several places. */
+/** Parts of the documentation that appear in several places. */
 
 import { type GraphQLArgument, type GraphQLType, astFromValue, getNamedType, print } from "graphql";
 import type { ComponentChildren } from "preact";
@@ -8,7 +8,7 @@ import { Markdown, MarkdownLine } from "../../parts/Markdown.js";
 import type { Spot } from "./docsModel.js";
 
 const longestShort = 160; // characters
-const portion = 200; // types or fields that are shown at once
+const portion = 200; // types or fields in one portion
 
 /** What the author says, in Markdown. */
 export function Description({ text, isShort = false }: { text: string | null | undefined; isShort?: boolean }) {
@@ -39,7 +39,7 @@ export function Argument({ argument, children }: { argument: GraphQLArgument; ch
   );
 }
 
-/** A list of which only so much is shown as anybody reads. */
+/** A list that shows its items in portions. */
 export function Portions<Item>({ items, render, most = portion }: { items: readonly Item[]; render: (item: Item) => ComponentChildren; most?: number }) {
   const [shown, setShown] = useState(most);
   return (

@@ -79,7 +79,7 @@ test("an argument is added, changed and removed, and the others stay", () => {
   assert.equal(set("{ posts { _id } }", "limit", null, "posts"), "{ posts { _id } }");
 });
 
-test("fields of a type belong where somebody came from, or where the query has such an object", () => {
+test("fields of a type belong to the path by which the reader came, or where the query has such an object", () => {
   const query = operationOf("{ count posts { author { name } } }");
   const way = [{ type: "Query", field: "post" }, { type: "Post" }];
   assert.deepEqual(findPlace(schema, query, "Post", way), ["post"]);

@@ -183,7 +183,7 @@ function splice(text: string, start: number, end: number, middle: string): strin
   return text.slice(0, start) + middle + text.slice(end);
 }
 
-/** Where fields of a type belong: along the way by which somebody came to it, or where the query has such an object; null: nowhere. */
+/** The path where fields of a type are added: the one by which the reader came to the type, or that of the first such object in the query. */
 export function findPlace(schema: GraphQLSchema, operation: OperationDefinitionNode | null, type: string, way: readonly Spot[]): Path | null {
   if (type === schema.getQueryType()?.name) return [];
   return pathOfWay(schema, type, way) ?? (operation && pathInQuery(schema, operation, type));

@@ -24,7 +24,7 @@ test("long numbers are drawn, texts with digits are not numbers", () => {
   assert.equal(readPoints(chart!, "t", "n").values[0], 9007199254740992);
 });
 
-test("a long list is cut, and the drawing is said in words", () => {
+test("a long list is cut, and the chart has a summary", () => {
   const [chart] = findCharts({ a: Array.from({ length: mostPoints + 5 }, (_, n) => ({ n })) });
   assert.equal(readPoints(chart!, null, "n").values.length, mostPoints);
   assert.equal(summarize({ labels: ["A", "B", "C"], values: [3, null, 1200] }, "likes"), "likes: 2 values, from 3 (A) to 1,200 (C)");

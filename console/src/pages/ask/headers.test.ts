@@ -25,7 +25,7 @@ test("what may be a secret is sent, and not stored", () => {
   assert.equal(storable("X-Tenant: a"), "X-Tenant: a");
 });
 
-test("what cannot be sent is said with its line, and the other lines are sent", () => {
+test("a line that cannot be sent has a finding, and the other lines are sent", () => {
   const text = "X-A: 1\nno colon\nHost: x\nAccept: */*\nx-a: 2\nBad Name: 1\nX-B: \u4e2d";
   assert.deepEqual(readHeaders(text).headers, { "X-A": "1" });
   assert.deepEqual(readHeaders(text).findings.map((one) => one.line), [2, 3, 4, 5, 6, 7]);

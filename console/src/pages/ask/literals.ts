@@ -13,7 +13,7 @@ import {
   print,
 } from "graphql";
 
-/** How a value is given: one of a few, a number, a text, or GraphQL as it stands in a query. */
+/** How a value is given: one of a few, a number, a text, or a GraphQL literal. */
 export type InputKind = "choice" | "number" | "text" | "literal";
 
 const wholes = ["Int", "Long"];
@@ -33,7 +33,7 @@ export function choicesOf(type: GraphQLInputType): readonly string[] {
   return isEnumType(bare) ? bare.getValues().map((one) => one.name) : ["true", "false"];
 }
 
-/** A valid value for an argument that has to be given, until somebody gives another. */
+/** A valid value for a required argument, until the user enters one. */
 export function placeholderOf(type: GraphQLInputType): string {
   const bare = getNullableType(type);
   if (isListType(bare)) return "[]";

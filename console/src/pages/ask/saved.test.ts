@@ -18,7 +18,7 @@ test("queries are saved by name, for one user and app", () => {
   assert.deepEqual([namesOf({ owner: "bob", app: "blog" }), namesOf({ owner: "ada", app: "shop" })], [[], []]);
 });
 
-test("the same name replaces the query, and a deleted one is gone", () => {
+test("the same name replaces the query, and a deleted one is removed", () => {
   saveQuery(place, query("A"));
   saveQuery(place, query("A", "{ b }"));
   assert.equal(loadSaved(place, "A")?.query, "{ b }");
@@ -26,7 +26,7 @@ test("the same name replaces the query, and a deleted one is gone", () => {
   assert.deepEqual(namesOf(), []);
 });
 
-test("what cannot be saved is said", () => {
+test("saving a query that cannot be stored returns the reason", () => {
   assert.match(saveQuery(place, query(" "))!, /1 to 100/);
   assert.match(saveQuery(place, query("A", " "))!, /empty/);
   assert.match(saveQuery(place, query("A", "x".repeat(100_001)))!, /too long/);

@@ -1,4 +1,4 @@
-/** Queries that somebody has given a name: each kept by itself in this browser, for each user and app. */
+/** Named queries, each stored by itself in this browser, for each user and app. */
 
 import { dropKept, keptKey, listNames, readKept, writeKept } from "../../api/kept.js";
 import { storable } from "./headers.js";
