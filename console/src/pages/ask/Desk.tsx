@@ -15,7 +15,7 @@ import { readHeaders } from "./headers.js";
 import { allowsLive, isLive, toggleLive } from "./liveDirective.js";
 import { isFollowing } from "./liveRun.js";
 import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
-import { makeBuilder } from "./queryBuilder.js";
+import { type Builder, makeBuilder } from "./queryBuilder.js";
 import { SchemaNotice } from "./SchemaNotice.js";
 import { type ResultKind, Sheet, useMayExplain } from "./Sheet.js";
 import { Side, type SideKind } from "./Side.js";
@@ -47,6 +47,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [result, setResult] = useState<ResultKind>("answer");
   const mayExplain = useMayExplain();
   const editor = useRef<EditorControl>(null);
+  const builder = useRef<Builder | null>(null);
   const reading = useMemo(() => readOperations(draft.query), [draft.query]);
   const operation = chooseOperation(reading, draft.operation);
   const { query, variables } = draft;
@@ -153,7 +154,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
             schema={schemaState}
             way={way}
             entries={work.entries}
-            builder={makeBuilder(query, reading, operation, schema, (text) => work.change({ query: text }))}
+            builder={makeBuilder({ text: query, reading, operation, schema, onChange: (text) => work.change({ query: text }) }, builder)}
             draft={draft}
             place={{ owner, app }}
             onGo={setWay}

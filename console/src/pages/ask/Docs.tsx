@@ -11,7 +11,7 @@ import {
   isObjectType,
   isUnionType,
 } from "graphql";
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Button, Field } from "../../parts/basic.js";
 import { type Path, findPlace } from "./builder.js";
 import { FieldLine, FieldSelection } from "./DocsFields.js";
@@ -29,10 +29,12 @@ interface DocsProps {
 
 export function Docs({ schema, way, onGo, builder }: DocsProps) {
   const [text, setText] = useState("");
-  const open = (spot: Spot) => {
+  const latest = useRef<(spot: Spot) => void>(() => undefined);
+  latest.current = (spot) => {
     setText("");
     onGo([...way, spot]);
   };
+  const open = useCallback((spot: Spot) => latest.current(spot), []); // the same function: lines need not be drawn again
   const spot = way.at(-1);
   return (
     <div class="docs">
@@ -91,9 +93,7 @@ function Results({ schema, text, onOpen }: OpenProps & { schema: GraphQLSchema; 
 function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSchema; builder: Builder }) {
   const types = useMemo(() => listTypes(schema), [schema]);
   const query = schema.getQueryType();
-  const open = useRef(onOpen);
-  open.current = onOpen;
-  // Two hundred lines that no key changes are drawn once.
+  // No key changes these lines.
   const shownTypes = useMemo(
     () => (
       <section>
@@ -102,14 +102,14 @@ function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSche
           items={types}
           render={(type) => (
             <li key={type.name}>
-              <button type="button" class="docs-link docs-type" onClick={() => open.current({ type: type.name })}>{type.name}</button>
+              <button type="button" class="docs-link docs-type" onClick={() => onOpen({ type: type.name })}>{type.name}</button>
               <span class="soft docs-about">{kindOf(type)}</span>
             </li>
           )}
         />
       </section>
     ),
-    [types],
+    [types, onOpen],
   );
   return (
     <>

@@ -1,7 +1,7 @@
 /** A field of the documentation: what it is, whether the query has it, and with which arguments and fields. */
 
 import { type GraphQLArgument, type GraphQLField, type GraphQLInputField, type GraphQLNamedType, type ValueNode, getNamedType, isCompositeType, isRequiredArgument } from "graphql";
-import { useId, useState } from "preact/hooks";
+import { useId, useMemo, useState } from "preact/hooks";
 import { type Path, fieldsOf, variantsOf } from "./builder.js";
 import { Deprecation, Description, Portions, TypeLink } from "./DocsParts.js";
 import type { Spot } from "./docsModel.js";
@@ -24,7 +24,7 @@ const fewFields = 50; // of a selected object, in one portion
 export function FieldLine({ type, field, path, builder, onOpen, isShort = false }: LineProps) {
   const args = "args" in field ? field.args : [];
   const isSelected = path !== null && builder.isSelected(path);
-  return (
+  const draw = () => (
     <li class="docs-entry">
       <div class="docs-signature">
         {path !== null && <Check path={path} builder={builder} />}
@@ -40,6 +40,8 @@ export function FieldLine({ type, field, path, builder, onOpen, isShort = false 
       {isSelected && "args" in field && <Selected field={field} path={path} builder={builder} onOpen={onOpen} />}
     </li>
   );
+  // Of the many fields that the query does not have, none is drawn again while the user types.
+  return useMemo(draw, [type, field, path?.join("."), isShort, onOpen, isSelected ? builder : builder.obstacle]);
 }
 
 /** On the page of a field: whether the query has it, and how. */
@@ -65,7 +67,7 @@ function Check({ path, builder }: { path: Path; builder: Builder }) {
       checked={builder.isSelected(path)}
       disabled={builder.obstacle !== null}
       title={builder.obstacle ?? undefined}
-      onChange={() => builder.toggle(path)}
+      onChange={() => builder.latest.current?.toggle(path)}
     />
   );
 }

@@ -5,6 +5,8 @@ import { type Path, addField, findSelected, isBuildable, removeField, setArgumen
 import type { Reading } from "./operations.js";
 
 export interface Builder {
+  /** The builder of the text as it is now, for what was drawn before. */
+  readonly latest: { readonly current: Builder | null };
   readonly operation: OperationDefinitionNode | null;
   readonly schema: GraphQLSchema | undefined;
   /** The variables of the operation. */
@@ -19,8 +21,17 @@ export interface Builder {
   setArgument(path: Path, name: string, value: string | null): void;
 }
 
-/** A builder for the text of a query; `onChange` receives the next text. */
-export function makeBuilder(text: string, reading: Reading, operation: OperationDefinitionNode | null, schema: GraphQLSchema | undefined, onChange: (text: string) => void): Builder {
+interface Built {
+  readonly text: string;
+  readonly reading: Reading;
+  readonly operation: OperationDefinitionNode | null;
+  readonly schema: GraphQLSchema | undefined;
+  /** Receives the next text. */
+  readonly onChange: (text: string) => void;
+}
+
+/** A builder for the text of a query. */
+export function makeBuilder({ text, reading, operation, schema, onChange }: Built, latest: { current: Builder | null }): Builder {
   const obstacle = reading.fault !== null ? "The query has a mistake: fix it, then check fields here." : isBuildable(operation) ? null : "Fields can be added to queries only.";
   const isReady = obstacle === null && schema !== undefined;
   const fieldAt = (path: Path) => {
@@ -28,7 +39,8 @@ export function makeBuilder(text: string, reading: Reading, operation: Operation
     return found?.kind === Kind.FIELD ? found : null;
   };
   const isSelected = (path: Path) => findSelected(operation, path) !== null;
-  return {
+  latest.current = {
+    latest,
     operation,
     schema,
     variables: new Set(operation?.variableDefinitions?.map((one) => one.variable.name.value)),
@@ -44,4 +56,5 @@ export function makeBuilder(text: string, reading: Reading, operation: Operation
       if (isReady && field !== null) onChange(setArgument(text, field, name, value));
     },
   };
+  return latest.current;
 }
