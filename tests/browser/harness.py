@@ -30,7 +30,7 @@ ADMIN, READER = "ada", "rita"
 PASSWORD = "a long enough secret"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
 AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
-# Set to a number of ms to try every test with answers that take up to so long: `make drill-browser`.
+# Set to a number of ms: every answer then takes up to so long (`make drill-browser`).
 SLOW_ANSWERS = "DOCGRAPH_TEST_SLOW_ANSWERS"
 DELAY_ANSWERS = """
 const send = window.fetch;
