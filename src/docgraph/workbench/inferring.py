@@ -24,9 +24,9 @@ from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.draft import Draft
 from docgraph.workbench.infer.build import KnownNames
-from docgraph.workbench.infer.entries import add_entries, merge_entries
 from docgraph.workbench.infer.existing import Existing, read_existing
 from docgraph.workbench.infer.infer import Inferred, build_app, infer, name_app
+from docgraph.workbench.infer.mapping_entries import add_entries, merge_entries
 from docgraph.workbench.infer.merge import merge
 from docgraph.workbench.infer.survey import MAX_SECONDS, SurveyScope, measure_collections
 from docgraph.workbench.requests import ToolArguments

@@ -9,9 +9,9 @@ from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.exchange import Document, StartupError
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.workbench.infer.entries import add_entries, merge_entries
 from docgraph.workbench.infer.existing import Existing
 from docgraph.workbench.infer.infer import Inferred
+from docgraph.workbench.infer.mapping_entries import add_entries, merge_entries
 from docgraph.workbench.infer.merge import merge
 
 
