@@ -5,7 +5,7 @@ export type { As } from "./graphql.js";
 import { ApiError, readError } from "./error.js";
 import { readMembers, writeMembers } from "./members.js";
 import { request, requestJson } from "./session.js";
-import { pathOf, settings } from "./settings.js";
+import { pathOf } from "./settings.js";
 
 export interface Finding {
   readonly where: string;
@@ -28,6 +28,9 @@ export interface Texts {
   readonly mappings?: string;
   readonly descriptor?: string;
 }
+
+/** The mappings of fields by type and name. */
+export type Mappings = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 export interface Checked {
   readonly valid: boolean;
@@ -101,20 +104,4 @@ export function crossDraft(definition: string, roles: readonly string[] | null, 
   const members: [string, string][] = [["definition", definition]];
   if (roles !== null) members.push(["roles", JSON.stringify(roles)]);
   return requestJson<Matrix>(pathOf("tools", "matrix"), { method: "POST", headers, body: writeMembers(members), signal });
-}
-
-export interface Inferred {
-  readonly schema: string;
-  readonly mappings: string;
-  /** The relations that were found, with their evidence, and what was left out. */
-  readonly notes: readonly string[];
-}
-
-export const inferPath = "tools" in settings.paths ? pathOf("tools", "infer") : "";
-
-/** A definition that is read off the data; an empty `db` is that of the apps, no collections are all of them. */
-export async function inferApp(db: string, collections: readonly string[], signal: AbortSignal): Promise<Inferred> {
-  const asked = { ...(db === "" ? {} : { db }), ...(collections.length === 0 ? {} : { collections }) };
-  const { definition, notes } = await requestJson<{ definition: Omit<Inferred, "notes">; notes: readonly string[] }>(inferPath, { method: "POST", json: asked, signal });
-  return { schema: definition.schema, mappings: definition.mappings, notes };
 }
