@@ -1,6 +1,7 @@
 /** The figures of the server, in the text format of Prometheus, and the state of its database. */
 
 import { isRecord } from "./error.js";
+import { requireRight } from "./rights.js";
 import { request, send } from "./session.js";
 import { pathOf, settings } from "./settings.js";
 
@@ -23,12 +24,14 @@ export const hasMetrics = "metrics" in settings.paths;
 export const hasHealth = "database-probe" in settings.paths;
 
 export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[]> {
+  await requireRight("GET", pathOf("metrics"));
   const response = await request(pathOf("metrics"), { signal });
   return parseMetrics(await response.text());
 }
 
 /** What the database says; an answer that says that it is away is one, too. */
 export async function readHealth(signal: AbortSignal): Promise<Health | null> {
+  await requireRight("GET", pathOf("database-probe"));
   const response = await send(pathOf("database-probe"), { signal });
   const body: unknown = await response.json().catch(() => null);
   if (!isRecord(body) || typeof body["latencyMs"] !== "number") return null;

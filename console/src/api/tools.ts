@@ -4,6 +4,7 @@ import { type Answer, type As, askAt } from "./graphql.js";
 export type { As } from "./graphql.js";
 import { ApiError, readError } from "./error.js";
 import { readMembers, writeMembers } from "./members.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson } from "./session.js";
 import { pathOf } from "./settings.js";
 
@@ -61,12 +62,14 @@ const headers = { "Content-Type": "application/json" };
 
 /** Mappings and descriptor as YAML, where they are objects. */
 export async function readTexts(definition: string): Promise<Texts> {
+  await requireRight("POST", pathOf("tools", "check"));
   const body = writeMembers([["definition", definition], ["texts", "true"], ["run", "false"]]);
   return (await requestJson<{ texts: Texts }>(pathOf("tools", "check"), { method: "POST", headers, body })).texts;
 }
 
 /** What is found in a definition, and what storing it would change. */
 export async function checkDefinition(definition: string, signal: AbortSignal): Promise<Checked> {
+  await requireRight("POST", pathOf("tools", "check"));
   const body = writeMembers([["definition", definition]]);
   const response = await request(pathOf("tools", "check"), { method: "POST", headers, body, signal });
   const answer = await response.text();
