@@ -1,6 +1,6 @@
-// Builds the console into src/docgraph/console/static: hashed names, gzip and brotli beside each file,
+// Builds the console into src/docgraph/console/static: hashed names, gzip and brotli next to each file,
 // and manifest.json, by which the server knows the files. Nothing half built is ever served: the
-// files are written beside the directory, which then takes the place of the old one.
+// files are written next to the directory, and then replace the old one.
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";

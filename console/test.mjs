@@ -8,7 +8,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const built = mkdtempSync(join(tmpdir(), "docgraph-console-"));
-// What modules look for when they are loaded, as a browser has it.
+// What modules expect of a browser when they are loaded.
 const browser = `
 const kept = new Map();
 delete globalThis.BroadcastChannel; // it would keep the process alive

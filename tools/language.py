@@ -1,4 +1,4 @@
-"""Check the language of pages and messages: words to avoid, and the length of sentences.
+"""Check the language of pages, messages and console: words to avoid, and the length of sentences.
 
     python tools/language.py [--pages] [--allow]
 
@@ -22,6 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 ALLOWED: Final = ROOT / "tools/language.yml"
 LONG: Final = 25  # words
 _PAGES: Final = ("*.md", "docs/**/*.md", "examples/*/README.md", "deploy/*.md")
+_CONSOLE: Final = ("console/*.mjs", "console/src/**/*.ts*", "console/src/**/*.css")
 # A pattern, and what to write instead.
 WORDS: Final = {
     r"(is|are|was|were|be) told|tells? of|is said": "reports, returns, logs",
@@ -44,6 +45,7 @@ WORDS: Final = {
 }
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.MULTILINE | re.DOTALL)
+_VALUE: Final = re.compile(r'"[\w$-]*"')
 _HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
 
@@ -57,6 +59,8 @@ def find_texts(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield name, node.lineno, node.value
+    for source in sorted(one for pattern in _CONSOLE for one in root.glob(pattern)):
+        yield source.relative_to(root).as_posix(), 1, _VALUE.sub("", source.read_text())
 
 
 def _blank_code(text: str) -> str:

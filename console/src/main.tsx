@@ -1,4 +1,4 @@
-/** The beginning: find out who is there, and draw. */
+/** The entry point: find the current login, and draw the page. */
 
 import { render } from "preact";
 import { resume } from "./api/session.js";

@@ -107,7 +107,7 @@ def test_users_are_added_changed_and_deleted_and_no_hash_is_shown(window: Window
     table.get_by_role("link", name="nora").click()
     user = page.get_by_role("region", name="User", exact=True)
     add_role(user, "Roles", "editor")
-    user.get_by_role("button", name="Take away writer").click()
+    user.get_by_role("button", name="Remove writer").click()
     user.get_by_role("button", name="Save roles").click()
     user.get_by_text("Saved.").wait_for()
     table.get_by_role("row", name="nora editor").wait_for()
@@ -156,17 +156,17 @@ def test_a_user_who_was_changed_meanwhile_is_not_overwritten(window: Window) -> 
     users.update_one({"_id": "olga"}, {"$set": {"roles": ["auditor"]}})
     user.get_by_role("button", name="Save roles").click()
 
-    user.get_by_text("has been changed meanwhile").wait_for()
+    user.get_by_text("was changed in the meantime").wait_for()
     user.get_by_text("Stored now: auditor").wait_for()
     assert present(users.find_one({"_id": "olga"}))["roles"] == ["auditor"]
-    user.get_by_role("button", name="Take away editor").wait_for()  # what was typed stays
+    user.get_by_role("button", name="Remove editor").wait_for()  # what was typed stays
     user.get_by_role("button", name="Save roles").click()
     user.get_by_text("Saved.").wait_for()
     assert present(users.find_one({"_id": "olga"}))["roles"] == ["writer", "editor"]
 
     add_role(user, "Roles", "admin")
     user.get_by_role("button", name="Save roles").click()
-    user.get_by_text("Nobody can give the role admin here").wait_for()
+    user.get_by_text("The role admin cannot be given here").wait_for()
 
 
 def test_a_rule_is_checked_while_it_is_typed_then_stored_and_deleted(window: Window) -> None:
@@ -226,7 +226,7 @@ def test_a_rule_outlives_a_lost_connection_and_does_not_run_over_another(window:
     put_rule(window.place, "shared", "path('/theirs')", "user")
     page.reload()
 
-    rule.get_by_text("This rule has been changed meanwhile").wait_for()
+    rule.get_by_text("This rule was changed in the meantime").wait_for()
     expect(rule.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     assert present(rules.find_one({"_id": "shared"}))["predicate"] == "path('/theirs')"
     rule.get_by_role("button", name="Keep mine").click()
@@ -265,8 +265,8 @@ def test_an_administrator_looks_as_a_role_and_leaves_it_with_one_click(window: W
     open_access(window, "look")
     page = window.page
     add_role(page.locator("main"), "Roles", "reader")
-    page.get_by_role("button", name="Open Ask as them").click()
-    page.get_by_text("You look as somebody with the role reader").wait_for()
+    page.get_by_role("button", name="Open Ask as this caller").click()
+    page.get_by_text("You view this as a caller with the role reader").wait_for()
     page.get_by_label("App", exact=True).select_option("secretive")
     window.write("Query", "{ posts { title likes } }")
     page.get_by_role("button", name="Run").click()
@@ -275,10 +275,10 @@ def test_an_administrator_looks_as_a_role_and_leaves_it_with_one_click(window: W
     page.get_by_role("button", name="Run").click()
     page.get_by_role("list", name="Answer").get_by_text("Post 1").wait_for()
     page.get_by_label("App", exact=True).select_option("vault")
-    page.get_by_text("This app is not for them").wait_for()
-    page.get_by_role("button", name="Look as yourself again").click()
-    page.get_by_text("This app is not for them").wait_for(state="detached")
-    expect(page.get_by_text("You look as")).to_have_count(0)
+    page.get_by_text("This caller may not use this app").wait_for()
+    page.get_by_role("button", name="View as yourself again").click()
+    page.get_by_text("This caller may not use this app").wait_for(state="detached")
+    expect(page.get_by_text("You view this as")).to_have_count(0)
 
 
 def test_a_restricted_user_is_told_what_to_do_and_sees_what_rules_open(window: Window) -> None:
@@ -294,11 +294,11 @@ def test_a_restricted_user_is_told_what_to_do_and_sees_what_rules_open(window: W
     page.get_by_role("link", name=READER).click()
     page.get_by_role("heading", name=READER).wait_for()
     page.get_by_role("tab", name="Users").press("ArrowRight")
-    page.get_by_text("are for the root role, admin").wait_for()
+    page.get_by_text("Only the root role, admin, may read them").wait_for()
     page.get_by_role("tab", name="Why").click()
     page.get_by_role("heading", name="Explanations are for the root role").wait_for()
-    page.get_by_role("tab", name="Look as").click()
-    page.get_by_role("heading", name="Looking as others is for the root role").wait_for()
+    page.get_by_role("tab", name="View as").click()
+    page.get_by_role("heading", name="Viewing as another caller is for the root role").wait_for()
     page.get_by_text("you do not have it").wait_for()
 
 
@@ -314,7 +314,7 @@ def test_every_part_is_open_to_screen_readers_and_narrow_screens(
         assert window.find_barriers() == []
         page.get_by_role("tab", name="Rules").click()
         page.get_by_role("link", name="permissions[0] (file)").click()
-        page.get_by_text("This rule stands in the configuration").wait_for()
+        page.get_by_text("This rule is in the configuration").wait_for()
         page.get_by_role("button", name="Close").click()
         page.get_by_role("link", name="everybody").click()
         page.get_by_role("textbox", name="Predicate").wait_for()
@@ -323,6 +323,6 @@ def test_every_part_is_open_to_screen_readers_and_narrow_screens(
         page.get_by_role("button", name="Why?").wait_for()
         assert window.find_barriers() == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        last = page.get_by_role("tab", name="Look as")
+        last = page.get_by_role("tab", name="View as")
         assert last.evaluate("tab => tab.getBoundingClientRect().right") <= 360
         expect(page.locator("main img, main script")).to_have_count(0)

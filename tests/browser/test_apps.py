@@ -131,7 +131,7 @@ def test_saving_keeps_every_member_and_asks_before_clients_break(window: Window,
     window.page.get_by_role("tab", name="Changes 1 breaking").click()
     window.page.get_by_text("Field Post.title was removed").wait_for()
     press(window, "Save")
-    press(window, "Save all the same", "dialog")
+    press(window, "Save anyway", "dialog")
     window.page.get_by_text("Saved.").wait_for()
 
     saved = send(window.place, "GET", app)
@@ -148,7 +148,7 @@ def test_what_somebody_else_saved_meanwhile_is_shown_beside_mine(window: Window,
     window.write("Schema", f"# mine\n{SCHEMA}")
     press(window, "Save")
 
-    window.page.get_by_text("Somebody else has changed this app").wait_for()
+    window.page.get_by_text("Another user has changed this app").wait_for()
     press(window, "Show both")
     both = window.page.get_by_role("dialog", name="Both versions")
     both.get_by_text("# theirs").wait_for()
@@ -236,7 +236,7 @@ def test_others_see_the_apps_that_they_may_ask_and_no_definition(window: Window)
     expect(window.page.get_by_role("button", name="New app")).to_have_count(0)
 
     window.open("/apps/blog")
-    window.page.get_by_text("Its definition is not for you").wait_for()
+    window.page.get_by_text("You may not read its definition").wait_for()
 
 
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_narrow_screen(
@@ -253,7 +253,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_narrow_screen(
         window.page.set_viewport_size({"width": 360, "height": 640})
         for tab, waited in {
             "Try": "Run",
-            "Access": "may ask the app",
+            "Access": "may use the app",
             "Changes": "differs",
         }.items():
             window.page.get_by_role("tab", name=tab).click()

@@ -141,7 +141,7 @@ def wait_status(window: Window, status: int) -> None:
 def wait_schema(window: Window) -> None:
     """Until the documentation has come, and with it completion and validation."""
     window.page.get_by_role("button", name="Docs").click()
-    window.page.get_by_role("heading", name="What can be asked").wait_for()
+    window.page.get_by_role("heading", name="Queries", exact=True).wait_for()
     window.page.get_by_role("button", name="Docs").click()
 
 
@@ -393,7 +393,7 @@ def test_where_the_schema_is_not_shown_queries_run_all_the_same(
         run(window)
         wait_status(window, 200)
         window.open("/ask/vault")
-        window.page.get_by_text("This app asks for a login").wait_for()
+        window.page.get_by_text("This app needs a login").wait_for()
 
 
 # --- large and strange things ---------------------------------------------------------------------
@@ -435,7 +435,7 @@ def test_axe_finds_nothing_serious_and_narrow_screens_are_wide_enough(window: Wi
     run(window)
     wait_status(window, 200)
     page.get_by_role("button", name="Docs").click()
-    page.get_by_role("heading", name="What can be asked").wait_for()
+    page.get_by_role("heading", name="Queries", exact=True).wait_for()
     page.get_by_role("button", name="Table").click()
     assert window.find_barriers() == []
     page.emulate_media(color_scheme="dark")

@@ -153,7 +153,7 @@ def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: W
     page.get_by_role("textbox", name="Filter").fill('{"n": foo}')
     page.get_by_text("Filter, line 1: unknown word 'foo'").wait_for()
     page.get_by_role("textbox", name="Filter").fill("{n: {$lt: 2}}")
-    page.get_by_text("A filter is a query of MongoDB").wait_for()
+    page.get_by_text("A filter is a MongoDB query").wait_for()
     page.get_by_role("button", name="Find").click()
     page.get_by_text("Documents 1 to 71").wait_for()
     page.get_by_role("button", name="Count").click()
@@ -221,7 +221,7 @@ def test_what_was_changed_meanwhile_is_shown_and_nothing_is_lost(window: Window)
     edit(window, '"n": 1', '"n": 2, "mine": true')
     collection.update_one({}, {"$set": {"theirs": True}})  # by a program that knows no etags
     window.page.get_by_role("button", name="Save").click()
-    window.page.get_by_text("This document has been changed meanwhile").wait_for()
+    window.page.get_by_text("This document was changed in the meantime").wait_for()
     assert collection.find_one() == {"_id": "x", "n": 1, "theirs": True}
 
     window.page.get_by_role("button", name="Show both").click()
@@ -272,10 +272,10 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
     page.get_by_role("button", name="New collection").click()
     dialog = page.get_by_role("dialog", name="New collection")
     dialog.get_by_label("Name").fill("posts")
-    dialog.get_by_role("button", name="Make it").click()
-    dialog.get_by_text("There is a collection of this name already").wait_for()
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_text("A collection with this name already exists").wait_for()
     dialog.get_by_label("Name").fill("made")
-    dialog.get_by_role("button", name="Make it").click()
+    dialog.get_by_role("button", name="Create").click()
 
     page.get_by_role("link", name="Insert the first one").click()
     for text in ('{"_id": 7, "at": {"$date": "2019-09-12T13:42:49.260Z"}}', '{"_id": 7}'):
@@ -284,7 +284,7 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
         if "at" in text:
             page.get_by_role("list", name="Tree").get_by_text("2019-09-12").wait_for()
             page.get_by_role("link", name="Insert", exact=True).click()
-    page.get_by_text("There is a document with this _id").wait_for()
+    page.get_by_text("A document with this _id exists").wait_for()
     stored = present(window.place.mongo[window.place.db]["made"].find_one())
     assert stored["at"].replace(tzinfo=UTC) == WHEN
 
@@ -292,7 +292,7 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
     page.get_by_role("button", name="New index").click()
     dialog = page.get_by_role("dialog", name="New index")
     dialog.get_by_label("Keys").fill('{"at": -1}')
-    dialog.get_by_role("button", name="Make it").click()
+    dialog.get_by_role("button", name="Create").click()
     page.get_by_role("button", name="Delete at_-1").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Delete at_-1").wait_for(state="detached")
@@ -306,7 +306,7 @@ def test_a_restricted_caller_reads_what_a_rule_opens_and_is_told_the_rest(window
     assert reply.status_code in (200, 201)
     open_data(window, "/data", READER)
     page = window.page
-    page.get_by_text("The list of collections is not open to you").wait_for()
+    page.get_by_text("You may not list the collections").wait_for()
     page.get_by_label("Open by path").fill("posts")
     page.get_by_role("button", name="Open").click()
 

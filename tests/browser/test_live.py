@@ -127,7 +127,7 @@ def test_events_come_with_their_types_and_a_pause_counts_what_came(window: Windo
 
     page.get_by_role("button", name="Pause").click()
     collection.insert_many({"_id": number} for number in range(2, 4))
-    page.get_by_text("Paused: 2 events came meanwhile").wait_for()
+    page.get_by_text("Paused: 2 events waiting").wait_for()
     expect(rows(window)).to_have_count(1)
     page.get_by_role("button", name="Resume").click()
     rows(window).nth(2).wait_for()
@@ -173,7 +173,7 @@ def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
         window.page.get_by_text("There is no connection now").wait_for()
         collection.insert_one({"_id": "meanwhile"})
         wire.is_cut = False
-        window.page.get_by_text("went on after the last event: nothing is missing").wait_for()
+        window.page.get_by_text("continued after the last event: nothing is missing").wait_for()
         wait_for_count(window, 2)
         expect(rows(window).first).to_contain_text("meanwhile")
 
@@ -182,7 +182,7 @@ def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
         declare(place, "cut", named)  # the last event is not among those that this tells
         collection.insert_one({"_id": "missed", "name": "ada"})
         wire.is_cut = False
-        window.page.get_by_text("The database does not know the last event any more").wait_for()
+        window.page.get_by_text("The database no longer has the last event").wait_for()
         collection.insert_one({"_id": "after", "name": "bob"})
         wait_for_count(window, 3)
         expect(rows(window).first).to_contain_text("after")
@@ -215,7 +215,7 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
     window.open("/live")
     window.log_in(READER)
     page = window.page
-    page.get_by_text("The list of streams is not open to you").wait_for()
+    page.get_by_text("You may not list the streams").wait_for()
     page.get_by_label("Open by path").fill("guarded")
     page.get_by_role("button", name="Open", exact=True).click()
     listed = page.get_by_role("list", name="Streams").get_by_role("listitem")
@@ -234,7 +234,7 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
     expect(rows(window)).to_have_count(1)
 
     for path, said in (
-        ("guarded/_streams/closed", "This stream is not open to you"),
+        ("guarded/_streams/closed", "You may not read this stream"),
         ("guarded/_streams/open", "Variable from not bound"),
     ):
         page.get_by_role("link", name="Live").first.click()
@@ -258,7 +258,7 @@ def test_the_list_opens_with_a_stream_that_runs(window: Window) -> None:
     wait_for_count(window, 1)
     running.get_by_role("button", name="Pause").click()
     collection.insert_one({"_id": "later"})
-    running.get_by_text("Paused: 1 event came meanwhile").wait_for()
+    running.get_by_text("Paused: 1 event waiting").wait_for()
     running.get_by_role("button", name="Resume").click()
     wait_for_count(window, 2)
     assert window.find_barriers() == []

@@ -122,14 +122,14 @@ def test_it_is_said_why_there_are_no_figures_and_how_the_database_is(
         window.open("/status")
         window.log_in(READER)
         page = window.page
-        page.get_by_text("The figures are not open to you").wait_for()
+        page.get_by_text("You may not read the metrics").wait_for()
         page.get_by_text("path('/metrics')").wait_for()
         database = page.locator(".status-tile", has_text="Database")
         database.get_by_text("up").wait_for()
         away = {"status": "error", "description": "gone fishing", "latencyMs": 3}
         page.route("**/health/db", lambda route: route.fulfill(status=503, json=away))
         page.get_by_role("alert").get_by_text("gone fishing").wait_for()
-        database.get_by_text("away").wait_for()
+        database.get_by_text("unavailable").wait_for()
         page.unroute("**/health/db")
         database.get_by_text("up").wait_for()
     off = {"metrics": {"enabled": False}}

@@ -18,7 +18,7 @@ export interface AdvisedIndex {
   readonly keys: Readonly<Record<string, number | string>>;
   readonly createIndex: string;
   readonly serves: readonly string[];
-  /** Where the REST API has the collection; null where it has it not. */
+  /** Where the REST API serves the collection; null: it does not. */
   readonly path: string | null;
 }
 
@@ -41,7 +41,7 @@ export function nameIndex(keys: AdvisedIndex["keys"]): string {
   return Object.entries(keys).map(([name, direction]) => `${name}_${direction}`).join("_");
 }
 
-/** The field that a place is about, such as `Post.title` of `schema: Post.title` or `mappings.Post.title.find`. */
+/** The field of a location, such as `Post.title` of `schema: Post.title` or `mappings.Post.title.find`. */
 export function fieldOf(where: string | null): string | null {
   const found = /^(?:schema: |mappings\.)(\w+)\.(\w+)/.exec(where ?? "");
   return found === null ? null : `${found[1]}.${found[2]}`;

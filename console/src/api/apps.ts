@@ -24,7 +24,7 @@ export interface StoredApp {
 
 const pageSize = 100;
 const mostPages = 50;
-const noEtag = "none"; // of documents that were not written by the REST API: it passes until somebody writes them
+const noEtag = "none"; // of documents that were not written by the REST API: it is accepted until the REST API writes them
 const jsonBody = { "Content-Type": "application/json" };
 
 export function idOf(name: string): AppId {
@@ -38,7 +38,7 @@ export function nameOf(id: AppId): string {
   return isRecord(value) && typeof value["$oid"] === "string" ? value["$oid"] : id;
 }
 
-/** Where the REST API has the definition; null where it has none, or no path leads to such an id. */
+/** Where the REST API serves the definition; null: it does not, or such an id has no path. */
 export function pathOfApp(id: AppId): string | null {
   const way = wayOf(JSON.parse(id));
   if (settings.definitions === null || way === null) return null;
@@ -110,6 +110,6 @@ function written(response: Response): string {
 function requirePath(id: AppId): string {
   const path = pathOfApp(id);
   if (path !== null) return path;
-  const message = settings.definitions === null ? "The REST API of this server does not have the definitions." : "No address of the REST API leads to this id.";
-  throw new ApiError(0, "no-path", message, undefined, "`docgraph apps` can do it.");
+  const message = settings.definitions === null ? "The REST API of this server does not serve the definitions." : "The REST API has no address for this id.";
+  throw new ApiError(0, "no-path", message, undefined, "Use `docgraph apps` on the server.");
 }

@@ -1,4 +1,4 @@
-/** Documents, collections and indexes made, changed and deleted, by the REST API. */
+/** Create, change and delete documents, collections and indexes with the REST API. */
 
 import { type Segments, dataPath, noEtag, pathByFilter, typesKept } from "./data.js";
 import { ApiError, asApiError } from "./error.js";
@@ -9,7 +9,7 @@ import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
 
 const jsonBody = { "Content-Type": "application/json" };
 
-/** Make a collection; 412: there is one already. */
+/** Create a collection; 412: it already exists. */
 export async function createCollection(segments: Segments): Promise<void> {
   await request(dataPath(segments), { method: "PUT", headers: { ...jsonBody, "If-None-Match": "*" }, body: "{}" });
 }
@@ -31,13 +31,13 @@ export async function insertFirst(segments: Segments, document: string): Promise
     if (asApiError(error).status !== 404) throw error;
   }
   await createCollection(segments).catch((error: unknown) => {
-    if (asApiError(error).status !== 412) throw error; // somebody else was faster
+    if (asApiError(error).status !== 412) throw error; // another user has just created it
   });
   return insertDocument(segments, document);
 }
 
 /**
- * Make `after` of a document that is `before`, if its etag is still this one (412: it is not).
+ * Change a document from `before` to `after`, if its etag is still this one (412: it is not).
  *
  * Only what differs is sent, so that nothing else is touched, such as properties that rules hide from the caller; the whole
  * document is sent where the order of its names has changed, or its id has no path.
@@ -56,12 +56,12 @@ export async function changeDocument(segments: Segments, id: DocumentId, before:
   await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
 }
 
-/** Carry out an update of a document, if its etag is still this one (412: it is not). */
+/** Execute an update of a document, if its etag is still this one (412: it is not). */
 export async function patchDocument(segments: Segments, id: DocumentId, update: string, etag: string): Promise<void> {
   await request(requirePath(segments, id), { method: "PATCH", headers: { ...jsonBody, ...matching(etag) }, body: update });
 }
 
-/** Put a document in the place of one whose etag is still this one (412: it is not). */
+/** Replace a document, if its etag is still this one (412: it is not). */
 export async function replaceDocument(segments: Segments, id: DocumentId, document: string, etag: string): Promise<void> {
   await request(requirePath(segments, id), { method: "PUT", headers: { ...jsonBody, ...matching(etag) }, body: document });
 }
@@ -73,7 +73,7 @@ function matching(etag: string): Record<string, string> {
 
 function requirePath(segments: Segments, id: DocumentId): string {
   const path = pathTo(dataPath(segments), id);
-  if (path === null) throw new ApiError(0, "no-path", "No address of the REST API leads to an id of this kind.", undefined, "The page Data finds it by a filter.");
+  if (path === null) throw new ApiError(0, "no-path", "The REST API has no address for an id of this type.", undefined, "Find the document with a filter on the page Data.");
   return path;
 }
 
@@ -87,7 +87,7 @@ export async function removeDocument(segments: Segments, id: DocumentId, etag: s
   }
   const response = await request(pathByFilter(`${dataPath(segments)}/*`, id), { method: "DELETE", headers });
   const { deleted } = (await response.json()) as { deleted: number };
-  if (deleted !== 1) throw new ApiError(404, "not-found", "The document is not there any more, or not yours to delete.");
+  if (deleted !== 1) throw new ApiError(404, "not-found", "The document no longer exists, or you may not delete it.");
 }
 
 export async function createIndex(segments: Segments, name: string, keys: string, options: string): Promise<void> {
@@ -105,7 +105,7 @@ export async function listIndexes(segments: Segments, signal: AbortSignal): Prom
   return parseTyped(await response.text()) as readonly Fields[];
 }
 
-/** What was there keeps its order, and what is new comes behind it. */
+/** Existing names keep their order, new ones follow. */
 function hasKeptOrder(before: Fields, after: Fields): boolean {
   const kept = [...before.keys()].filter((name) => after.has(name));
   return [...after.keys()].slice(0, kept.length).every((name, index) => name === kept[index]);
@@ -119,12 +119,12 @@ function describeDifference(before: Fields, after: Fields): string {
   return `{${parts.filter(Boolean).join(", ")}}`;
 }
 
-/** On the first level the REST API reads a dot as a place inside, and a dollar sign as an operator. */
+/** On the first level, the REST API reads a dot as a nested path, and a dollar sign as an operator. */
 function requirePlainNames(names: Iterable<string>): void {
   for (const name of names) {
     if (name === "" || name.includes(".") || name.startsWith("$")) {
-      const message = `The REST API cannot write a property called ${JSON.stringify(name)} on the first level.`;
-      throw new ApiError(0, "no-such-name", message, undefined, "Other programs can; the other properties can be changed here.");
+      const message = `The REST API cannot write a first-level property with the name ${JSON.stringify(name)}.`;
+      throw new ApiError(0, "no-such-name", message, undefined, "Change it with another program. The other properties can be changed here.");
     }
   }
 }

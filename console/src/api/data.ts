@@ -11,7 +11,7 @@ import { Scalar } from "../parts/json.js";
 /** The segments of a path below that of the REST API, decoded. */
 export type Segments = readonly string[];
 
-/** What stands at a path: names of databases, names of collections, or documents. */
+/** What a path contains: names of databases, names of collections, or documents. */
 export type PlaceKind = "databases" | "database" | "collection";
 
 export interface Query {
@@ -32,7 +32,7 @@ export interface Page {
 export interface StoredDocument {
   readonly fields: Fields;
   readonly etag: string;
-  /** All of it, as it came. */
+  /** The whole text, as received. */
   readonly text: string;
 }
 
@@ -45,7 +45,7 @@ export function dataPath(segments: Segments): string {
   return pathOf("mongo", ...segments);
 }
 
-/** What stands at a path, by the methods that it takes: they are told to everybody. */
+/** What a path contains, by the methods that it allows: every caller may ask for them. */
 export async function findKind(segments: Segments, signal: AbortSignal): Promise<PlaceKind> {
   const response = await send(dataPath(segments), { method: "OPTIONS", signal });
   const allowed = (response.headers.get("Allow") ?? "").split(/,\s*/);
@@ -53,7 +53,7 @@ export async function findKind(segments: Segments, signal: AbortSignal): Promise
   return allowed.includes("PUT") ? "database" : "databases";
 }
 
-/** A path where nothing is mounted takes all methods, too: at the top that is no mistake of whoever looks there. */
+/** A path where nothing is mounted allows all methods, too: at the top that is not the caller's mistake. */
 async function isThere(segments: Segments, signal: AbortSignal): Promise<boolean> {
   const isAllowed = await requireRight("GET", dataPath(segments)).then(() => true, () => false);
   return isAllowed && (await send(`${dataPath(segments)}?pagesize=0`, { signal })).ok;
@@ -66,14 +66,14 @@ export async function listNames(segments: Segments, signal: AbortSignal): Promis
   for (let page = 0; query !== null && page < mostNamePages; page += 1) {
     const response: Response = await request(dataPath(segments) + query, { signal });
     const found: unknown = await response.json();
-    if (!Array.isArray(found)) throw new ApiError(0, "no-names", "A document stands at this path, no collection.");
+    if (!Array.isArray(found)) throw new ApiError(0, "no-names", "This path is a document, not a collection.");
     names.push(...found.map(String));
     query = findNext(response);
   }
   return names;
 }
 
-/** A page of the documents behind `after`; empty: the first one. Documents that are too many for one answer come in smaller pages. */
+/** A page of the documents after `after`; empty: the first page. Documents that are too large for one response come in smaller pages. */
 export async function readPage(segments: Segments, query: Query, after: string, signal: AbortSignal): Promise<Page> {
   await requireRight("GET", dataPath(segments));
   for (const size of smallerSizes) {
@@ -89,7 +89,7 @@ export async function readPage(segments: Segments, query: Query, after: string, 
   throw new ApiError(0, "client-error", "No page is small enough.");
 }
 
-/** Whether the server can read a query; throws what it finds wrong. Nothing is looked for. */
+/** Check whether the server can parse a query; throws what is wrong. No documents are read. */
 export async function checkQuery(segments: Segments, query: Query, signal: AbortSignal): Promise<void> {
   await requireRight("GET", dataPath(segments));
   await request(`${dataPath(segments)}?pagesize=0${writeQuery(query)}`, { signal });
@@ -115,7 +115,7 @@ export async function readDocument(segments: Segments, id: DocumentId, signal?: 
   return { fields, etag: response.headers.get("ETag") ?? etagOf(fields), text: path ? text : text.slice(1, -1) };
 }
 
-/** The address of all documents that have this id, which is one: for ids that no path has. */
+/** The address of the documents with this id, which is one: for ids without a path. */
 export function pathByFilter(path: string, id: DocumentId): string {
   return `${path}?filter=${encodeURIComponent(`{"_id":{"$eq":${writeTyped(id, 0)}}}`)}`;
 }
@@ -130,7 +130,7 @@ function writeQuery({ filter, sort }: Query): string {
   return sort.trim() === "" ? filtering : `${filtering}&sort=${encodeURIComponent(sort.trim())}`;
 }
 
-/** The query of the next page; the path is the one that was asked, whatever stands before the server. */
+/** The query of the next page; the path is that of the request, whatever proxy is in front of the server. */
 function findNext(response: Response): string | null {
   const link = /<[^>?]*(\?[^>]*)>;\s*rel="next"/.exec(response.headers.get("Link") ?? "");
   return link?.[1] ?? null;

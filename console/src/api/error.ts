@@ -13,7 +13,7 @@ export class ApiError extends Error {
     this.name = "ApiError";
   }
 
-  /** The caller is not known, or not any more. */
+  /** The caller is not authenticated, or no longer. */
   get isUnauthenticated(): boolean {
     return this.status === 401;
   }
@@ -26,14 +26,14 @@ export function asApiError(thrown: unknown): ApiError {
   return new ApiError(0, "client-error", message);
 }
 
-/** The error that an answer holds; answers of proxies may hold anything. */
+/** The error in a response; a proxy's response can contain anything. */
 export async function readError(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   try {
     const body: unknown = JSON.parse(text);
     if (isRecord(body)) return fromBody(response.status, body);
   } catch {
-    // Not JSON: the status says what there is to say.
+    // Not JSON: the status is all there is.
   }
   return new ApiError(response.status, "http-error", response.statusText || `status ${response.status}`, text.slice(0, 2000));
 }

@@ -18,7 +18,7 @@ export interface Question {
   readonly operation: string | null;
 }
 
-/** In whose place one asks, which is for the root role. */
+/** The caller to ask as, which is for the root role. */
 export interface As {
   readonly roles?: readonly string[];
   readonly user?: string;
@@ -42,7 +42,7 @@ export interface Answer {
   readonly ms: number;
   readonly bytes: number;
   readonly text: string;
-  /** What the text says; undefined where it is no JSON. */
+  /** The parsed text; undefined: it is not JSON. */
   readonly body: unknown;
   readonly errors: readonly GraphqlError[];
 }
@@ -69,7 +69,7 @@ export function appPath(uri: string): string {
   return pathOf("graphql", ...uri.split("/"));
 }
 
-/** Ask an app, or look what it answers somebody else; the answer whatever its status, `ApiError` only when there is none. */
+/** Ask an app, as oneself or as another caller; the response whatever its status, `ApiError` only if there is none. */
 export function ask(uri: string, question: Question, signal?: AbortSignal, as: As | null = null): Promise<Answer> {
   if (as !== null) return askAt(pathOf("tools", "draft"), writeQuestion(question, { app: uri, ...as }), signal);
   return askAt(appPath(uri), writeQuestion(question), signal);

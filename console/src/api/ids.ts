@@ -1,4 +1,4 @@
-/** Ids of documents in addresses: which path leads to a document, if one does. */
+/** Ids of documents in addresses: the path of a document, if it has one. */
 
 import { Scalar } from "../parts/json.js";
 import { type Value, writeTyped } from "./typed.js";
@@ -9,7 +9,7 @@ const special = new Set(["_size", "_meta", "_indexes", "_aggrs", "_streams", "_m
 const exactOnly = new Set(["_schemas", "_sessions"]);
 const typeInPath: Readonly<Record<string, string>> = { ObjectId: "OID", Int32: "NUMBER", Int64: "NUMBER", Double: "NUMBER", Date: "DATE", MinKey: "MINKEY", MaxKey: "MAXKEY" };
 
-/** The address of a document, with its `id_type`; null: none leads to an id of this kind. */
+/** The address of a document, with its `id_type`; null: an id of this type has none. */
 export function pathTo(collection: string, id: DocumentId): string | null {
   const way = findWay(id);
   return way === null ? null : `${collection}/${encodeURIComponent(way[0])}?id_type=${way[1]}`;

@@ -6,7 +6,7 @@ import { dropKept, hearKept, writeKept } from "./kept.js";
 const delay = 250; // ms after the last change
 
 /**
- * Keep a value under a key, or nothing where it is null; false where the browser has no room for it.
+ * Store a value under a key, or remove it if null; false: the browser has no room for it.
  *
  * Calls `onOther` with what another window stores under the key, so that both windows have the same.
  */
@@ -22,7 +22,7 @@ export function useKeeping(key: string, value: unknown, onOther: (value: unknown
     heard.current = now === null ? null : JSON.stringify(now);
     other.current(now);
   }), [key]);
-  useLayoutEffect(() => { // at once: the page can go at any moment
+  useLayoutEffect(() => { // immediately: the page can be closed at any moment
     const keep = () => {
       due.current = null;
       if (text === heard.current) return; // the other window keeps it, and may be writing the next

@@ -1,7 +1,7 @@
 /**
- * What this browser keeps for somebody between visits: under a key of the console, the user and the thing.
+ * What this browser stores for a user between visits: under a key of the console, the user and the thing.
  *
- * Nobody sees what another user of the same browser has written: logging out forgets it.
+ * Logging out removes it, so that no other user of the same browser sees it.
  */
 
 import { settings } from "./settings.js";
@@ -16,7 +16,7 @@ export function keptKey(user: string | null, ...names: readonly string[]): strin
   return prefix + JSON.stringify([user, ...names]);
 }
 
-/** What is kept under a key; null where nothing is, or the browser keeps nothing. */
+/** The value stored under a key; null: there is none, or the browser stores nothing. */
 export function readKept(key: string): unknown {
   try {
     return JSON.parse(localStorage.getItem(key) ?? "null") as unknown;
@@ -25,7 +25,7 @@ export function readKept(key: string): unknown {
   }
 }
 
-/** Keep a value; false where the browser has no room, or refuses. */
+/** Store a value; false: the browser has no room, or rejects it. */
 export function writeKept(key: string, value: unknown): boolean {
   try {
     localStorage.setItem(key, JSON.stringify(value));
@@ -42,7 +42,7 @@ export function dropKept(key: string): void {
     localStorage.removeItem(key);
     for (const listener of ownListeners) listener(key, null);
   } catch {
-    // A browser that keeps nothing has nothing to forget.
+    // The browser stores nothing: there is nothing to remove.
   }
 }
 
@@ -70,7 +70,7 @@ export function findUnsaved(user: string, withTabs = false): string {
   return [...(tabs > 0 ? [tabs === 1 ? "tab" : `${tabs} tabs`] : []), ...found.map(([kind]) => kind)].join(" and ");
 }
 
-/** Hear of what another window of this browser keeps or forgets (null), or `alsoOwn` this one; ends with the function that it returns. */
+/** Watch what another window of this browser stores or removes (null), with `alsoOwn` this one too; returns a function that ends it. */
 export function hearKept(listener: Listener, alsoOwn = false): () => void {
   const hear = ({ key, newValue, storageArea }: StorageEvent) => {
     if (storageArea !== localStorage || key === null || !key.startsWith(prefix)) return;
@@ -93,6 +93,6 @@ export function forgetKept(user: string | null): void {
       if (isOwn) localStorage.removeItem(key);
     }
   } catch {
-    // A browser that keeps nothing has nothing to forget.
+    // The browser stores nothing: there is nothing to remove.
   }
 }

@@ -1,4 +1,4 @@
-/** As whom an administrator looks at apps: others' fields and rows, with his own login. Reloading the page ends it. */
+/** The caller as whom an administrator views apps: that caller's fields and rows, with the administrator's own login. Reloading the page ends it. */
 
 import { sessionState } from "./session.js";
 import { Store, useStore } from "./store.js";
@@ -6,7 +6,7 @@ import type { As } from "./tools.js";
 
 interface Looking {
   readonly as: As;
-  /** Who looks: another login looks as itself. */
+  /** The administrator: another login views apps as itself. */
   readonly owner: string;
 }
 
@@ -21,16 +21,16 @@ export function stopLooking(): void {
   looking.set(null);
 }
 
-/** null: as oneself. A login that has ended changes nothing until it is known how one goes on. */
+/** null: as oneself. A login that has ended changes nothing until the user logs in or continues without a login. */
 export function useLooking(): As | null {
   const now = useStore(looking);
   const { login, hasExpired } = useStore(sessionState);
   return now !== null && (hasExpired || login?.name === now.owner) ? now.as : null;
 }
 
-/** Whom one looks as, in words. */
+/** Describes that caller in words. */
 export function describeAs({ roles = [], user }: As): string {
   if (user !== undefined) return `the user ${user}`;
-  if (roles.length === 0) return "somebody who is not logged in";
-  return `somebody with ${roles.length === 1 ? "the role" : "the roles"} ${roles.join(", ")}`;
+  if (roles.length === 0) return "a caller who is not logged in";
+  return `a caller with ${roles.length === 1 ? "the role" : "the roles"} ${roles.join(", ")}`;
 }

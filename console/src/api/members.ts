@@ -1,7 +1,7 @@
 /**
- * JSON taken apart without being read: the members of an object, the elements of a list, each as it was written.
+ * Splits JSON without parsing it: the members of an object, the elements of a list, each as it was written.
  *
- * What is only handed on stays what it is; `JSON.parse` would round long numbers, and make 1 of 1.0.
+ * Values that are only passed on do not change; `JSON.parse` would round long numbers, and turn 1.0 into 1.
  */
 
 export type Members = ReadonlyMap<string, string>;
@@ -44,7 +44,7 @@ function split(text: string, [open, close]: string): readonly string[] {
   return last === "" ? parts : [...parts, last];
 }
 
-/** Where the text, the object or the list ends that begins here; any other sign is passed over. */
+/** Where the text, object or list that begins here ends; any other character is skipped. */
 function endOfValue(text: string, from: number): number {
   if (text[from] === '"') return endOfText(text, from);
   if (text[from] !== "{" && text[from] !== "[") return from + 1;

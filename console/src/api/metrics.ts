@@ -29,7 +29,7 @@ export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[
   return parseMetrics(await response.text());
 }
 
-/** What the database says; an answer that says that it is away is one, too. */
+/** The state of the database; "unavailable" is a state, too. */
 export async function readHealth(signal: AbortSignal): Promise<Health | null> {
   await requireRight("GET", pathOf("database-probe"));
   const response = await send(pathOf("database-probe"), { signal });

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { sessionState } from "./session.js";
 import { useStore } from "./store.js";
 
-/** When a login ends, the page stays that of its user until it is known how he goes on. */
+/** When a login ends, the page belongs to its user until they log in again or continue without a login. */
 export function useOwner(): string | null {
   const { login, hasExpired } = useStore(sessionState);
   const [owner, setOwner] = useState(login?.name ?? null);

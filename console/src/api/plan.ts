@@ -49,7 +49,7 @@ export interface Plan {
   readonly errors: readonly GraphqlError[];
 }
 
-/** The plan of a query; with `run` it is carried out to see what it costs. */
+/** The plan of a query; with `run` the query is executed to measure its cost. */
 export async function explain(uri: string, question: Question, run: boolean, signal: AbortSignal, as: As | null = null): Promise<Plan> {
   const body = writeQuestion(question, { app: uri, run, ...as });
   const headers = { "Content-Type": "application/json" };

@@ -1,4 +1,4 @@
-/** Where users and rules are, all rules, and what is said of one: `/_tools/realm`, `/_tools/rules` and `/_tools/matrix`. */
+/** Where users and rules are stored, all rules, and the findings about a rule: `/_tools/realm`, `/_tools/rules` and `/_tools/matrix`. */
 
 import type { Segments } from "./data.js";
 import { readMembers, writeMembers } from "./members.js";
@@ -8,21 +8,21 @@ import { pathOf, settings } from "./settings.js";
 import type { As, Finding } from "./tools.js";
 
 export interface UsersPlace {
-  /** Where the REST API has the users; null where it has them not. */
+  /** Where the REST API serves the users; null: it does not. */
   readonly path: string | null;
   readonly propId: string;
   readonly propPassword: string;
   readonly jsonPathRoles: string;
-  /** The property that is the list of roles; null where no single one is. */
+  /** The property with the list of roles; null: there is no single property. */
   readonly propRoles: string | null;
   readonly minimumPasswordStrength: number | null;
 }
 
 export interface Realm {
   readonly rootRole: string | null;
-  /** null: users are not kept in the database. */
+  /** null: users are not stored in the database. */
   readonly users: UsersPlace | null;
-  /** null: rules are not kept in the database. */
+  /** null: rules are not stored in the database. */
   readonly rules: { readonly path: string | null } | null;
 }
 
@@ -57,7 +57,7 @@ export interface Asked {
 
 export interface Failure {
   readonly condition: string;
-  /** null: it cannot be told, for a value is missing. */
+  /** null: unknown, since a value is missing. */
   readonly truth: boolean | null;
 }
 
@@ -100,13 +100,13 @@ export async function readRealm(signal: AbortSignal): Promise<Realm> {
   return requestJson<Realm>(pathOf("tools", "realm"), { signal });
 }
 
-/** The segments below the REST API of a path that the server tells. */
+/** The segments, below the REST API, of a path that the server returned. */
 export function segmentsOf(path: string): Segments {
   const root = settings.paths["mongo"] === "/" ? "" : (settings.paths["mongo"] ?? "");
   return path.slice(root.length).split("/").filter(Boolean).map(decodeURIComponent);
 }
 
-/** All rules, in the order they are looked at. */
+/** All rules, in the order of evaluation. */
 export async function listRules(signal: AbortSignal): Promise<readonly ListedRule[]> {
   await requireRight("GET", pathOf("tools", "rules"));
   const response = await request(pathOf("tools", "rules"), { signal });
@@ -120,7 +120,7 @@ export async function listRules(signal: AbortSignal): Promise<readonly ListedRul
   }));
 }
 
-/** What is found in a rule, which is JSON; nothing is stored. */
+/** The findings about a rule, which is JSON; nothing is stored. */
 export async function checkRule(rule: string, signal?: AbortSignal): Promise<CheckedRule> {
   const response = await request(pathOf("tools", "rules"), { method: "POST", headers, body: writeMembers([["rule", rule]]), ...(signal ? { signal } : {}) });
   const answer = await response.text();
@@ -128,7 +128,7 @@ export async function checkRule(rule: string, signal?: AbortSignal): Promise<Che
   return { errors, rule: readMembers(answer).get("rule") ?? null };
 }
 
-/** What would become of a request, and why. */
+/** Whether a request would be allowed, and why. */
 export function explainRequest(asked: Asked, as: As, signal: AbortSignal): Promise<Verdict> {
   return requestJson<Verdict>(pathOf("tools", "matrix"), { method: "POST", json: { request: asked, ...as }, signal });
 }

@@ -1,4 +1,4 @@
-/** What the caller may do, by `GET /_tools/rights`: only that is offered. The server decides again at each request. */
+/** The permissions of the caller, from `GET /_tools/rights`: the page offers only these. The server checks each request again. */
 
 import { useEffect } from "preact/hooks";
 import { ApiError } from "./error.js";
@@ -14,9 +14,9 @@ interface Answer {
 }
 
 interface Known {
-  /** Whose rights they are; undefined: nobody's yet. */
+  /** The caller they are of; undefined before the first answer. */
   readonly caller: string | null | undefined;
-  /** The services that a rule can lead to; null until they are known. */
+  /** The services that a rule can open; null until they are known. */
   readonly services: ReadonlySet<string> | null;
   readonly methods: ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -37,9 +37,9 @@ const everything: Rights = { isKnown: true, may: () => true };
 let wanted = new Set<string>();
 let planned: Promise<void> | null = null;
 
-/** The rights at these paths, which are encoded; they are read again for another caller, and after a refusal. */
+/** The permissions at these paths, which are encoded; read again for another caller, and after a rejection. */
 export function useRights(asked: readonly string[]): Rights {
-  const paths = asked.filter((path) => path !== ""); // what is not there
+  const paths = asked.filter((path) => path !== ""); // a service that is off
   const { login, isReady, hasExpired } = useStore(sessionState);
   const refused = useStore(refusals);
   const { methods } = ofCaller(useStore(known), login?.name ?? null);
@@ -51,15 +51,15 @@ export function useRights(asked: readonly string[]): Rights {
   return { isKnown: paths.every((path) => methods.has(path)), may: (method, path) => methods.get(path)?.has(method) ?? false };
 }
 
-/** What is known of this caller: in the moment after a login or logout the rights are still those of another one. */
+/** The permissions of this caller: right after a login or logout the stored ones are those of another. */
 function ofCaller(all: Known, name: string | null): Known {
   return all.caller === name ? all : { caller: name, services: null, methods: new Map() };
 }
 
 /**
- * Throws the refusal of a request that need not be sent: the caller may not do it.
+ * Throw the error that a request would get, without sending it, if the caller may not do this.
  *
- * What was refused before is asked again: the rules may have changed.
+ * A rejection is not cached: the rules may have changed.
  */
 export async function requireRight(method: Method, path: string): Promise<void> {
   if (isOff) return;
@@ -72,7 +72,7 @@ export async function requireRight(method: Method, path: string): Promise<void> 
   if (!isAllowed()) throw refusal();
 }
 
-/** What a request would be answered that need not be sent: the caller may not do it. */
+/** The error that the request would get, without sending it: the caller may not do this. */
 export function refusal(): ApiError {
   return new ApiError(sessionState.value.login === null ? 401 : 403, "http-error", "");
 }
@@ -87,7 +87,7 @@ export function useServices(): ReadonlySet<string> | null {
 
 const allServices: ReadonlySet<string> = new Set(Object.keys(settings.paths));
 
-/** Everything that parts of the page want to know at one moment is asked for in one request. */
+/** One request for everything that the parts of the page need at the same moment. */
 function want(name: string | null, paths: readonly string[]): Promise<void> {
   known.set(ofCaller(known.value, name));
   for (const path of paths) wanted.add(path);
@@ -96,7 +96,7 @@ function want(name: string | null, paths: readonly string[]): Promise<void> {
     const all = [...wanted];
     wanted = new Set();
     const portions = Array.from({ length: Math.max(1, Math.ceil(all.length / mostPaths)) }, (_, index) => all.slice(index * mostPaths, (index + 1) * mostPaths));
-    const caller = known.value.caller ?? null; // of the last that wanted something
+    const caller = known.value.caller ?? null; // the latest one
     await Promise.all(portions.map((portion) => read(caller, portion)));
   });
   return planned;
@@ -107,7 +107,7 @@ async function read(name: string | null, paths: readonly string[]): Promise<void
   const answer = await requestJson<Answer>(`${pathOf(service)}?${query}`).catch(() => null);
   if (known.value.caller !== name || (sessionState.value.login?.name ?? null) !== name) return; // the answer is for another user
   const methods = new Map(known.value.methods.size > mostKept ? [] : known.value.methods);
-  // Who cannot be told is offered everything: the server refuses what is not allowed.
+  // Without an answer the page offers everything: the server rejects what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));
   for (const { path, allowed, conditional } of answer?.rights ?? []) methods.set(path, new Set([...allowed, ...conditional]));
   known.set({ caller: name, services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods });

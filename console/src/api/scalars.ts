@@ -1,4 +1,4 @@
-/** Values of types that JSON has not, which it writes as objects such as `{"$oid": "…"}`. */
+/** Values of types that JSON does not have, written as objects such as `{"$oid": "…"}`. */
 
 import { Scalar } from "../parts/json.js";
 
@@ -35,7 +35,7 @@ const makers: Readonly<Record<string, Make>> = {
   $symbol: (value, raw) => (typeof value === "string" ? new Scalar("Symbol", value, raw()) : null),
 };
 
-/** The scalar that an object stands for; null where it is an object like any other. */
+/** The scalar that an object represents; null: it is an ordinary object. */
 export function readScalar(fields: Fields, raw: () => string): Scalar | null {
   if (fields.size === 2) return readOldScalar(fields, raw);
   if (fields.size !== 1) return null;
@@ -55,7 +55,7 @@ function wrap(type: string, name: string, text: string): Scalar {
   return new Scalar(type, text, `{"${name}": ${JSON.stringify(text)}}`);
 }
 
-/** People read dates as in a calendar; those that it has not keep their milliseconds. */
+/** Dates are shown as calendar dates; those outside the calendar keep their milliseconds. */
 function readDate(value: Value, raw: () => string): Scalar | null {
   const text = value instanceof Scalar ? value.text : value;
   if (typeof text !== "string") return null;

@@ -2,7 +2,7 @@
  * Who is calling, and every request that the console sends.
  *
  * A login ends up in a cookie that no script can read, where the server sets one; otherwise in a token, which is kept for
- * this tab and handed to new tabs of the console (`tabs.ts`). The password is forgotten at once, unless the server gives no
+ * this tab and handed to new tabs of the console (`tabs.ts`). The password is forgotten immediately, unless the server issues no
  * tokens at all: then it is kept in memory, and a reload forgets it.
  */
 
@@ -21,7 +21,7 @@ export interface Login {
 export interface SessionState {
   /** null: not logged in; requests are sent without credentials, and rules may admit them. */
   readonly login: Login | null;
-  /** The login that was there has ended: the page asks for the password and keeps what it shows. */
+  /** The login has ended: the page asks for the password and keeps its content. */
   readonly hasExpired: boolean;
   /** The user who was logged in before; null during a login. This browser stores work of that user. */
   readonly awaited: string | null;
@@ -39,7 +39,7 @@ export interface Request {
 }
 
 const rememberedName = "docgraph.console.user"; // a name, never a secret
-const validUntil = "Auth-Token-Valid-Until"; // every answer to a known caller has it
+const validUntil = "Auth-Token-Valid-Until"; // in every response to an authenticated caller
 const patience = 400; // ms for other tabs to answer; a later answer counts, too
 const renewBeforeEnd = 40_000; // ms; the server hands out the next token in the last minute
 
@@ -47,7 +47,7 @@ const loggedOut: SessionState = { login: null, hasExpired: false, awaited: null,
 
 export const sessionState = new Store<SessionState>({ ...loggedOut, isReady: false });
 
-/** How often something was refused: what is offered is looked at again then. */
+/** How often the server has rejected something: each time, the offered actions are checked again. */
 export const refusals = new Store(0);
 
 let authorization: string | null = null;
@@ -64,7 +64,7 @@ export async function send(path: string, request: Request = {}): Promise<Respons
   return response;
 }
 
-/** An answer can come late: it tells of the login that asked, never of one that has begun since. */
+/** A late response applies to the login that sent the request, never to a newer one. */
 function isStill(login: Login): boolean {
   return sessionState.value.login === login;
 }
@@ -129,7 +129,7 @@ function leave(name: string): void {
   sessionState.set(loggedOut);
 }
 
-/** Go on without a login after it has expired. */
+/** Continue without a login after it has expired. */
 export function stayAnonymous(): void {
   authorization = null;
   keepToken(null);
@@ -147,7 +147,7 @@ export async function resume(): Promise<void> {
     else if (name !== null && settings.cookies) await resumeByCookie(name);
     if (name !== null && sessionState.value.login === null) await askOthers();
   } catch {
-    // No connection: the first page says so, in its own words.
+    // No connection: the first page reports it.
   } finally {
     const { login } = sessionState.value;
     sessionState.set({ ...sessionState.value, awaited: login === null ? name : null, isReady: true });
@@ -195,10 +195,10 @@ function listen(message: Message): void {
   const isMine = login === null && (hasExpired ? lastName === name : recall() === name);
   if (!isMine) return;
   const resuming = message.kind === "token" ? resumeBy(message.token) : resumeByCookie(name);
-  resuming.catch(() => undefined); // no connection: the next request says so
+  resuming.catch(() => undefined); // no connection: the next request reports it
 }
 
-/** Other tabs of the console may go on with the token of this one; a password stays here. */
+/** Other tabs of the console may use the token of this one; a password stays here. */
 function handOut(): void {
   const token = sessionState.value.login?.way === "token" ? readToken() : null;
   if (token !== null) tell({ kind: "token", token });
@@ -210,7 +210,7 @@ function sendAs(
   as: string | null,
   credentials: RequestCredentials = sessionState.value.login?.way === "cookie" ? "same-origin" : "omit",
 ): Promise<Response> {
-  // Without `No-Auth-Challenge` a refused login makes the browser show a window of its own.
+  // Without `No-Auth-Challenge`, the browser opens its own login window after a rejected login.
   const fields = new Headers({ "No-Auth-Challenge": "1", ...headers });
   if (as !== null) fields.set("Authorization", as);
   if (json !== undefined && !fields.has("Content-Type")) fields.set("Content-Type", "application/json");
@@ -237,7 +237,7 @@ function begin(login: Login, response: Response): void {
   planRenewal(response);
 }
 
-/** Who comes with a cookie that has ended is a stranger, whom rules may admit: nothing but the answer tells. */
+/** A caller whose cookie has expired is unauthenticated, and rules may admit them: only the response shows it. */
 async function confirmLogin(login: Login): Promise<void> {
   if (!(await isKnownByCookie(login.name)) && isStill(login)) expire();
 }
@@ -249,7 +249,7 @@ function expire(): void {
   sessionState.set({ ...sessionState.value, login: null, hasExpired: true });
 }
 
-/** A token takes the place of the password, and the next token that of the last one. */
+/** A token replaces the password, and the next token replaces the previous one. */
 function takeToken(name: string, response: Response): void {
   const token = response.headers.get("Auth-Token");
   if (token === null) return;
@@ -260,13 +260,13 @@ function takeToken(name: string, response: Response): void {
   planRenewal(response);
 }
 
-/** When the login ends that an answer tells of, in ms. */
+/** When the login of a response ends, in ms. */
 function endOf(response: Response): number | null {
   const end = Date.parse(response.headers.get(validUntil) ?? "");
   return Number.isNaN(end) ? null : end;
 }
 
-/** Before the login ends it is renewed, as long as somebody is using the page. */
+/** Renews the login before it ends, as long as the page is in use. */
 function planRenewal(response: Response): void {
   const end = endOf(response);
   if (end === null) return;
@@ -286,7 +286,7 @@ async function renew(): Promise<void> {
     const response = await send(pathOf("roles", login.name) + query);
     if (response.ok && isStill(login)) planRenewal(response);
   } catch {
-    // No connection: the next request says so.
+    // No connection: the next request reports it.
   }
 }
 
@@ -300,7 +300,7 @@ function remember(name: string | null): void {
     if (name === null) localStorage.removeItem(rememberedName);
     else localStorage.setItem(rememberedName, name);
   } catch {
-    // A browser that keeps nothing: the login ends with the page.
+    // The browser stores nothing: the login ends with the page.
   }
 }
 

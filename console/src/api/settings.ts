@@ -1,4 +1,4 @@
-/** What the server says of itself in the page: where things are, and whether cookies are set. */
+/** The settings that the server writes into the page: paths, and whether it sets cookies. */
 
 export interface Settings {
   readonly title: string;
@@ -7,11 +7,11 @@ export interface Settings {
   readonly base: string;
   /** The paths of the services by name: graphql, tools, roles, mongo, metrics, openapiPage and so on. */
   readonly paths: Readonly<Record<string, string>>;
-  /** Where the REST API has the definitions of apps; null where it does not have them. */
+  /** Where the REST API serves the definitions of apps; null: it does not. */
   readonly definitions: string | null;
-  /** Whether there is a way to log in with a password as the console does. */
+  /** Whether the console can log in with a password. */
   readonly passwords: boolean;
-  /** Whether logging in can leave a cookie; otherwise the token is kept in memory. */
+  /** Whether a login can set a cookie; otherwise the token stays in memory. */
   readonly cookies: boolean;
 }
 
@@ -22,7 +22,7 @@ function read(): Settings {
 
 export const settings: Settings = read();
 
-/** The path of a service with segments behind it, each encoded. */
+/** The path of a service with further segments, each encoded. */
 export function pathOf(service: string, ...segments: readonly string[]): string {
   const root = settings.paths[service];
   if (root === undefined) throw new Error(`the service ${service} is not on`);

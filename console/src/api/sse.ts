@@ -8,7 +8,7 @@ export interface ServerEvent {
   readonly data: string;
 }
 
-/** The events of an answer until it ends; `onSign` is called for whatever comes, also for comments. */
+/** The events of a response until it ends; `onSign` is called for everything received, comments included. */
 export async function* readEvents(body: ReadableStream<Uint8Array>, onSign: () => void): AsyncGenerator<ServerEvent> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

@@ -1,4 +1,4 @@
-/** The change streams of collections: which there are, and where they are followed. */
+/** The change streams of collections: a list, and their addresses. */
 
 import { type Segments, dataPath, typesKept } from "./data.js";
 import { ApiError, isRecord } from "./error.js";
@@ -15,7 +15,7 @@ export interface StreamInfo {
   readonly condition: string | null;
 }
 
-/** What somebody gives a stream, as it was typed. */
+/** The values for a stream, as typed. */
 export interface StreamValues {
   /** JSON with the variables; empty: none. */
   readonly variables: string;
@@ -53,7 +53,7 @@ export function streamAddress(stream: Segments, { variables, condition }: Stream
   return `${dataPath(stream)}?${typesKept}&event-ids=true${given}${chosen}`;
 }
 
-/** Every stream of the server, for those who may read its description; throws `ApiError` for the others. */
+/** Every stream of the server; throws `ApiError` for callers who may not read its description. */
 export async function listStreams(signal: AbortSignal): Promise<StreamList> {
   const described = settings.paths["openapi"];
   if (described === undefined) throw new ApiError(404, "no-description", "The description of the server is off.");
@@ -79,7 +79,7 @@ export async function readStreams(collection: Segments, signal: AbortSignal): Pr
   }));
 }
 
-/** The names of all streams of a collection, by its properties: for those who may manage it. */
+/** The names of all streams of a collection, from its properties: for callers who may manage it. */
 async function readNames(collection: Segments, signal: AbortSignal): Promise<readonly string[]> {
   const properties = await requestJson<Record<string, unknown>>(`${dataPath(collection)}/_meta`, { signal }).catch((error: unknown) => {
     if (error instanceof ApiError && error.status === 404) return {} as Record<string, unknown>; // nothing was written yet
@@ -94,7 +94,7 @@ function describeVariables(listed: unknown): StreamInfo["variables"] {
   return variables.map((one) => ({ name: String(one["name"]), isRequired: one["required"] === true }));
 }
 
-/** Declare a stream that tells everything which happens to a collection; the streams that it has stay. */
+/** Declare a stream of all changes of a collection; its other streams stay. */
 export async function declareStream(collection: Segments, uri: string): Promise<void> {
   const known = await readNames(collection, new AbortController().signal);
   if (known.includes(uri)) throw new ApiError(409, "http-error", "");

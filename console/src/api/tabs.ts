@@ -1,5 +1,5 @@
 /**
- * The tabs of this browser that show the console: what they tell each other of a login.
+ * The tabs of this browser that show the console: how they share a login.
  *
  * The token of a login is kept for the tab (`sessionStorage`), so that it survives a reload, and handed to another tab of the
  * console that asks for it. Both are for pages of this origin only, and end with the last tab. A password is never kept.
@@ -37,7 +37,7 @@ export function keepToken(token: KeptToken | null): void {
     if (token === null) sessionStorage.removeItem(key);
     else sessionStorage.setItem(key, JSON.stringify(token));
   } catch {
-    // A browser that keeps nothing: the login ends with the page.
+    // The browser stores nothing: the login ends with the page.
   }
 }
 
@@ -47,6 +47,6 @@ export function readToken(): KeptToken | null {
     const token = JSON.parse(sessionStorage.getItem(key) ?? "null") as KeptToken | null;
     return token !== null && (token.until === null || token.until > Date.now()) ? token : null;
   } catch {
-    return null; // refused, or written by somebody else
+    return null; // not accessible, or not written by the console
   }
 }

@@ -67,7 +67,7 @@ export async function readTexts(definition: string): Promise<Texts> {
   return (await requestJson<{ texts: Texts }>(pathOf("tools", "check"), { method: "POST", headers, body })).texts;
 }
 
-/** What is found in a definition, and what storing it would change. */
+/** The findings about a definition, and what storing it would change. */
 export async function checkDefinition(definition: string, signal: AbortSignal): Promise<Checked> {
   await requireRight("POST", pathOf("tools", "check"));
   const body = writeMembers([["definition", definition]]);
@@ -83,7 +83,7 @@ export interface Trial {
   readonly variables: string;
 }
 
-/** What the app would answer if the definition were stored; `ApiError` where it is not even asked. */
+/** What the app would answer if the definition were stored; `ApiError`: the query was not executed. */
 export async function tryDraft(definition: string, { query, variables }: Trial, as: As, signal: AbortSignal): Promise<Answer> {
   const members: [string, string][] = [["definition", definition], ["query", JSON.stringify(query)]];
   if (variables.trim()) members.push(["variables", requireObject(variables)]);
@@ -98,7 +98,7 @@ function requireObject(text: string): string {
     JSON.parse(text);
     return text;
   } catch (thrown) {
-    throw new ApiError(0, "client-error", `The variables are no JSON: ${String(thrown)}`);
+    throw new ApiError(0, "client-error", `The variables are not valid JSON: ${String(thrown)}`);
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Documents with their types: the JSON of the mode `strict`, read and written without a change of any value.
  *
- * `JSON.parse` would round long numbers, make 1 of 1.0, and put names such as "1" before all others.
+ * `JSON.parse` would round long numbers, turn 1.0 into 1, and put names such as "1" before all others.
  */
 
 import { Scalar } from "../parts/json.js";
@@ -14,7 +14,7 @@ const numeral = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const space = /[ \t\r\n]*/y;
 const plainText = /[^"\\\u0000-\u001f]*/y;
 
-/** A text that is no JSON, and where. */
+/** A text that is not JSON, with the position of the error. */
 export class TypedSyntaxError extends SyntaxError {
   constructor(
     message: string,
@@ -25,7 +25,7 @@ export class TypedSyntaxError extends SyntaxError {
   }
 }
 
-/** The value that a text stands for; `TypedSyntaxError` where it is none. */
+/** Parse a text to its value; `TypedSyntaxError`: it is not valid. */
 export function parseTyped(text: string): Value {
   return new Reader(text).readAll();
 }
@@ -66,12 +66,12 @@ class Reader {
   readAll(): Value {
     const value = this.readValue(0);
     this.skipSpace();
-    if (this.at < this.text.length) this.fail(`Nothing can stand behind the end, such as ${this.sign()}`);
+    if (this.at < this.text.length) this.fail(`Unexpected ${this.sign()} after the end`);
     return value;
   }
 
   private readValue(level: number): Value {
-    if (level > mostLevels) this.fail("This is nested too deep");
+    if (level > mostLevels) this.fail("This is nested too deeply");
     this.skipSpace();
     switch (this.text[this.at]) {
       case "{":
@@ -97,9 +97,9 @@ class Reader {
       if (this.text[this.at] !== '"') this.fail(`Expected a name in quotes, not ${this.sign()}`);
       const before = this.at;
       const name = this.readText();
-      if (fields.has(name)) this.fail(`The name ${JSON.stringify(name)} stands twice in one object`, before);
+      if (fields.has(name)) this.fail(`The name ${JSON.stringify(name)} appears twice in one object`, before);
       this.skipSpace();
-      if (this.text[this.at] !== ":") this.fail(`Expected ":" behind the name, not ${this.sign()}`);
+      if (this.text[this.at] !== ":") this.fail(`Expected ":" after the name, not ${this.sign()}`);
       this.at += 1;
       fields.set(name, this.readValue(level + 1));
     });
@@ -147,7 +147,7 @@ class Reader {
     try {
       return JSON.parse(inner) as string;
     } catch {
-      return this.fail("This text has an unknown sign behind a backslash", begin);
+      return this.fail("This text has an unknown character after a backslash", begin);
     }
   }
 

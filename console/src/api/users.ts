@@ -9,14 +9,14 @@ import { type Fields, type Value, isFields, writeTyped } from "./typed.js";
 
 export interface User {
   readonly id: DocumentId;
-  /** What the user logs in with; null: with nothing, as there is no text. */
+  /** The name to log in with; null: it is not a text, so this user cannot log in. */
   readonly name: string | null;
-  /** null: what stands there is no list of roles, or its place is not one property. */
+  /** null: the value is not a list of roles, or the roles are not in a single property. */
   readonly roles: readonly string[] | null;
   readonly fields: Fields;
 }
 
-/** The users whose names begin so. */
+/** The users whose names begin with this text. */
 export function filterOf({ propId }: UsersPlace, beginning: string): string {
   if (beginning.trim() === "") return "";
   const pattern = `^${beginning.trim().replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}`;
@@ -34,7 +34,7 @@ export function readUser({ propId, propRoles }: UsersPlace, fields: Fields): Use
   };
 }
 
-/** Store a new user; 409: there is one of this name. */
+/** Store a new user; 409: the name is already used. */
 export async function addUser(place: UsersPlace, name: string, password: string, roles: readonly string[]): Promise<void> {
   const segments = segmentsIn(place);
   if (place.propId !== "_id") await refuseTaken(segments, place.propId, name);
@@ -45,29 +45,29 @@ export async function addUser(place: UsersPlace, name: string, password: string,
   await insertFirst(segments, JSON.stringify(document));
 }
 
-/** Change a property of a user who is still as he was seen (412: he is not). */
+/** Change a property of a user, unless the user was changed in the meantime (412). */
 export async function changeUser(place: UsersPlace, seen: User, property: string, value: unknown): Promise<void> {
   const etag = await requireSame(place, seen);
   await patchDocument(segmentsIn(place), seen.id, JSON.stringify({ $set: { [property]: value } }), etag);
 }
 
-/** Delete a user who is still as he was seen (412: he is not). */
+/** Delete a user, unless the user was changed in the meantime (412). */
 export async function removeUser(place: UsersPlace, seen: User): Promise<void> {
   await removeDocument(segmentsIn(place), seen.id, await requireSame(place, seen));
 }
 
-/** The user as he is now; null: there is none any more. */
+/** The user as currently stored; null: the user no longer exists. */
 export async function findUser(place: UsersPlace, id: DocumentId, signal?: AbortSignal): Promise<User | null> {
   const stored = await readDocument(segmentsIn(place), id, signal);
   return stored === null ? null : readUser(place, stored.fields);
 }
 
 export function segmentsIn({ path }: UsersPlace): Segments {
-  if (path === null) throw new ApiError(0, "no-path", "The REST API of this server does not have the users.", undefined, "`docgraph users` can do it.");
+  if (path === null) throw new ApiError(0, "no-path", "The REST API of this server does not serve the collection of users.", undefined, "Use `docgraph users` on the server.");
   return segmentsOf(path);
 }
 
-/** Commands write users without etags: what is stored is looked at once more. */
+/** Commands write users without etags: compare with the stored user again. */
 async function requireSame(place: UsersPlace, seen: User): Promise<string> {
   const stored = await readDocument(segmentsIn(place), seen.id);
   if (stored === null || writeTyped(stored.fields, 0) !== writeTyped(seen.fields, 0)) throw new ApiError(412, "http-error", "");
@@ -80,7 +80,7 @@ async function refuseTaken(segments: Segments, propId: string, name: string): Pr
     if (asApiError(error).status !== 404) throw error; // no user has been stored yet
     return null;
   });
-  if (found !== null && found.documents.length > 0) throw new ApiError(409, "conflict", "There is a user of this name already.");
+  if (found !== null && found.documents.length > 0) throw new ApiError(409, "conflict", "A user with this name already exists.");
 }
 
 /** The value at a path in dot notation. */

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Numeral, Scalar } from "./json.js";
 
 const portion = 100;
-const longestText = 2000; // characters of a value that are shown at once
+const longestText = 2000; // characters of a value that are shown first
 const mostOpened = 400; // values that are open at the start
 
 type Step = string | number;
@@ -26,7 +26,7 @@ interface NodeProps {
   name: string | null;
   value: unknown;
   openLevels: number;
-  /** The way from here; undefined: what is to be revealed is elsewhere. */
+  /** The path from here; undefined: the value to reveal is elsewhere. */
   reveal: Reveal | undefined;
 }
 
@@ -39,7 +39,7 @@ export function JsonTree({ value, label, openLevels = 2, reveal }: TreeProps) {
   );
 }
 
-/** As many levels as are wanted, or as can be looked at. */
+/** As many levels as requested, or as one can read. */
 function levelsThatFit(value: unknown, wanted: number): number {
   let level: readonly unknown[] = [value];
   let count = 0;
@@ -69,7 +69,7 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
   const [[first, end], setShown] = useState([0, portion]);
   const line = useRef<HTMLElement>(null);
   const step = reveal?.path[0];
-  useLayoutEffect(() => { // at once: the next key belongs to the value
+  useLayoutEffect(() => { // immediately: the next key belongs to the value
     if (reveal === undefined) return;
     if (step === undefined || !isBranch(value)) return showLine(line.current);
     const index = Array.isArray(value) ? Number(step) : namesOf(value).indexOf(String(step));

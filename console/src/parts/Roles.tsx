@@ -1,4 +1,4 @@
-/** A list of roles to be changed: Enter or a comma adds one, a button takes one away. */
+/** A list of roles to be changed: Enter or a comma adds one, a button removes one. */
 
 import { useId, useState } from "preact/hooks";
 
@@ -34,7 +34,7 @@ export function RolesField({ label, roles, onChange, hint, known = [] }: RolesFi
             {roles.map((role) => (
               <li key={role} class="chip">
                 {role}
-                <button type="button" class="roles-remove" aria-label={`Take away ${role}`} onClick={() => onChange(roles.filter((one) => one !== role))}>×</button>
+                <button type="button" class="roles-remove" aria-label={`Remove ${role}`} onClick={() => onChange(roles.filter((one) => one !== role))}>×</button>
               </li>
             ))}
           </ul>

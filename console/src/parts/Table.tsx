@@ -5,9 +5,9 @@ import type { ComponentChildren } from "preact";
 export interface Column<Row> {
   readonly title: string;
   readonly render: (row: Row) => ComponentChildren;
-  /** Numbers stand at the right. */
+  /** Numbers are aligned to the right. */
   readonly isNumber?: boolean;
-  /** What stands in the head in the place of the title, such as a button. */
+  /** The content of the head instead of the title, such as a button. */
   readonly head?: ComponentChildren;
   readonly sorted?: "ascending" | "descending" | undefined;
 }

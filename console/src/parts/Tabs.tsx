@@ -15,7 +15,7 @@ interface TabsProps<Key extends string> {
   onSelect: (key: Key) => void;
   /** What the selected tab shows. */
   children: ComponentChildren;
-  /** What stands behind the tabs, such as buttons. */
+  /** The content after the tabs, such as buttons. */
   extra?: ComponentChildren;
 }
 

@@ -11,7 +11,7 @@ export function Button({ kind = "plain", class: extra = "", ...rest }: ButtonPro
   return <button type="button" {...rest} class={`button button-${kind} ${extra as string}`} />;
 }
 
-/** A message in the flow of the page; errors are read out at once, the others when there is time. */
+/** A message in the flow of the page; screen readers read errors immediately, the others later. */
 export function Notice(props: { kind?: "info" | "good" | "warning" | "error"; title?: string; children?: ComponentChildren }) {
   const { kind = "info", title, children } = props;
   return (
@@ -35,12 +35,12 @@ export function ErrorNotice({ error, title }: { error: unknown; title?: string }
 }
 
 function describeStatus(status: number): string {
-  if (status === 401) return "Only callers who are logged in may do this.";
-  if (status === 403) return "This is not allowed to you.";
+  if (status === 401) return "Log in to do this.";
+  if (status === 403) return "You do not have the permission to do this.";
   return `The server answered ${status}.`;
 }
 
-/** Where nothing is: what would be here, and what to do next. */
+/** An empty place: what would be here, and what to do next. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -55,7 +55,7 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   return <p class="loading" role="status">{what} …</p>;
 }
 
-/** Copies a text, and says that it did. */
+/** Copies a text, and reports it. */
 export function CopyButton({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
   const [said, setSaid] = useState("");
   useEffect(() => {

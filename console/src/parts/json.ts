@@ -9,7 +9,7 @@ export class Numeral {
   }
 }
 
-/** A value of a type that JSON has not, or has only one of many: it is shown and written as what it is. */
+/** A value of a type that JSON does not have, or does not distinguish: it is shown and written with its type. */
 export class Scalar {
   constructor(
     readonly type: string,
@@ -34,7 +34,7 @@ export function parseJson(text: string): unknown {
   return manyDigits.test(text) ? JSON.parse(text, keepDigits as (key: string, value: unknown) => unknown) : JSON.parse(text);
 }
 
-/** Browsers that do not tell the source of a value round it, as they always did. */
+/** Browsers that do not provide the source of a value round it. */
 const keepDigits: Reviver = (_, value, context) => {
   const source = context?.source;
   if (typeof value !== "number" || source === undefined || source.length < 16) return value;

@@ -1,4 +1,4 @@
-/** Who is logged in, with which roles, and the way in and out. */
+/** The logged-in user with roles, and the buttons to log in and out. */
 
 import { useState } from "preact/hooks";
 import { findUnsaved } from "../api/kept.js";
@@ -43,11 +43,11 @@ export function Account({ onLogIn }: { onLogIn: () => void }) {
 
 function AskToLeave({ unsaved, onStay, onLeave }: { unsaved: string; onStay: () => void; onLeave: () => void }) {
   return (
-    <Dialog title={`There are unsaved ${unsaved}`} onClose={onStay}>
-      <p>Logging out makes this browser forget everything of yours, also the {unsaved} that you have not saved.</p>
+    <Dialog title={`You have unsaved ${unsaved}`} onClose={onStay}>
+      <p>Logging out removes all your work from this browser, including your unsaved {unsaved}.</p>
       <div class="dialog-actions">
         <Button onClick={onStay}>Stay</Button>
-        <Button kind="danger" onClick={onLeave}>Log out, and lose them</Button>
+        <Button kind="danger" onClick={onLeave}>Log out and discard them</Button>
       </div>
     </Dialog>
   );

@@ -1,4 +1,4 @@
-/** Somebody was logged in here before: what waits for them, and how to go on. */
+/** Shown to a user who was logged in here before: the work that waits, and how to continue. */
 
 import { findUnsaved } from "../api/kept.js";
 import { stayAnonymous } from "../api/session.js";

@@ -1,4 +1,4 @@
-/** Loads a page and shows it; a page that breaks says so, and the rest goes on. */
+/** Loads a page and shows it; a page that fails shows its error, and the rest continues. */
 
 import { Component, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -29,7 +29,7 @@ export function PageFrame({ page, rest, hash }: PageProps & { page: PageEntry })
   );
 }
 
-/** After an update of the server the files of an old page are gone: loading it again helps. */
+/** After an update of the server the files of an old page no longer exist: loading the page again helps. */
 function Failed({ error }: { error: unknown }) {
   return (
     <div class="page">

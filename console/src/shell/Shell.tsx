@@ -28,7 +28,7 @@ export function Shell() {
     main.current?.focus();
   };
   const loggedIn = () => {
-    // Back to where the caller was; the button that opened the window is not there any more.
+    // Back to where the caller was; the button that opened the window no longer exists.
     queueMicrotask(() => document.activeElement?.closest("main") ?? main.current?.focus());
   };
   return (

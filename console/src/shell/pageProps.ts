@@ -1,8 +1,8 @@
 /** What every page is given. */
 
 export interface PageProps {
-  /** The segments behind the page's own, such as the uri of an app. */
+  /** The segments after the page's own, such as the uri of an app. */
   readonly rest: readonly string[];
-  /** What stands behind `#`. */
+  /** The text after `#`. */
   readonly hash: string;
 }

@@ -8,7 +8,7 @@ import type { PageProps } from "./pageProps.js";
 export interface PageEntry {
   readonly name: string;
   readonly title: string;
-  /** The service that the page lives from; without it the page does not appear. */
+  /** The service that the page needs; without it the page does not appear. */
   readonly needs: string;
   /** What a caller has to be allowed to GET for the page to appear; without it, a rule for the service is enough. */
   readonly reads?: () => string;
@@ -29,7 +29,7 @@ export const pages = all.filter((page) => page.needs in settings.paths);
 
 const read = pages.flatMap(({ reads }) => (reads === undefined ? [] : [reads()]));
 
-/** The pages that the caller can use; nothing until that is known. Everybody may be shown the apps that are his. */
+/** The pages that the caller can use; none until that is known. All callers see the pages of their apps. */
 export function useOpenPages(): readonly PageEntry[] {
   const rights = useRights(read);
   const services = useServices();

@@ -1,4 +1,4 @@
-/** Where the console is: the path below its own, such as `ask/shop`, and what stands behind `#`. */
+/** The current address: the path below the console's own, such as `ask/shop`, and the text after `#`. */
 
 import { settings } from "../api/settings.js";
 import { Store } from "../api/store.js";
@@ -8,7 +8,7 @@ export interface Place {
   readonly page: string;
   /** The segments below it, decoded. */
   readonly rest: readonly string[];
-  /** What stands behind `#`; it is never sent to the server. */
+  /** The text after `#`; it is never sent to the server. */
   readonly hash: string;
 }
 
@@ -50,6 +50,6 @@ function decode(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
-    return segment; // a lone percent sign, typed by somebody
+    return segment; // a typed percent sign that encodes nothing
   }
 }

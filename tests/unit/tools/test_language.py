@@ -16,11 +16,19 @@ def write(root: Path, name: str, text: str) -> None:
 def test_words_are_found_with_their_file_and_line(tmp_path: Path) -> None:
     write(tmp_path, "docs/page.md", "# Title\n\nNobody is told.\n")
     write(tmp_path, "src/docgraph/x.py", 'x = 1\nraise ValueError("mend it")\n')
+    write(tmp_path, "console/src/pages/A.tsx", "/** Begins anew. */\n<p>Whoever reads</p>\n")
 
     assert find_words(tmp_path) == {
         "docs/page.md": [(3, "Nobody"), (3, "is told")],
         "src/docgraph/x.py": [(2, "mend")],
+        "console/src/pages/A.tsx": [(1, "anew"), (2, "Whoever")],
     }
+
+
+def test_values_and_names_of_the_console_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "console/src/a.ts", 'const whoeverAsks = { kind: "nobody" };\n')
+
+    assert find_words(tmp_path) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-/** Look as somebody else: the page Ask then shows the schema and the answers that they would get. */
+/** View apps as another caller: the page Ask then shows their schema and their answers. */
 
 import { useState } from "preact/hooks";
 import { lookAs, useLooking } from "../../api/looking.js";
@@ -19,9 +19,9 @@ export function LookAs() {
     <div class="access-look">
       {looking !== null && <LookingBanner as={looking} />}
       <form class="access-form" onSubmit={begin}>
-        <p>The page Ask then shows an app as they see it: their fields, their rows, their plan, or why they are refused. You stay logged in as yourself, and nothing of theirs is touched.</p>
-        <WhomField label="Look as" chosen={chosen} onChange={setChosen} />
-        <div class="data-actions"><Button kind="primary" type="submit" disabled={!isComplete(chosen)}>Open Ask as them</Button></div>
+        <p>The page Ask then shows an app as this caller sees it: fields, rows and plan, or why the server rejects the request. You stay logged in as yourself. No user is changed.</p>
+        <WhomField label="View as" chosen={chosen} onChange={setChosen} />
+        <div class="data-actions"><Button kind="primary" type="submit" disabled={!isComplete(chosen)}>Open Ask as this caller</Button></div>
       </form>
     </div>
   );

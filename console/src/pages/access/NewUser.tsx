@@ -1,4 +1,4 @@
-/** A new user: name, password, roles; one who is there is never overwritten. */
+/** A new user: name, password, roles; an existing user is never overwritten. */
 
 import { useState } from "preact/hooks";
 import type { UsersPlace } from "../../api/realm.js";
@@ -51,7 +51,7 @@ export function NewUser({ users, rootRole, known, onStored, onClose }: NewUserPr
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
       {added !== "" && <Notice kind="good">{added} can log in now.</Notice>}
-      {error !== null && <PasswordRefusal error={error} title="Not added" said={{ 409: "There is a user of this name already. Nothing was changed.", 403: noRootRole(rootRole, "You may not add users.") }} />}
+      {error !== null && <PasswordRefusal error={error} title="Not added" said={{ 409: "A user with this name already exists. Nothing was changed.", 403: noRootRole(rootRole, "You may not add users.") }} />}
       <form class="access-form" onSubmit={(event) => void add(event)}>
         <Field label="Name" autocomplete="off" required value={name} onInput={setName} />
         <Field label="Password" type="password" autocomplete="new-password" required value={password} onInput={setPassword} hint={describeDemand(users.minimumPasswordStrength)} />

@@ -1,4 +1,4 @@
-/** What callers read for whom users and rules are not. */
+/** Shown to callers who may not see users and rules. */
 
 import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
@@ -13,7 +13,7 @@ export function NotOpen({ error, onRetry }: { error: unknown; onRetry: () => voi
   if (status !== 403) {
     return (
       <>
-        <ErrorNotice error={error} title="The server could not be asked" />
+        <ErrorNotice error={error} title="The server did not answer" />
         <div><Button onClick={onRetry}>Try again</Button></div>
       </>
     );
@@ -21,8 +21,8 @@ export function NotOpen({ error, onRetry }: { error: unknown; onRetry: () => voi
   const tools = settings.paths["tools"] ?? "";
   return (
     <Empty title="Users and rules are for administrators">
-      <p>{login === null ? "Nobody is logged in." : login.roles.length === 0 ? "You have no roles." : `You have the roles ${login.roles.join(", ")}.`} What they let you do is on the other pages.</p>
-      <p class="soft">An administrator can open the users to a role with two rules, <code>path('{tools}/realm') and method(GET)</code> and one for the path of the users. The list of rules stays with the root role.</p>
+      <p>{login === null ? "You are not logged in." : login.roles.length === 0 ? "You have no roles." : `You have the roles ${login.roles.join(", ")}.`} The other pages show what you may do.</p>
+      <p class="soft">An administrator can open the users to a role with two rules, <code>path('{tools}/realm') and method(GET)</code> and one for the path of the users. Only the root role can list the rules.</p>
     </Empty>
   );
 }

@@ -1,4 +1,4 @@
-/** What only the root role may do: others are told so before they try. */
+/** What only the root role may do: others see a notice instead. */
 
 import type { ComponentChildren } from "preact";
 import { sessionState } from "../../api/session.js";
@@ -8,5 +8,5 @@ import { Empty } from "../../parts/basic.js";
 export function RootOnly({ title, rootRole, children }: { title: string; rootRole: string | null; children: ComponentChildren }) {
   const { login } = useStore(sessionState);
   if (rootRole !== null && (login?.roles ?? []).includes(rootRole)) return <>{children}</>;
-  return <Empty title={title}><p>{rootRole === null ? "This server has none." : `It is called ${rootRole} here, and you do not have it.`}</p></Empty>;
+  return <Empty title={title}><p>{rootRole === null ? "This server has no root role." : `The root role of this server is ${rootRole}, and you do not have it.`}</p></Empty>;
 }

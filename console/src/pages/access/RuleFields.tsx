@@ -25,16 +25,16 @@ export function RuleFields({ form, isNew, check, known, onChange, onSave }: Rule
   return (
     <div class="access-form access-rule">
       {isNew && <Field label="Name" value={form.id} onInput={(id) => onChange({ id })} hint="Its _id; without one the server makes it." />}
-      <RolesField label="For the roles" roles={form.roles} known={[...known, ...general]} onChange={(roles) => onChange({ roles })} hint="$authenticated is everybody who is logged in, $unauthenticated everybody." />
+      <RolesField label="For the roles" roles={form.roles} known={[...known, ...general]} onChange={(roles) => onChange({ roles })} hint="$authenticated: all users who are logged in; $unauthenticated: all callers." />
       <Findings findings={findingsOf(check, "roles")} />
       <div class="field">
         <span class="access-label">Predicate</span>
         <div class="data-filter access-predicate"><Editor label="Predicate" language="text" value={form.predicate} findings={markFindings(predicate)} keys={keys} onChange={(text) => onChange({ predicate: text })} /></div>
         <Findings findings={predicate} />
-        <p class="soft">Requests for which it is true, such as <code>path-prefix('/notes') and method(GET)</code>.</p>
+        <p class="soft">The rule applies to requests for which it is true, such as <code>path-prefix('/notes') and method(GET)</code>.</p>
       </div>
       <div class="access-pair">
-        <Field label="Priority" value={form.priority} onInput={(priority) => onChange({ priority })} hint="Higher ones are looked at first." />
+        <Field label="Priority" value={form.priority} onInput={(priority) => onChange({ priority })} hint="Rules with a higher priority are checked first." />
         <Field label="Description" value={form.description} onInput={(description) => onChange({ description })} />
       </div>
       <Findings findings={[...findingsOf(check, "priority"), ...findingsOf(check, "description"), ...findingsOf(check, "_id")]} />
@@ -54,7 +54,7 @@ function Conditions({ form, check, onChange, keys }: Pick<RuleFieldsProps, "form
       <legend>Conditions</legend>
       {Object.entries(filters).map(([name, text]) => (
         <div key={name} class="field">
-          <div class="data-head"><code class="access-label">{name}</code><Button kind="quiet" aria-label={`Take away ${name}`} onClick={() => drop(name)}>Take away</Button></div>
+          <div class="data-head"><code class="access-label">{name}</code><Button kind="quiet" aria-label={`Remove ${name}`} onClick={() => drop(name)}>Remove</Button></div>
           <div class="data-filter"><Editor label={name} language="json" value={text} findings={markFindings(findingsOf(check, `mongo.${name}`))} keys={keys} onChange={(value) => onChange({ filters: { ...filters, [name]: value } })} /></div>
           <Findings findings={findingsOf(check, `mongo.${name}`)} />
           <p class="soft">{filterNames[name]}</p>

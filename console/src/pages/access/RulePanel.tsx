@@ -1,4 +1,4 @@
-/** One rule: read, changed, deleted; one of the configuration is shown as it is. */
+/** One rule: read, change, delete; a rule of the configuration is read-only. */
 
 import { useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
@@ -27,7 +27,7 @@ interface RulePanelProps {
   onClose: () => void;
 }
 
-const nothingFound: RuleCheck = { errors: [], failed: null, about: "" }; // in a form that nobody has begun to fill in
+const nothingFound: RuleCheck = { errors: [], failed: null, about: "" }; // in an untouched form
 const mostShown = 100_000; // characters
 
 export function RulePanel(props: RulePanelProps) {
@@ -48,7 +48,7 @@ export function RulePanel(props: RulePanelProps) {
           <div><Button onClick={work.load}>Try again</Button></div>
         </>
       )}
-      {isGone && <Empty title="There is no such rule"><p>It was deleted, or never was.</p></Empty>}
+      {isGone && <Empty title="There is no such rule"><p>It was deleted, or never existed.</p></Empty>}
       {state.kind === "ready" && !isGone && <Opened {...props} work={work} />}
     </section>
   );
@@ -84,19 +84,19 @@ function Opened({ id, known, onChanged, work }: RulePanelProps & { work: RuleWor
         {isChanged && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
       </div>
       {isBehind && <Conflict what="rule" stored={stored === null ? null : ownText(stored)} mine={layOut(text, mostShown)} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
-      {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title={id === undefined ? "Not added" : "Not saved"} said={{ 409: "There is a rule of this name. Nothing was overwritten.", 412: "It has been changed meanwhile: look at it again.", 403: "You may not write rules. What you have typed stays here." }} />}
-      {check.failed !== null && <Notice kind="warning">The server could not check it: it is checked when it is saved.</Notice>}
+      {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title={id === undefined ? "Not added" : "Not saved"} said={{ 409: "A rule with this name already exists. Nothing was overwritten.", 412: "The rule was changed in the meantime: check it again.", 403: "You may not write rules. What you have typed stays here." }} />}
+      {check.failed !== null && <Notice kind="warning">The server could not check the rule. It checks it when you save.</Notice>}
       <RuleFields form={form} isNew={id === undefined} check={isChanged || id !== undefined ? check : nothingFound} known={known} onChange={work.change} onSave={save} />
       {isDeleting && id !== undefined && (
-        <ConfirmDialog title="Delete this rule" action="Delete" said={{ 412: "It has been changed meanwhile: look at it again.", 403: "You may not delete rules." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged(null))} onClose={() => setDeleting(false)}>
-          <p>What only <strong>{nameOfId(id)}</strong> allows is refused with the next request.</p>
+        <ConfirmDialog title="Delete this rule" action="Delete" said={{ 412: "The rule was changed in the meantime: check it again.", 403: "You may not delete rules." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged(null))} onClose={() => setDeleting(false)}>
+          <p>From the next request on, the server rejects what only <strong>{nameOfId(id)}</strong> allows.</p>
         </ConfirmDialog>
       )}
     </>
   );
 }
 
-/** A rule of the configuration or a file: it is changed there. */
+/** A rule of the configuration or a file: change it there. */
 export function FixedRule({ rule, onClose }: { rule: ListedRule; onClose: () => void }) {
   return (
     <section class="data-document access-side" aria-label="Rule">
@@ -104,7 +104,7 @@ export function FixedRule({ rule, onClose }: { rule: ListedRule; onClose: () => 
         <h2>{rule.rule}</h2>
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
-      <Notice>This rule stands in the configuration (<code>fileAclAuthorizer</code>). It is changed there, and read when the server starts.</Notice>
+      <Notice>This rule is in the configuration (<code>fileAclAuthorizer</code>). Change it there; the server reads it at start.</Notice>
       <dl class="access-fixed">
         <dt>For the roles</dt><dd class="access-chips">{rule.roles.map((role) => <span key={role} class="chip">{role}</span>)}</dd>
         <dt>Predicate</dt><dd><pre>{rule.predicate}</pre></dd>

@@ -1,4 +1,4 @@
-/** All rules in the order they are looked at, with one of them or a new one beside the list. */
+/** All rules in the order of evaluation, with one of them or a new one next to the list. */
 
 import { useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
@@ -39,7 +39,7 @@ export function Rules({ owner, realm, hash }: { owner: string | null; realm: Rea
           <input class="input access-find" type="search" aria-label="Find rules by name, role or predicate" placeholder="Find by name, role, predicate" value={find} onInput={(event) => setFind(event.currentTarget.value)} />
           {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" })}>Add a rule</a>}
         </div>
-        <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for everybody. Of rules with equal priority the last one wins: the highest id.</p>
+        <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for all callers. Of rules with equal priority the one with the highest id wins.</p>
         <List found={found} find={find} open={open} rootRole={realm.rootRole} onRetry={reload} />
       </div>
       {fixed !== undefined ? (
@@ -63,7 +63,7 @@ function useRules(): readonly [Found, () => void] {
   return [found, () => setAttempt((count) => count + 1)];
 }
 
-/** What a rule of a file is found by behind `#`. */
+/** The key of a rule of a file, after `#`. */
 function keyOf(rule: ListedRule): string {
   return `${filePrefix}${rule.rule}`;
 }
@@ -79,13 +79,13 @@ function List({ found, find, open, rootRole, onRetry }: { found: Found; find: st
     const isRefused = asApiError(found.error).status === 403;
     return (
       <>
-        <Refusal error={found.error} title="The rules could not be read" said={{ 403: `They say what everybody may do, and are for the root role${rootRole === null ? "" : `, ${rootRole}`}.` }} />
+        <Refusal error={found.error} title="The rules could not be read" said={{ 403: `Only the root role${rootRole === null ? "" : `, ${rootRole},`} may read them.` }} />
         {!isRefused && <div><Button onClick={onRetry}>Try again</Button></div>}
       </>
     );
   }
   if (found.rules.length === 0) {
-    return <Empty title="No rules yet"><p>Only the root role may do anything. <a href={addressOf("rules", { kind: "new" })}>Add a rule</a> that lets others in, such as <code>path-prefix('/graphql/blog')</code> for <code>$unauthenticated</code>.</p></Empty>;
+    return <Empty title="No rules yet"><p>Only the root role has permissions now. <a href={addressOf("rules", { kind: "new" })}>Add a rule</a> for other callers, such as <code>path-prefix('/graphql/blog')</code> for <code>$unauthenticated</code>.</p></Empty>;
   }
   const [wanted, shown] = [find.trim().toLowerCase(), open.kind === "one" ? writeTyped(open.id, 0) : null];
   const fitting = found.rules.filter((rule) => [rule.rule, rule.predicate, ...rule.roles].some((text) => text.toLowerCase().includes(wanted)));
@@ -94,7 +94,7 @@ function List({ found, find, open, rootRole, onRetry }: { found: Found; find: st
     const isOpen = one.kind === "one" && writeTyped(one.id, 0) === shown;
     return <a href={addressOf("rules", one)} aria-current={isOpen ? "true" : undefined}>{rule.source === "file" ? rule.rule : nameOfId(parseTyped(rule.id))}</a>;
   };
-  if (fitting.length === 0) return <Empty title="No rule is like that" />;
+  if (fitting.length === 0) return <Empty title="No rule matches" />;
   return (
     <>
       <Table

@@ -1,4 +1,4 @@
-/** One user: roles and password changed, each by itself, or the user deleted; only as it was seen. */
+/** One user: change roles or password separately, or delete the user; rejected if the user was changed in the meantime. */
 
 import { useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
@@ -30,7 +30,7 @@ interface UserPanelProps {
 
 type State = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly user: User | null };
 
-const overtaken = "This user has been changed meanwhile, and nothing of yours is stored. What is stored now is shown here; what you have typed stays.";
+const overtaken = "This user was changed in the meantime, and your change is not stored. The page now shows the stored user; what you have typed stays.";
 
 export function UserPanel(props: UserPanelProps) {
   const { users, id, onClose } = props;
@@ -55,7 +55,7 @@ export function UserPanel(props: UserPanelProps) {
           <div><Button onClick={() => void read()}>Try again</Button></div>
         </>
       )}
-      {state.kind === "ready" && (user === null ? <Empty title="There is no such user"><p>It was deleted, or never was.</p></Empty> : <Opened {...props} user={user} onAgain={read} />)}
+      {state.kind === "ready" && (user === null ? <Empty title="There is no such user"><p>It was deleted, or never existed.</p></Empty> : <Opened {...props} user={user} onAgain={read} />)}
     </section>
   );
 }
@@ -76,7 +76,7 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
   const isRoot = rootRole !== null && (user.roles ?? []).includes(rootRole);
   return (
     <>
-      {isRoot && <Notice>Has the root role <strong>{rootRole}</strong>, and may do everything. That role is given and taken on the server, by <code>docgraph users</code>.</Notice>}
+      {isRoot && <Notice>Has the root role <strong>{rootRole}</strong>, and may do everything. Give or remove that role on the server, with <code>docgraph users</code>.</Notice>}
       <fieldset class="access-forms" disabled={isRunning}>
         {mayChange && users.propRoles !== null && !isRoot && <RolesForm {...forms} rootRole={rootRole} known={known} property={users.propRoles} />}
         {mayChange && <PasswordForm {...forms} isSelf={isSelf} />}
@@ -95,7 +95,7 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
           onDone={() => (setDeleting(false), void stored())}
           onClose={() => setDeleting(false)}
         >
-          <p><strong>{user.name ?? nameOfId(id)}</strong> cannot log in any more, and all logins of this user end at once. {isSelf && "This is you."}</p>
+          <p><strong>{user.name ?? nameOfId(id)}</strong> can no longer log in, and all logins of this user end immediately. {isSelf && "This is you."}</p>
         </ConfirmDialog>
       )}
     </>
@@ -110,7 +110,7 @@ interface ChangeProps {
   onStored: () => Promise<void>;
 }
 
-/** Stores one property of a user. Until the user has been read again nothing else can be changed: the next change would be one of an old state. */
+/** Stores one property of a user. Until the user is loaded again no other change is possible, since it would be based on an old state. */
 function useChange({ users, user, onRunning, onStored }: ChangeProps) {
   const [error, setError] = useState<unknown>(null);
   const [isDone, setDone] = useState(false);
@@ -147,11 +147,11 @@ function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootR
     <div class="access-form">
       <RolesField label="Roles" roles={roles} known={known} onChange={setMine} />
       {mine !== null && !isSame && error !== null && <p class="soft">Stored now: {stored.join(", ") || "no roles"}</p>}
-      {error !== null && <Refusal error={error} title="Roles not saved" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: noRootRole(rootRole, "You may not give these roles.") }} />}
+      {error !== null && <Refusal error={error} title="Roles not saved" said={{ 412: overtaken, 404: "This user no longer exists, or you may not change it.", 403: noRootRole(rootRole, "You may not give these roles.") }} />}
       <div class="data-actions">
         <Button kind="primary" disabled={isSame} onClick={() => void save()}>Save roles</Button>
         {!isSame && <Button onClick={() => setMine(null)}>Discard changes</Button>}
-        {isDone && isSame && <span role="status" class="soft">Saved. They hold with the next request.</span>}
+        {isDone && isSame && <span role="status" class="soft">Saved. They apply from the next request on.</span>}
       </div>
     </div>
   );
@@ -173,7 +173,7 @@ function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
     <form class="access-form" onSubmit={(event) => void submit(event)}>
       <Field label="New password" type="password" autocomplete="new-password" value={password} onInput={setPassword} hint={`${describeDemand(users.minimumPasswordStrength)} Setting it ends all logins of this user${isSelf ? ", also this one" : ""}.`} />
       {isWeak && <WeakPassword isAccepted={isAccepted} onChange={setAccepted} />}
-      {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
+      {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user no longer exists, or you may not change it.", 403: "You may not set this password." }} />}
       <div class="data-actions">
         <Button type="submit" disabled={password === "" || (isWeak && !isAccepted)}>Set password</Button>
         {isDone && password === "" && <span role="status" class="soft">The password is set.</span>}

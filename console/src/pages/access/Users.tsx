@@ -1,4 +1,4 @@
-/** The users: found by the beginning of their names, one of them or a new one beside the list. */
+/** The users: found by the beginning of their names, one of them or a new one next to the list. */
 
 import { useEffect, useState } from "preact/hooks";
 import { nameOfId } from "../../api/ids.js";
@@ -19,10 +19,10 @@ import { UserPanel } from "./UserPanel.js";
 export function Users({ realm, hash }: { realm: Realm; hash: string }) {
   const { users } = realm;
   if (users === null) {
-    return <Empty title="Users are not kept in the database"><p><code>dbRealmAuthenticator</code> is off: they are where the configuration says.</p></Empty>;
+    return <Empty title="Users are not stored in the database"><p><code>dbRealmAuthenticator</code> is off: the configuration defines where users are stored.</p></Empty>;
   }
   if (users.path === null) {
-    return <Empty title="The REST API does not have the users"><p>Their collection is mounted nowhere. <code>docgraph users</code> on the server adds, lists and removes them.</p></Empty>;
+    return <Empty title="The REST API does not serve the users"><p>Their collection is not mounted. <code>docgraph users</code> on the server adds, lists and removes them.</p></Empty>;
   }
   return <UserList realm={realm} users={users} hash={hash} />;
 }
@@ -66,7 +66,7 @@ interface FoundProps {
 
 function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps) {
   if (list.error !== null) {
-    const said = { 403: "A rule for the path of the users lets you read them.", 404: "The collection is made with the first user: add one." };
+    const said = { 403: "You need a rule for the path of the users to read them.", 404: "The first user creates the collection: add one." };
     return (
       <>
         <Refusal error={list.error} title="The users could not be read" said={said} />
@@ -76,12 +76,12 @@ function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps)
   }
   if (list.page === null) return <Loading what="Reading users" />;
   if (users.length === 0) {
-    return isFiltered ? <Empty title="No name begins so" /> : <Empty title="No users yet"><p><a href={addressOf("users", { kind: "new" })}>Add the first one</a>, and give it a role that a rule is for.</p></Empty>;
+    return isFiltered ? <Empty title="No name begins with this text" /> : <Empty title="No users yet"><p><a href={addressOf("users", { kind: "new" })}>Add the first one</a>, and give it a role that has a rule.</p></Empty>;
   }
   const shown = open.kind === "one" ? writeTyped(open.id, 0) : null;
   return (
     <>
-      {!isRoled && <p class="soft">Roles are read by <code>{jsonPath}</code>, which is no single property: see and change them on the page Data.</p>}
+      {!isRoled && <p class="soft">Roles are read with <code>{jsonPath}</code>, which is not a single property: see and change them on the page Data.</p>}
       <Table
         label="Users"
         rows={users}
@@ -103,12 +103,12 @@ function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps)
 }
 
 function Roles({ roles }: { roles: readonly string[] | null }) {
-  if (roles === null) return <span class="soft">no list: cannot log in</span>;
+  if (roles === null) return <span class="soft">not a list: cannot log in</span>;
   if (roles.length === 0) return <span class="soft">none</span>;
   return <span class="access-chips">{roles.map((role) => <span key={role} class="chip">{role}</span>)}</span>;
 }
 
-/** What was typed, once nothing more comes for a moment. */
+/** The typed text, after a short pause. */
 function useDelayed(text: string): string {
   const [settled, setSettled] = useState(text);
   useEffect(() => {

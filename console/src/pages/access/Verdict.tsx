@@ -1,4 +1,4 @@
-/** What became of a question: the decision, the rule that made it, and what kept the others from matching. */
+/** The result of a question: the decision, the rule that made it, and why the other rules did not match. */
 
 import type { Consideration, Failure, Said, Verdict } from "../../api/realm.js";
 import { JsonTree } from "../../parts/JsonTree.js";
@@ -7,7 +7,7 @@ import { Notice } from "../../parts/basic.js";
 export function VerdictView({ verdict }: { verdict: Verdict }) {
   const { allowed, status, reason, method, path, user, roles, rules, others, conditions, notes } = verdict;
   const held = roles.filter((role) => !role.startsWith("$"));
-  const who = user === null ? "somebody who is not logged in" : user === "somebody" ? "somebody" : user;
+  const who = user === null ? "a caller who is not logged in" : user === "somebody" ? "a caller" : user;
   return (
     <>
       <Notice kind={allowed ? "good" : "warning"} title={allowed ? "Allowed" : `Denied with ${status}`}>
@@ -29,7 +29,7 @@ export function VerdictView({ verdict }: { verdict: Verdict }) {
         </>
       )}
       <details class="access-authorizers">
-        <summary>What every authorizer says</summary>
+        <summary>The decision of each authorizer</summary>
         <Authorizers title="Vetoers" said={verdict.vetoers} yes="passes" no="denies" />
         <Authorizers title="Allowers" said={verdict.allowers} yes="approves" no="does not" />
       </details>
@@ -60,7 +60,7 @@ function RuleSteps({ label, rules }: { label: string; rules: readonly Considerat
 }
 
 function describe({ truth }: Failure): string {
-  return truth === null ? "cannot be told: a value is missing" : "does not hold";
+  return truth === null ? "unknown: a value is missing" : "does not hold";
 }
 
 function Authorizers({ title, said, yes, no }: { title: string; said: readonly Said[]; yes: string; no: string }) {

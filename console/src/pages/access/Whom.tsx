@@ -1,4 +1,4 @@
-/** The choice of somebody: nobody in particular, somebody with roles, a user. */
+/** The choice of a caller: not logged in, with roles, or a user. */
 
 import { useId } from "preact/hooks";
 import type { As } from "../../api/tools.js";
@@ -16,9 +16,9 @@ export interface Chosen {
 export const nobodyChosen: Chosen = { who: "roles", roles: [], user: "" };
 
 const choices: readonly { key: Who; label: string }[] = [
-  { key: "roles", label: "somebody with roles" },
+  { key: "roles", label: "a caller with roles" },
   { key: "user", label: "a user" },
-  { key: "nobody", label: "somebody who is not logged in" },
+  { key: "nobody", label: "a caller who is not logged in" },
 ];
 
 export function WhomField({ label, chosen, onChange }: { label: string; chosen: Chosen; onChange: (chosen: Chosen) => void }) {

@@ -1,4 +1,4 @@
-/** Why is this denied? A request that somebody might make, and what the server says to it; nothing is carried out. */
+/** Why is this denied? A possible request, and the decision of the server; nothing is executed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Asked, type Verdict, explainRequest } from "../../api/realm.js";
@@ -65,13 +65,13 @@ export function Why({ hash }: { hash: string }) {
           <div class="field">
             <span class="access-label">Body</span>
             <div class="data-filter"><Editor label="Body" language="json" value={body} onChange={setBody} /></div>
-            <p class="soft">JSON, for predicates that look into it; may be empty.</p>
+            <p class="soft">JSON, for predicates that read the body; may be empty.</p>
           </div>
         )}
-        <div class="data-actions"><Button kind="primary" type="submit" disabled={!path.startsWith("/") || !isComplete(chosen)}>Why?</Button><span class="soft">Nothing is carried out.</span></div>
+        <div class="data-actions"><Button kind="primary" type="submit" disabled={!path.startsWith("/") || !isComplete(chosen)}>Why?</Button><span class="soft">The request is not executed.</span></div>
       </form>
       <div class="access-verdict" aria-live="polite">
-        {answer.kind === "none" && <Empty title="May they?"><p>Name a request and who makes it. The answer has every rule that was looked at, and what kept it from matching.</p></Empty>}
+        {answer.kind === "none" && <Empty title="Is this request allowed?"><p>Enter a request and its caller. The answer lists each rule that was checked, and why it did not match.</p></Empty>}
         {answer.kind === "asking" && <Loading what="Asking" />}
         {answer.kind === "failed" && <Refusal error={answer.error} title="The question could not be answered" said={{ 403: "Explanations are for the root role.", 404: "There is no such user." }} />}
         {answer.kind === "ready" && <VerdictView verdict={answer.verdict} />}

@@ -1,4 +1,4 @@
-/** The page Access: who there is, what they may do, why something is denied, and how it looks to others. */
+/** The page Access: users, rules, why a request is denied, and apps as another caller sees them. */
 
 import { useState } from "preact/hooks";
 import { useOwner } from "../../api/owner.js";
@@ -22,7 +22,7 @@ const sections: readonly { key: Section; label: string }[] = [
   { key: "users", label: "Users" },
   { key: "rules", label: "Rules" },
   { key: "why", label: "Why is this denied?" },
-  { key: "look", label: "Look as …" },
+  { key: "look", label: "View as …" },
 ];
 
 export default function AccessPage({ rest, hash }: PageProps) {
@@ -32,13 +32,13 @@ export default function AccessPage({ rest, hash }: PageProps) {
   return (
     <div class="page data-work">
       <h1>Access</h1>
-      {found.kind === "loading" && <Loading what="Looking who may see this" />}
+      {found.kind === "loading" && <Loading what="Checking your permissions" />}
       {found.kind === "failed" && <NotOpen error={found.error} onRetry={retry} />}
       {found.kind === "ready" && (
         <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
           {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
           {section === "why" && <RootOnly title="Explanations are for the root role" rootRole={found.realm.rootRole}><Why key={owner} hash={hash} /></RootOnly>}
-          {section === "look" && <RootOnly title="Looking as others is for the root role" rootRole={found.realm.rootRole}><LookAs /></RootOnly>}
+          {section === "look" && <RootOnly title="Viewing as another caller is for the root role" rootRole={found.realm.rootRole}><LookAs /></RootOnly>}
           {section === "rules" && <Rules key={owner} owner={owner} realm={found.realm} hash={hash} />}
         </Tabs>
       )}

@@ -1,4 +1,4 @@
-/** What is open beside a list, behind `#`: one of its things by id, or a new one. */
+/** What is open next to a list, after `#`: one of its items by id, or a new one. */
 
 import type { DocumentId } from "../../api/ids.js";
 import { parseTyped, writeTyped } from "../../api/typed.js";
@@ -15,7 +15,7 @@ export function readOpen(hash: string): Open {
   try {
     return text === null ? nothingOpen : { kind: "one", id: parseTyped(text) };
   } catch {
-    return nothingOpen; // typed by somebody
+    return nothingOpen; // typed by hand
   }
 }
 

@@ -1,4 +1,4 @@
-/** A rule as a form has it: texts, each as somebody is typing it. */
+/** A rule as a form: texts, each as typed. */
 
 import { type Fields, type Value, isFields, writeTyped } from "../../api/typed.js";
 import { isRecord } from "../../api/error.js";
@@ -15,15 +15,15 @@ export interface RuleForm {
   readonly flags: readonly string[];
   /** The conditions that are objects, by name. */
   readonly filters: Readonly<Record<string, string>>;
-  /** What no form is for, by name, as JSON: it is kept. */
+  /** The properties without a field in the form, by name, as JSON: they stay. */
   readonly others: readonly (readonly [string, string])[];
 }
 
 export const flagNames: Readonly<Record<string, string>> = {
   allowManagementRequests: "databases, collections, indexes and schemas may be made, changed and dropped",
-  allowBulkPatch: "many documents may be changed at once",
-  allowBulkDelete: "many documents may be deleted at once",
-  allowWriteMode: "writes may say whether they insert, update or do either",
+  allowBulkPatch: "many documents may be changed in one request",
+  allowBulkDelete: "many documents may be deleted in one request",
+  allowWriteMode: "writes may choose whether they insert, update or upsert",
 };
 
 export const filterNames: Readonly<Record<string, string>> = {
@@ -31,7 +31,7 @@ export const filterNames: Readonly<Record<string, string>> = {
   readFilters: 'The same by collection, for REST and GraphQL: {"shop.orders": {"owner": "@user._id"}}',
   writeFilter: "Only these documents are changed or deleted",
   mergeRequest: 'Put into every document that is written: {"owner": "@user._id"}',
-  projectResponse: 'Takes properties away, {"secret": 0}, or leaves only these, {"name": 1}',
+  projectResponse: 'Removes properties, {"secret": 0}, or returns only these, {"name": 1}',
 };
 
 const own = ["_id", "_etag", "description", "predicate", "roles", "role", "priority", "mongo"];
@@ -66,7 +66,7 @@ export function writeForm({ id, description, predicate, roles, priority, flags, 
   return writeMembers([...members, ...others]);
 }
 
-/** What the browser has kept, if it is a form indeed. */
+/** What the browser has stored, if it is a valid form. */
 export function asForm(value: unknown): RuleForm | null {
   if (!isRecord(value)) return null;
   const isText = ["id", "description", "predicate", "priority"].every((name) => typeof value[name] === "string");

@@ -1,4 +1,4 @@
-/** The work on one rule: what is stored, what somebody has made of it, and what becomes of both. */
+/** One rule: what is stored, the user's changes, and how both are merged. */
 
 import { useState } from "preact/hooks";
 import { insertFirst, removeDocument, replaceDocument } from "../../api/changes.js";
@@ -14,7 +14,7 @@ import { isOvertaken } from "../data/useDocument.js";
 import { ownText } from "../data/work.js";
 import { type RuleForm, asForm, formOf, newRule, writeForm } from "./ruleForm.js";
 
-/** What is not saved, and the text of the stored rule that it was made of; empty: none was stored. */
+/** The unsaved rule, and the text of the stored rule that it began with; empty: a new rule. */
 interface Draft {
   readonly base: string;
   readonly form: RuleForm;
@@ -29,7 +29,7 @@ export interface RuleWork {
   readonly state: RuleState;
   readonly form: RuleForm;
   readonly isChanged: boolean;
-  /** Somebody else has changed what the draft was made of. */
+  /** Another user has changed the rule since the draft began. */
   readonly isBehind: boolean;
   readonly isKept: boolean;
   change(part: Partial<RuleForm>): void;
@@ -51,7 +51,7 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
   const storedText = textOf(stored);
   const isKept = useKeeping(key, draft, (other) => {
     setDraft(asDraft(other));
-    if (other === null) load(); // it was stored there, or given up
+    if (other === null) load(); // it was saved or discarded there
   });
   const take = (found: StoredDocument | null, rebase = (now: Draft | null) => now) => {
     setState((before) => ({ kind: "ready", stored: found, draft: rebase(before.kind === "ready" ? before.draft : asDraft(readKept(key))) }));
@@ -73,7 +73,7 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
       const made = await store(rule);
       dropKept(key);
       const now = id === undefined ? null : await readDocument(segments, id);
-      // The draft ends together with the old state: nobody must go on from that one. What was typed meanwhile stays a draft.
+      // The draft ends together with the old state, which must not be edited any longer. What was typed in the meantime stays a draft.
       take(now, (typed) => (id === undefined || typed === null || typed.form === form ? null : { base: textOf(now), form: typed.form }));
       return made;
     } catch (error) {
@@ -83,7 +83,7 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
   };
   const store = async (rule: string): Promise<Fields | null> => {
     if (id === undefined) return insertFirst(segments, rule);
-    // Commands write rules without etags: what is stored is looked at once more.
+    // Commands write rules without etags: compare with the stored rule again.
     const now = await readDocument(segments, id);
     if (textOf(now) !== (draft?.base ?? storedText)) throw new ApiError(412, "http-error", "");
     if (now === null) return insertFirst(segments, `{"_id":${writeTyped(id, 0)},${rule.slice(1)}`);

@@ -35,7 +35,7 @@ export function findingsOf({ errors }: RuleCheck, where: string): readonly Findi
   return errors.filter((one) => one.where === where || one.where.startsWith(`${where}.`));
 }
 
-/** The findings that no field of the form is for. */
+/** The findings without a field in the form. */
 export function otherFindings({ errors }: RuleCheck, fields: readonly string[]): readonly Finding[] {
   return errors.filter((one) => !fields.some((field) => one.where === field || one.where.startsWith(`${field}.`)));
 }

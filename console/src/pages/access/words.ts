@@ -1,10 +1,10 @@
-/** What several forms about users say. */
+/** Texts that several forms about users share. */
 
 import { asApiError, isRecord } from "../../api/error.js";
 
 const strengths = ["weak", "fair", "good", "strong", "very strong"] as const;
 
-/** What a password has to be like. */
+/** The requirements for a password. */
 export function describeDemand(strength: number | null): string {
   const most = "At most 72 bytes.";
   return strength === null || strength === 0 ? most : `It has to be ${strengths[strength] ?? "strong"}. ${most}`;
@@ -25,5 +25,5 @@ export function adviceIn(error: unknown): readonly string[] {
 }
 
 export function noRootRole(rootRole: string | null, otherwise: string): string {
-  return rootRole === null ? otherwise : `${otherwise} Nobody can give the role ${rootRole} here: that is done on the server, by docgraph users.`;
+  return rootRole === null ? otherwise : `${otherwise} The role ${rootRole} cannot be given here: use docgraph users on the server.`;
 }

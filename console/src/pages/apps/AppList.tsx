@@ -1,4 +1,4 @@
-/** All apps, with their state: the stored definitions for those who may read them, for others what they may ask. */
+/** All apps, with their state: the stored definitions for callers who may read them, for others the apps that they may use. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type ListedApp, idOf, listStored, nameOf, pathOfApp } from "../../api/apps.js";
@@ -50,7 +50,7 @@ export function AppList({ owner }: { owner: string | null }) {
         <h1>Apps</h1>
         {found.kind === "stored" && mayWrite && <Button kind="primary" onClick={() => setNaming(true)}>New app</Button>}
       </div>
-      {found.kind === "loading" && <Loading what="Looking for apps" />}
+      {found.kind === "loading" && <Loading what="Loading the apps" />}
       {found.kind === "failed" && (
         <>
           <ErrorNotice error={found.error} title="The apps could not be listed" />
@@ -88,7 +88,7 @@ function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readon
   if (all.length === 0) {
     return (
       <Empty title="No apps yet">
-        <p>An app is a GraphQL API over your collections: a schema, and mappings that say where its values come from.</p>
+        <p>An app is a GraphQL API over your collections: a schema, and mappings that define where its values come from.</p>
         {onNew !== null && <p><Button kind="primary" onClick={onNew}>New app</Button></p>}
       </Empty>
     );
@@ -106,7 +106,7 @@ function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readon
         <input class="input apps-filter" type="search" aria-label="Filter apps" placeholder="Filter by name or description" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
       )}
       <div class="apps-table"><Table label="Apps" columns={columns} rows={shown} rowKey={(app) => app.id} /></div>
-      {fitting.length === 0 && <p class="soft">No app has that in its name, address or description.</p>}
+      {fitting.length === 0 && <p class="soft">No app has this text in its name, address or description.</p>}
       {fitting.length > most && <div><Button onClick={() => setMost(most + portion)}>{fitting.length - most} more</Button></div>}
     </>
   );
@@ -114,7 +114,7 @@ function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readon
 
 type Row = ListedApp & { readonly isNew: boolean };
 
-/** Apps that are only kept by this browser stand before the others. */
+/** Apps that only this browser stores come first. */
 function addDrafts(apps: readonly ListedApp[], drafts: ReadonlySet<string>): readonly Row[] {
   const stored = new Set(apps.map((app) => app.id));
   const own = [...drafts].filter((id) => !stored.has(id));
@@ -169,8 +169,8 @@ function VisibleApps({ apps, isLoggedIn }: { apps: readonly VisibleApp[]; isLogg
   const [most, setMost] = useState(portion);
   if (apps.length === 0) {
     return (
-      <Empty title="There is no app that you may ask">
-        <p>{isLoggedIn ? "Ask whoever runs the server for a permission." : "Log in at the top right to see yours."}</p>
+      <Empty title="There is no app that you may use">
+        <p>{isLoggedIn ? "Ask an administrator of the server for a permission." : "Log in at the top right to see yours."}</p>
       </Empty>
     );
   }
@@ -185,8 +185,8 @@ function VisibleApps({ apps, isLoggedIn }: { apps: readonly VisibleApp[]; isLogg
       {apps.length > most && <div><Button onClick={() => setMost(most + portion)}>{apps.length - most} more</Button></div>}
       <Notice>
         {isLoggedIn
-          ? "These are the apps that you may ask. Their definitions are for administrators, and for whom a rule lets read them."
-          : "These are the apps that everybody may ask. Log in at the top right to see yours."}
+          ? "These are the apps that you may use. Only administrators, and callers with a rule for it, may read their definitions."
+          : "These are the public apps. Log in at the top right to see yours."}
       </Notice>
     </>
   );

@@ -1,4 +1,4 @@
-/** The tools around one definition: its head, its tabs, and what has to be said about saving it. */
+/** The tools for one definition: its head, its tabs, and messages about saving. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -103,7 +103,7 @@ export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProp
         {isOther && <Conflict stored={stored} mine={mine} onKeepMine={work.keepMine} onTakeTheirs={work.discard} />}
         {saving.kind === "failed" && <NotSaved error={saving.error} />}
         {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved.</Notice>}
-        {!work.isKept && <Notice kind="warning">This browser has no room to keep what is not saved: save it before you leave the page.</Notice>}
+        {!work.isKept && <Notice kind="warning">This browser has no room for unsaved work: save it before you leave the page.</Notice>}
       </div>
       <Tabs label="Views of the app" tabs={tabsFor(check, isChanged, rights.may("POST", advicePath))} selected={tab} onSelect={setTab}>
         <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} shownField={shownField} onChange={change} /></Kept>
@@ -118,7 +118,7 @@ export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProp
   );
 }
 
-/** The editors keep their history, their places and what is folded while other tabs are looked at. */
+/** The editors keep their history, positions and folds while another tab is open. */
 function Kept({ isShown, children }: { isShown: boolean; children: ComponentChildren }) {
   return <div class="bench-kept" hidden={!isShown}>{children}</div>;
 }
@@ -135,14 +135,14 @@ function tabsFor({ checked }: Check, isChanged: boolean, hasAdvice: boolean) {
   ];
 }
 
-/** What is stored is what the server made of exactly these texts. */
+/** The server's own reading of exactly these texts is stored. */
 async function prepare(id: AppId, mine: Version, definition: string): Promise<{ json: string; breaking: readonly string[] }> {
   try {
     const checked = await checkDefinition(definition, new AbortController().signal);
     const { definition: json, effects = [], errors } = checked;
     const first = errors[0];
-    if (first !== undefined) throw new Error(`It cannot work yet: ${first.what}`);
-    if (json === null) throw new Error("The server did not say what these texts stand for.");
+    if (first !== undefined) throw new Error(`The definition is not valid yet: ${first.what}`);
+    if (json === null) throw new Error("The server did not return the definition of these texts.");
     return { json, breaking: effects.filter((one) => one.severity === "breaking").map((one) => one.what) };
   } catch (error) {
     if (asApiError(error).status !== 403) throw error;
@@ -166,7 +166,7 @@ function useLeaveQuestion(isTouched: boolean): void {
   }, [isTouched]);
 }
 
-/** Who comes back to the page learns what others have done meanwhile. */
+/** When the user returns to the page, it loads the changes of others. */
 function useFreshness(work: Work): void {
   const load = useRef(work.load);
   load.current = work.load;

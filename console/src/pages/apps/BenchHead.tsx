@@ -1,4 +1,4 @@
-/** The head of the work: which app, how it is doing, and what can be done. */
+/** The head of the page: the app, its state, and the actions. */
 
 import { appPath } from "../../api/graphql.js";
 import { Button } from "../../parts/basic.js";
@@ -45,7 +45,7 @@ export function BenchHead({ name, version, stored, check, isChanged, isSaving, c
   );
 }
 
-/** The address, where the text says one plainly; the server alone knows YAML. */
+/** The address, if the text has a plain one; only the server parses YAML. */
 function readUri(descriptor: string): string | null {
   const found = /^(?:\s*"?uri"?\s*:|\{.*?\buri"?\s*:)\s*"?([^"\s,}#]+)/m.exec(descriptor);
   return found?.[1]?.replace(/^\/+|\/+$/g, "") ?? null;

@@ -9,7 +9,7 @@ export function Changes({ check: { checked, isRunning }, isChanged }: { check: C
   if (checked === null) return isRunning ? <Loading what="Comparing" /> : <Empty title="Not compared"><p>The definition could not be checked.</p></Empty>;
   const { change, effects = [], diff } = checked;
   if (change === "new") return <Empty title="All of it is new"><p>Nothing is stored under this name yet.</p></Empty>;
-  if (change === undefined) return <Empty title="Not compared"><p>What cannot be read cannot be compared, and differences are told only to those who may read all definitions.</p></Empty>;
+  if (change === undefined) return <Empty title="Not compared"><p>The stored definition cannot be read, or you may not read all definitions.</p></Empty>;
   if (change === "same") {
     return <Empty title="Nothing differs"><p>{isChanged ? "The texts differ from what is stored only in their layout and comments." : "This is what is stored."}</p></Empty>;
   }
@@ -25,7 +25,7 @@ export function Changes({ check: { checked, isRunning }, isChanged }: { check: C
           </ul>
         </section>
       ) : (
-        <p>The schema is the same to clients. What changed mappings mean to them nobody can know: look at the lines.</p>
+        <p>Clients see the same schema. Changed mappings can still change the answers: check the lines below.</p>
       )}
       {diff !== undefined && (
         <section aria-label="Lines that differ">

@@ -1,4 +1,4 @@
-/** Somebody else was faster: both versions are shown, and nothing goes before it is chosen. */
+/** Another user has changed it first: shows both versions, and discards nothing before you choose. */
 
 import { useState } from "preact/hooks";
 import { Button, Dialog, Notice } from "../../parts/basic.js";
@@ -20,14 +20,14 @@ const titles: Readonly<Record<Part, string>> = { schema: "Schema", mappings: "Ma
 export function Conflict({ stored, mine, onKeepMine, onTakeTheirs }: ConflictProps) {
   const [isComparing, setComparing] = useState(false);
   const isNew = mine.etag === null;
-  const title = stored === null ? "Somebody else has deleted this app" : isNew ? "Somebody else has stored an app of this name" : "Somebody else has changed this app";
+  const title = stored === null ? "Another user has deleted this app" : isNew ? "Another user has stored an app with this name" : "Another user has changed this app";
   return (
     <Notice kind="warning" title={title}>
-      <p>Your work is kept, and nothing of it is stored. {stored === null ? "You can store it again, or let it go." : "Look at both, then go on with one of them."}</p>
+      <p>This browser keeps your work, and the server has not stored it. {stored === null ? "Store it again, or discard it." : "Compare both, then continue with one of them."}</p>
       <div class="apps-choices">
         {stored !== null && <Button onClick={() => setComparing(true)}>Show both</Button>}
         <Button onClick={onKeepMine}>{stored === null ? "Keep mine, to store it again" : "Keep mine, to save it over theirs"}</Button>
-        <Button onClick={onTakeTheirs}>{stored === null ? "Let mine go" : "Take theirs, let mine go"}</Button>
+        <Button onClick={onTakeTheirs}>{stored === null ? "Discard mine" : "Take theirs, discard mine"}</Button>
       </div>
       {isComparing && stored !== null && <Both stored={stored} mine={mine} onClose={() => setComparing(false)} />}
     </Notice>
@@ -42,7 +42,7 @@ function Both({ stored, mine, onClose }: { stored: Version; mine: Version; onClo
     <Dialog title="Both versions" wide onClose={onClose}>
       <div class="apps-both">
         <Tabs label="Parts of the definition" tabs={tabs} selected={part} onSelect={setPart}>
-          <Splitter label="Share of the stored version" first={<Side title="Stored, by somebody else" part={part} version={stored} />} second={<Side title="Mine" part={part} version={mine} />} />
+          <Splitter label="Share of the stored version" first={<Side title="Stored, by another user" part={part} version={stored} />} second={<Side title="Mine" part={part} version={mine} />} />
         </Tabs>
       </div>
       <div class="dialog-actions"><Button onClick={onClose}>Close</Button></div>

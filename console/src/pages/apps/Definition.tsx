@@ -1,4 +1,4 @@
-/** Schema and mappings side by side, and what is found in them. */
+/** Schema and mappings side by side, and the findings about them. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Finding } from "../../api/tools.js";
@@ -15,7 +15,7 @@ interface DefinitionProps {
   others: Others;
   check: Check;
   keys: readonly Key[];
-  /** The field to lead to; each object once. */
+  /** The field to show; each object once. */
   shownField: { readonly field: string } | null;
   onChange: (part: Part, text: string) => void;
 }

@@ -1,4 +1,4 @@
-/** What is asked before something goes that somebody may miss. */
+/** Questions before something is lost. */
 
 import { useState } from "preact/hooks";
 import { Button, Dialog, ErrorNotice, Field } from "../../parts/basic.js";
@@ -16,7 +16,7 @@ export function ConfirmBreaking({ effects, onCancel, onSave }: { effects: readon
       </ul>
       <div class="dialog-actions">
         <Button onClick={onCancel}>Cancel</Button>
-        <Button kind="danger" onClick={onSave}>Save all the same</Button>
+        <Button kind="danger" onClick={onSave}>Save anyway</Button>
       </div>
     </Dialog>
   );
@@ -40,10 +40,10 @@ export function ConfirmDelete({ name, onRemove, onClose }: { name: string; onRem
   return (
     <Dialog title="Delete this app" onClose={onClose}>
       <form onSubmit={(event) => void remove(event)}>
-        <p>Its address answers 404 from then on. The data stay as they are, and so do the rules that let people in.</p>
+        <p>Its address then answers 404. The data and the rules for the app do not change.</p>
         <Field label={`Type its name to delete it: ${name}`} value={typed} onInput={setTyped} autocomplete="off" />
         {error !== null && (
-          <ErrorNotice error={error} title={isOvertaken(error) ? "Not deleted: somebody else has changed it meanwhile" : "Not deleted"} />
+          <ErrorNotice error={error} title={isOvertaken(error) ? "Not deleted: another user has changed it in the meantime" : "Not deleted"} />
         )}
         <div class="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>

@@ -1,4 +1,4 @@
-/** Everything that is found in a definition, as `docgraph apps check` tells it; a click leads to the place. */
+/** All findings about a definition, as `docgraph apps check` reports them; a click goes to the position. */
 
 import { useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
@@ -58,8 +58,8 @@ function firstWord(where: string): string {
 function NotChecked({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const { status, message } = asApiError(error);
   const why =
-    status === 401 ? "Your login has ended. Log in, then go on."
-    : status === 403 ? "You may not use the tools of this server, so nothing is checked while you type, and mappings have to be JSON."
+    status === 401 ? "Your login has ended. Log in to continue."
+    : status === 403 ? "You may not use the tools of this server. Nothing is checked while you type, and mappings must be JSON."
     : message || `The server answered ${status}.`;
   return <Notice kind="warning" title="Not checked">{why} <Button kind="quiet" onClick={onRetry}>Check again</Button></Notice>;
 }

@@ -1,4 +1,4 @@
-/** Which roles see which fields of the definition, and which of them may ask at all. */
+/** Which roles see which fields of the definition, and which of them may use the app. */
 
 import { useEffect, useState } from "preact/hooks";
 import { type Access, type Checked, type Matrix, crossDraft } from "../../api/tools.js";
@@ -20,9 +20,9 @@ export function MatrixView({ definition, checked }: { definition: string; checke
     );
     return () => controller.abort();
   }, [definition, isGood]);
-  if (checked !== null && !isGood) return <Empty title="No matrix yet"><p>The definition cannot work yet; its findings say why.</p></Empty>;
-  if (found.kind === "loading") return <Loading what="Asking who sees what" />;
-  if (found.kind === "failed") return <div class="page"><ErrorNotice error={found.error} title="The matrix could not be had" /></div>;
+  if (checked !== null && !isGood) return <Empty title="No matrix yet"><p>The definition is not valid yet; its findings show why.</p></Empty>;
+  if (found.kind === "loading") return <Loading what="Loading which roles see which fields" />;
+  if (found.kind === "failed") return <div class="page"><ErrorNotice error={found.error} title="The matrix could not be loaded" /></div>;
   return <Grid matrix={found.matrix} />;
 }
 
@@ -38,7 +38,7 @@ function Grid({ matrix: { roles, fields, access = [] } }: { matrix: Matrix }) {
     <div class="matrix">
       <div class="matrix-bar">
         <input class="input" type="search" aria-label="Filter fields" placeholder="Filter fields" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
-        <label><input type="checkbox" checked={isHidden} onChange={(event) => setHidden(event.currentTarget.checked)} /> only fields that are hidden from somebody</label>
+        <label><input type="checkbox" checked={isHidden} onChange={(event) => setHidden(event.currentTarget.checked)} /> only fields that are hidden from a role</label>
       </div>
       <div class="table-scroll" tabIndex={0} role="region" aria-label="Fields and roles">
         <table class="table">
@@ -48,7 +48,7 @@ function Grid({ matrix: { roles, fields, access = [] } }: { matrix: Matrix }) {
           <tbody>
             {access.length > 0 && (
               <tr>
-                <th scope="row">may ask the app</th>
+                <th scope="row">may use the app</th>
                 {roles.map((role) => <td key={role} class="matrix-cell"><MayAsk access={access.find((one) => one.role === role)} /></td>)}
               </tr>
             )}
@@ -61,7 +61,7 @@ function Grid({ matrix: { roles, fields, access = [] } }: { matrix: Matrix }) {
           </tbody>
         </table>
       </div>
-      {fitting.length === 0 && <p class="soft">No field is like that.</p>}
+      {fitting.length === 0 && <p class="soft">No field matches.</p>}
       {fitting.length > most && <Button kind="quiet" onClick={() => setMost(most + portion * 5)}>{fitting.length - most} more fields</Button>}
     </div>
   );

@@ -30,7 +30,7 @@ export function NewAppDialog({ taken, onClose }: NewAppProps) {
   return (
     <Dialog title="New app" onClose={onClose}>
       <form onSubmit={begin}>
-        <Field label="Name" value={name} onInput={setName} hint={`It is served at ${appPath(wanted || "name")}, unless its descriptor says something else.`} />
+        <Field label="Name" value={name} onInput={setName} hint={`It is served at ${appPath(wanted || "name")}, unless its descriptor has another address.`} />
         {mayInfer && (
           <div class="new-app-ways" role="group" aria-label="Start with">
             <Button aria-pressed={!isFromData} onClick={() => setFromData(false)}>A small example</Button>
@@ -50,7 +50,7 @@ export function NewAppDialog({ taken, onClose }: NewAppProps) {
 
 function findMistake(name: string, taken: readonly string[]): string | null {
   if (name === "") return "An app needs a name.";
-  if (name.includes("/")) return "A name has no slash; the address of an app can, by `uri` in its descriptor.";
-  if (name === "." || name === "..") return "Such a name cannot stand in an address.";
-  return taken.includes(name) ? "There is an app of that name already." : null;
+  if (name.includes("/")) return "A name has no slash; `uri` in the descriptor can give the app an address with slashes.";
+  if (name === "." || name === "..") return "This name cannot be part of an address.";
+  return taken.includes(name) ? "An app with this name already exists." : null;
 }

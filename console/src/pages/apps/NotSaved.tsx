@@ -1,4 +1,4 @@
-/** Why nothing was saved; the work stays where it is. */
+/** Why nothing was saved; the work stays in the editors. */
 
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";

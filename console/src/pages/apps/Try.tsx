@@ -1,4 +1,4 @@
-/** A query against the definition as it stands in the editors; nothing is stored. */
+/** A query against the definition in the editors; nothing is stored. */
 
 import type { GraphQLSchema } from "graphql";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -62,9 +62,9 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
       <div class="try-bar">
         <Button kind="primary" onClick={() => void run()} title="Ctrl-Enter">Run</Button>
         <Whom attempt={attempt} onChange={setAttempt} />
-        <span class="soft">Asks your unsaved definition. Nothing is stored.</span>
+        <span class="soft">Runs against your unsaved definition. Nothing is stored.</span>
       </div>
-      {isBroken && <Notice kind="warning">The definition cannot work yet; its findings say why.</Notice>}
+      {isBroken && <Notice kind="warning">The definition is not valid yet; its findings show why.</Notice>}
       <Splitter
         label="Share of the query"
         first={
@@ -89,7 +89,7 @@ function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (attempt: Att
         As{" "}
         <select class="input" value={attempt.who} onChange={(event) => onChange({ ...attempt, who: event.currentTarget.value as Who })}>
           <option value="me">myself</option>
-          <option value="roles">somebody with roles</option>
+          <option value="roles">a caller with roles</option>
           <option value="user">a user</option>
         </select>
       </label>
@@ -104,7 +104,7 @@ function asWhom({ who, roles, user }: Attempt): As {
   return who === "user" && user.trim() !== "" ? { user: user.trim() } : {};
 }
 
-/** What was tried last is there again after the page was left. */
+/** Restores the last attempt after the page was left. */
 function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attempt: Attempt) => void] {
   const key = keptKey(owner, "app-try", id);
   const [attempt, setAttempt] = useState<Attempt>(() => {
@@ -116,7 +116,7 @@ function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attemp
   return [attempt, setAttempt];
 }
 
-/** The schema of the last definition that works, as whom it is asked sees it. */
+/** The schema of the last valid definition, as the chosen caller sees it. */
 function useDraftSchema({ checked, about }: Check, as: As): GraphQLSchema | undefined {
   const [schema, setSchema] = useState<GraphQLSchema>();
   const isGood = checked !== null && checked.errors.length === 0;

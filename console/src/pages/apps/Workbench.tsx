@@ -27,7 +27,7 @@ export function Workbench({ owner, id, hash }: WorkbenchProps) {
   const current = useRef(work);
   current.current = work;
   useEffect(() => {
-    // After a login that had ended the page goes on with what it has.
+    // After a new login the page continues with its content.
     if (current.current.state.kind !== "ready") void current.current.load().catch(() => undefined);
   }, [id, login]);
   useEffect(() => {
@@ -55,8 +55,8 @@ function Absent({ name, isDeleted, onBegin }: { name: string; isDeleted: boolean
     <div class="page">
       <BackToApps />
       <Empty title={isDeleted ? `${name} is deleted` : `There is no app called ${name}`}>
-        {isDeleted ? <p>Its data are as they were.</p> : <p>You can write it now; nothing is stored before you save it.</p>}
-        <p><Button kind={isDeleted ? "plain" : "primary"} onClick={onBegin}>{isDeleted ? "Write it anew" : "Write it"}</Button></p>
+        {isDeleted ? <p>Its data has not changed.</p> : <p>You can write it now; nothing is stored before you save it.</p>}
+        <p><Button kind={isDeleted ? "plain" : "primary"} onClick={onBegin}>{isDeleted ? "Write it again" : "Write it"}</Button></p>
       </Empty>
     </div>
   );
@@ -69,8 +69,8 @@ function Failed({ name, error, onRetry }: { name: string; error: unknown; onRetr
     <div class="page">
       <BackToApps />
       <h1>{name}</h1>
-      <ErrorNotice error={error} title={isRefused ? "Its definition is not for you" : "The definition could not be loaded"} />
-      {isRefused && <p>Definitions are for administrators, and for whom a rule lets read them. You may still be allowed to <a href={address("ask", name)}>ask {name}</a>.</p>}
+      <ErrorNotice error={error} title={isRefused ? "You may not read its definition" : "The definition could not be loaded"} />
+      {isRefused && <p>Only administrators, and callers with a rule for it, may read definitions. You may still have the permission to <a href={address("ask", name)}>ask {name}</a>.</p>}
       <div><Button onClick={onRetry}>Try again</Button></div>
     </div>
   );

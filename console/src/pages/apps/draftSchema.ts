@@ -6,7 +6,7 @@ import { type As, tryDraft } from "../../api/tools.js";
 
 const query = getIntrospectionQuery({ descriptions: true });
 
-/** The schema as `as` sees it; null where it cannot be had, which the first run explains. */
+/** The schema as `as` sees it; null: it could not be loaded, and the first run shows why. */
 export async function readDraftSchema(definition: string, as: As, signal: AbortSignal): Promise<GraphQLSchema | null> {
   try {
     const { body } = await tryDraft(definition, { query, variables: "" }, as, signal);

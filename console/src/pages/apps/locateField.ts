@@ -2,7 +2,7 @@
 
 import { parse } from "graphql";
 
-/** The place of `Post.title`; null where the text is no schema, or has no such field. */
+/** The position of `Post.title`; null: the text is not a schema, or has no such field. */
 export function locateField(schema: string, field: string): { readonly line: number; readonly column: number } | null {
   const [typeName, fieldName] = field.split(".");
   try {
@@ -12,7 +12,7 @@ export function locateField(schema: string, field: string): { readonly line: num
       if (found !== undefined) return { line: found.line, column: found.column };
     }
   } catch {
-    // The check says what is wrong with it.
+    // The check reports what is wrong with it.
   }
   return null;
 }

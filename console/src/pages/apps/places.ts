@@ -1,4 +1,4 @@
-/** Where the work on an app is: `apps/blog`, or `apps/id/5` for the app whose id is the number 5. */
+/** The address of the work on an app: `apps/blog`, or `apps/id/5` for the app whose id is the number 5. */
 
 import { type AppId, idOf } from "../../api/apps.js";
 import { address } from "../../shell/router.js";

@@ -1,4 +1,4 @@
-/** A definition checked while it is typed. */
+/** Checks a definition while it is typed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Checked, checkDefinition } from "../../api/tools.js";
@@ -15,7 +15,7 @@ export interface Check {
 const pause = 350; // ms without a key; large definitions wait as long as they took the last time
 const longestPause = 3000;
 
-/** `since` tells that something else has changed, such as what is stored. */
+/** `since` changes when something else has changed, such as the stored definition. */
 export function useCheck(definition: string | null, since: unknown): Check {
   const [check, setCheck] = useState<Omit<Check, "retry">>({ checked: null, about: "", isRunning: false, error: null });
   const [attempt, setAttempt] = useState(0);

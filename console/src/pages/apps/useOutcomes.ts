@@ -1,4 +1,4 @@
-/** The apps of a list checked one after the other, while people are reading it. */
+/** Checks the apps of a list one after the other, while the page shows them. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type AppId, type ListedApp, pathOfApp, readStored } from "../../api/apps.js";
@@ -31,7 +31,7 @@ export function useOutcomes(apps: readonly ListedApp[]): ReadonlyMap<AppId, Outc
   return outcomes;
 }
 
-/** null: it was not waited for. */
+/** null: cancelled. */
 async function checkStored(id: AppId, signal: AbortSignal): Promise<Outcome | null> {
   try {
     const stored = await readStored(id, signal);

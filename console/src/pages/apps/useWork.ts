@@ -1,4 +1,4 @@
-/** The work on one app: what is stored, what somebody has made of it, and what becomes of both. */
+/** One app: what is stored, the user's changes, and how both are merged. */
 
 import { useCallback, useState } from "preact/hooks";
 import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
@@ -17,14 +17,14 @@ export type WorkState =
 
 export interface Work {
   readonly state: WorkState;
-  /** False where the browser has no room for what is not saved. */
+  /** False: the browser has no room for unsaved work. */
   readonly isKept: boolean;
   load(): Promise<void>;
   /** Begin a new app, with an example unless something else is given. */
   begin(version?: Version): void;
   change(part: Part, text: string): void;
   discard(): void;
-  /** Go on with my texts, whatever is stored; what nobody edits here is taken from there. */
+  /** Continue with the user's texts, whatever is stored; members without an editor come from the stored definition. */
   keepMine(): void;
   save(definition: string): Promise<void>;
   remove(): Promise<void>;
@@ -37,7 +37,7 @@ export function useWork(owner: string | null, id: AppId): Work {
   const isKept = useKeeping(key, unsaved, (other) => {
     const version = asVersion(other);
     setState((before) => (before.kind !== "ready" ? before : { ...before, mine: version ?? before.stored ?? before.mine }));
-    if (version === null) load().catch(() => undefined); // it was stored there, or given up
+    if (version === null) load().catch(() => undefined); // it was saved or discarded there
   });
 
   const load = useCallback(async () => {
@@ -45,7 +45,7 @@ export function useWork(owner: string | null, id: AppId): Work {
       const stored = await loadVersion(id);
       setState((before) => {
         if (before.kind !== "ready") return settle(stored, asVersion(readKept(key)));
-        // What is stored is still the same: the texts in the editors may have comments that it has not.
+        // The stored definition has not changed: the texts in the editors may have comments that it lacks.
         if (stored !== null && stored.etag === before.stored?.etag) return before;
         return settle(stored, isTouched(before) ? before.mine : null);
       });
@@ -99,7 +99,7 @@ export function useWork(owner: string | null, id: AppId): Work {
   };
 }
 
-/** Somebody else has changed or deleted it, or made one of that name. */
+/** Another user has changed or deleted it, or created one with that name. */
 export function isOvertaken(error: unknown): boolean {
   return [404, 409, 412].includes(asApiError(error).status);
 }
@@ -110,7 +110,7 @@ async function loadVersion(id: AppId): Promise<Version | null> {
   try {
     return readVersion(stored, await readTexts(writeStoredDefinition(id, stored)));
   } catch (error) {
-    // Who may not use the tools reads JSON in the place of YAML.
+    // Callers who may not use the tools see JSON instead of YAML.
     if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);
     throw error;
   }

@@ -1,4 +1,4 @@
-/** A definition as somebody is working on it: texts, and the members that nobody edits here. */
+/** A definition that a user edits: texts, and the members without an editor. */
 
 import { type AppId, type StoredApp } from "../../api/apps.js";
 import { isRecord } from "../../api/error.js";
@@ -51,7 +51,7 @@ export function haveSameTexts(one: Version, other: Version): boolean {
   return parts.every((part) => one.texts[part] === other.texts[part]);
 }
 
-/** What was kept by the browser, if it is a version indeed. */
+/** What the browser has stored, if it is a valid version. */
 export function asVersion(value: unknown): Version | null {
   if (!isRecord(value) || !isRecord(value["texts"]) || !Array.isArray(value["others"])) return null;
   const { texts, others, etag } = value;
@@ -61,7 +61,7 @@ export function asVersion(value: unknown): Version | null {
   return value as unknown as Version;
 }
 
-/** A definition to store without the tools, which alone read YAML: then all of it has to be JSON. */
+/** A definition to store without the tools, which parse the YAML: all of it must be JSON. */
 export function writePlain(id: AppId, { texts, others }: Version): string {
   const members: [string, string][] = [["_id", id], ["schema", JSON.stringify(texts.schema)]];
   for (const part of ["mappings", "descriptor"] as const) {

@@ -43,7 +43,7 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: 
     case "asking":
       return <Loading what="Waiting for the answer" />;
     case "cancelled":
-      return <Empty title="Cancelled"><p class="soft">The server was told to stop. The query is as it was.</p></Empty>;
+      return <Empty title="Cancelled"><p class="soft">The request was cancelled. The query has not changed.</p></Empty>;
     case "failed":
       return <ErrorNotice error={state.error} title="There is no answer" />;
     case "ready":
@@ -112,13 +112,13 @@ function Figures({ answer: { status, ms, bytes, errors }, children }: { answer: 
 function Refused({ status, isLoggedIn }: { status: number; isLoggedIn: boolean }) {
   if (status === 401) {
     return (
-      <Notice kind="warning" title={isLoggedIn ? "Your login has ended" : "This app asks for a login"}>
+      <Notice kind="warning" title={isLoggedIn ? "Your login has ended" : "This app needs a login"}>
         Log in at the top right, then run the query again: it is kept.
       </Notice>
     );
   }
-  if (status === 403) return <Notice kind="warning" title="Not allowed">You may not ask this app. Whoever runs the server can let you in with a permission.</Notice>;
-  return <Notice kind="warning" title={`The server answered ${status}`}>There is nothing more to it.</Notice>;
+  if (status === 403) return <Notice kind="warning" title="Not allowed">You do not have the permission to query this app. Ask an administrator of the server for it.</Notice>;
+  return <Notice kind="warning" title={`The server answered ${status}`}>The response has no body.</Notice>;
 }
 
 function Text({ text, isJson }: { text: string; isJson: boolean }) {

@@ -7,7 +7,7 @@ import { describeCount } from "./figures.js";
 import { cellOf, findColumns, findLists } from "./lists.js";
 
 const portion = 100;
-const mostRows = 2000; // beyond that a browser only gets slow
+const mostRows = 2000; // more rows slow the browser down
 
 export function AnswerTable({ data }: { data: unknown }) {
   const lists = useMemo(() => findLists(data), [data]);

@@ -1,4 +1,4 @@
-/** An app, the tabs of its queries, and what stands beside them. */
+/** An app, the tabs of its queries, and the panel next to them. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Question, VisibleApp } from "../../api/graphql.js";
@@ -75,7 +75,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [first] = examples;
   const isFirstSight = work.workspace.drafts.length === 1 && query === "" && work.entries.length === 0 && readShared(hash) === null;
   useEffect(() => {
-    // New users see a query and its answer, unless they write their own already. A query without a bound is not run unasked.
+    // On the first visit the page shows a query and its answer, unless the user is writing. A query without a limit does not run by itself.
     if (isFirstSight && first?.isSmall === true && !editor.current?.hasFocus()) showExample(first.query);
   }, [first]);
   const keys = [
@@ -114,7 +114,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         onPrettify={tidy}
         onSide={setSide}
       />
-      {!work.isKept && <p class="ask-notice soft" role="status">This browser does not keep what you type: copy it before you leave.</p>}
+      {!work.isKept && <p class="ask-notice soft" role="status">This browser does not store what you type: copy it before you leave.</p>}
       {as !== null && <LookingBanner as={as} />}
       <SchemaNotice state={schemaState} isLoggedIn={owner !== null} isForAnother={as !== null} onAgain={again} />
       <div class={side === null ? "ask-body" : "ask-body ask-body-side"}>

@@ -19,11 +19,11 @@ import { Button, Field } from "../../parts/basic.js";
 import { Argument, Deprecation, Description } from "./DocsParts.js";
 import { type Spot, kindOf, listTypes, search } from "./docsModel.js";
 
-const portion = 200; // types or fields that are shown at once
+const portion = 200; // types or fields in one portion
 
 interface DocsProps {
   schema: GraphQLSchema;
-  /** The way to what is shown, outermost first; empty: the overview. */
+  /** The path to what is shown, outermost first; empty: the overview. */
   way: readonly Spot[];
   onGo: (way: readonly Spot[]) => void;
 }
@@ -71,7 +71,7 @@ interface OpenProps {
 
 function Results({ schema, text, onOpen }: OpenProps & { schema: GraphQLSchema; text: string }) {
   const { found, hasMore } = useMemo(() => search(schema, text), [schema, text]);
-  if (found.length === 0) return <p class="soft" role="status">Nothing here has “{text.trim()}” in its name.</p>;
+  if (found.length === 0) return <p class="soft" role="status">No type or field has “{text.trim()}” in its name.</p>;
   return (
     <>
       <ul class="docs-list" aria-label="Found">
@@ -97,7 +97,7 @@ function Overview({ schema, onOpen }: OpenProps & { schema: GraphQLSchema }) {
       {schema.description && <Description text={schema.description} />}
       {query && (
         <section>
-          <h3>What can be asked</h3>
+          <h3>Queries</h3>
           <Portions items={Object.values(query.getFields())} render={(field) => <FieldLine key={field.name} type={query} field={field} onOpen={onOpen} />} />
         </section>
       )}
@@ -117,7 +117,7 @@ function Overview({ schema, onOpen }: OpenProps & { schema: GraphQLSchema }) {
   );
 }
 
-/** A list of which only so much is shown as anybody reads. */
+/** A list that shows its items in portions. */
 function Portions<Item>({ items, render }: { items: readonly Item[]; render: (item: Item) => ComponentChildren }) {
   const [shown, setShown] = useState(portion);
   return (
@@ -132,7 +132,7 @@ function Portions<Item>({ items, render }: { items: readonly Item[]; render: (it
 
 function Shown({ schema, spot, onOpen }: OpenProps & { schema: GraphQLSchema; spot: Spot }) {
   const type = schema.getType(spot.type);
-  if (type === undefined) return <p class="soft">The schema has no {spot.type} any more.</p>;
+  if (type === undefined) return <p class="soft">The schema no longer has {spot.type}.</p>;
   const field = spot.field === undefined ? undefined : fieldsOf(type)?.[spot.field];
   return field ? <FieldPage type={type} field={field} onOpen={onOpen} /> : <TypePage schema={schema} type={type} onOpen={onOpen} />;
 }

@@ -1,4 +1,4 @@
-/** Pieces of the documentation that stand in several places. */
+/** Parts of the documentation that appear in several places. */
 
 import { type GraphQLArgument, astFromValue, print } from "graphql";
 import type { ComponentChildren } from "preact";

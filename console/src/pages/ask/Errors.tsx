@@ -1,4 +1,4 @@
-/** The errors of an answer, each with the way to its place. */
+/** The errors of an answer, each with a link to its position. */
 
 import type { GraphqlError } from "../../api/graphql.js";
 import { Button } from "../../parts/basic.js";
@@ -9,7 +9,7 @@ interface ErrorsProps {
   onPath?: (path: readonly (string | number)[]) => void;
 }
 
-const mostShown = 100; // the server tells 21 at most; what stands between may tell more
+const mostShown = 100; // the server reports 21 at most; a proxy may report more
 const longestMessage = 2000;
 
 export function Errors({ errors, onPlace, onPath }: ErrorsProps) {

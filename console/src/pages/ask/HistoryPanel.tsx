@@ -15,7 +15,7 @@ const longestGist = 120; // characters
 export function HistoryPanel({ entries, onOpen, onClear }: HistoryProps) {
   const [text, setText] = useState("");
   if (entries.length === 0) {
-    return <Empty title="No queries yet"><p class="soft">What you run here is kept in this browser until you log out.</p></Empty>;
+    return <Empty title="No queries yet"><p class="soft">This browser stores the queries that you run, until you log out.</p></Empty>;
   }
   const wanted = text.trim().toLowerCase();
   const shown = entries.filter(({ query }) => query.toLowerCase().includes(wanted));

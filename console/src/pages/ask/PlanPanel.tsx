@@ -1,4 +1,4 @@
-/** The plan of the query, asked for by a button; whom it is not for is told so. */
+/** The plan of the query, on request; callers without the permission see why there is none. */
 
 import { asApiError } from "../../api/error.js";
 import type { Plan } from "../../api/plan.js";
@@ -34,12 +34,12 @@ export function PlanPanel({ state, query, onExplain, onPlace }: PlanPanelProps) 
       </div>
       {state.kind === "asking" && <Loading what="Explaining" />}
       {state.kind === "none" && (
-        <Empty title="How does this query go?">
-          <p class="soft">“Explain” runs it once and shows the commands, their times, and which index each uses. The data stay where they are.</p>
+        <Empty title="How does this query run?">
+          <p class="soft">“Explain” runs the query once. It shows the commands, their times, and the index of each. The result of the query is not returned.</p>
         </Empty>
       )}
       {state.kind === "failed" && <Refusal error={state.error} onPlace={onPlace} />}
-      {state.kind === "ready" && state.query !== query && <Notice>The query has changed since: this is the plan of what it was.</Notice>}
+      {state.kind === "ready" && state.query !== query && <Notice>The query has changed since. This is the plan of the previous query.</Notice>}
       {state.kind === "ready" && <PlanView plan={state.plan} onPlace={onPlace} />}
     </div>
   );
@@ -51,13 +51,13 @@ function Refusal({ error, onPlace }: { error: unknown; onPlace: PlanPanelProps["
     return (
       <Empty title="Plans are for administrators">
         <p class="soft">
-          {status === 401 && "Log in as one at the top right. "}Whoever runs the server can open them to others with a permission
-          for <code>{settings.paths["tools"]}</code>. Asking works as before.
+          {status === 401 && "Log in as one at the top right. "}An administrator can open them to others with a permission
+          for <code>{settings.paths["tools"]}</code>. You can still run queries.
         </p>
       </Empty>
     );
   }
   const errors = readErrors(details);
   if (errors.length > 0) return <Errors errors={errors} onPlace={onPlace} />;
-  return <ErrorNotice error={error} title="The plan cannot be told" />;
+  return <ErrorNotice error={error} title="The plan could not be loaded" />;
 }

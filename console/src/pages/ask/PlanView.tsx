@@ -17,7 +17,7 @@ export function PlanView({ plan, onPlace }: PlanViewProps) {
     <div class="plan">
       <Summary plan={plan} />
       {plan.wouldBeRefused && (
-        <Notice kind="warning" title="This query is refused">
+        <Notice kind="warning" title="The server rejects this query">
           {plan.because !== undefined && <p>{plan.because}</p>}
           Ask for less: smaller limits, fewer lists inside one another.
         </Notice>
@@ -82,8 +82,8 @@ function Scan({ fetch: { field, collection, access, examined, sortsInMemory, cre
   return (
     <Notice kind="warning" title={access === "scan" ? `${field} scans` : `${field} sorts in memory`}>
       <p>
-        {access === "scan" ? <>No index helps: {where} is looked through{howMany}.</> : <>No index gives the order of {where}.</>}
-        {access === "scan" && sortsInMemory && " What is found is then sorted in memory."}
+        {access === "scan" ? <>No index helps: the database scans {where}{howMany}.</> : <>No index gives the order of {where}.</>}
+        {access === "scan" && sortsInMemory && " It then sorts the result in memory."}
       </p>
       {createIndex !== undefined ? (
         <div class="plan-index">
@@ -117,7 +117,7 @@ function Commands({ commands }: { commands: readonly Command[] }) {
   );
 }
 
-/** The numbers beside it say the same. */
+/** The numbers next to it show the same. */
 function Bar({ from, share }: { from: number; share: number }) {
   const width = Math.max(share * 100, 0.8);
   return (
@@ -131,7 +131,7 @@ function Bar({ from, share }: { from: number; share: number }) {
 const badges = { index: "by index", scan: "scan", unknown: "not known" };
 
 function Fetches({ fetches }: { fetches: readonly Fetch[] }) {
-  if (fetches.length === 0) return <p class="soft">The database is not asked for anything.</p>;
+  if (fetches.length === 0) return <p class="soft">This query needs no data from the database.</p>;
   const isTold = fetches.some((one) => one.collection !== undefined);
   const heads = ["Field", "Found", ...(isTold ? ["In it"] : []), "At most"];
   return (

@@ -24,15 +24,15 @@ export function SchemaNotice({ state, isLoggedIn, isForAnother = false, onAgain 
   );
 }
 
-const forAnother = { title: "This app is not for them", text: "A rule for its address would let them in: see the page Access." };
+const forAnother = { title: "This caller may not use this app", text: "Add a rule for its address on the page Access to allow it." };
 
 function describe(status: number, isLoggedIn: boolean): { title: string; text: string } {
-  if (status === 401) return { title: "This app asks for a login", text: "Log in at the top right. What you have written is kept." };
-  if (status === 403) return { title: "This app is not for you", text: "Whoever runs the server can let you in with a permission for its address." };
-  if (status === 404) return { title: "There is no such app", text: "It may have been renamed, disabled or deleted. The apps that you may ask are in the list above." };
+  if (status === 401) return { title: "This app needs a login", text: "Log in at the top right. Your query stays here." };
+  if (status === 403) return { title: "You may not use this app", text: "Ask an administrator of the server for a permission for its address." };
+  if (status === 404) return { title: "There is no such app", text: "It may have been renamed, disabled or deleted. The list above has the apps that you may use." };
   const who = isLoggedIn ? "with your roles" : "without a login";
   return {
     title: "The schema is not shown here",
-    text: `The app can be asked, but not what it can be asked for, ${who}: the option graphql.introspection says to whom it is shown. Queries run all the same, without completion and documentation.`,
+    text: `The app does not show its schema ${who}: the option graphql.introspection decides. Queries still run, without completion and documentation.`,
   };
 }

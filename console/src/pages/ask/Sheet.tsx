@@ -60,7 +60,7 @@ export function Sheet(props: SheetProps) {
   const results = useRef<HTMLDivElement>(null);
   const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";
   useEffect(() => {
-    // On narrow screens what is asked for stands below the query.
+    // On narrow screens the result is below the query.
     if (isAsking && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
   }, [isAsking]);
   const query = (

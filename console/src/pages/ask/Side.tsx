@@ -1,4 +1,4 @@
-/** What stands beside the work: the documentation, or the history. */
+/** The panel next to the query: the documentation, or the history. */
 
 import { Button, Loading } from "../../parts/basic.js";
 import { Docs } from "./Docs.js";

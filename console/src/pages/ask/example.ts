@@ -1,11 +1,11 @@
-/** First queries for somebody who has not seen the app before. */
+/** Example queries for a user who is new to the app. */
 
 import { type GraphQLField, type GraphQLObjectType, type GraphQLSchema, getNamedType, getNullableType, isLeafType, isListType, isObjectType, isRequiredArgument } from "graphql";
 
 export interface Example {
   readonly title: string;
   readonly query: string;
-  /** Few rows are asked for: it can be run without being asked. */
+  /** It reads few rows: the page may run it by itself. */
   readonly isSmall: boolean;
 }
 

@@ -17,7 +17,7 @@ export function loadHistory(key: string): readonly Entry[] {
   return Array.isArray(stored) ? stored.filter(isEntry).slice(0, mostEntries) : [];
 }
 
-/** The list with this entry first; the same query with the same variables stands in it once. */
+/** The list with this entry first; the same query with the same variables appears in it once. */
 export function remember(entries: readonly Entry[], entry: Entry): readonly Entry[] {
   const others = entries.filter(
     ({ query, variables }) => query !== entry.query || variables !== entry.variables,

@@ -29,7 +29,7 @@ export default function AskPage({ rest, hash }: PageProps) {
   const app = rest.length > 0 ? rest.join("/") : apps[0]?.app;
 
   if (app === undefined) {
-    if (state.kind === "loading") return <Loading what="Looking for apps" />;
+    if (state.kind === "loading") return <Loading what="Loading the apps" />;
     if (state.kind === "failed") return <div class="page"><ErrorNotice error={state.error} title="The apps could not be listed" /><Button onClick={() => setAttempt(attempt + 1)}>Try again</Button></div>;
     return <NoApps isLoggedIn={login !== null} />;
   }
@@ -45,9 +45,9 @@ function NoApps({ isLoggedIn }: { isLoggedIn: boolean }) {
   return (
     <div class="page">
       <h1 class="offscreen">Ask</h1>
-      <Empty title="There is no app that you may ask">
+      <Empty title="There is no app that you may use">
         {isLoggedIn ? (
-          <p>Make one on the page <a href={address("apps")}>Apps</a>, or ask whoever runs the server for a permission.</p>
+          <p>Make one on the page <a href={address("apps")}>Apps</a>, or ask an administrator of the server for a permission.</p>
         ) : (
           <p>Log in at the top right to see yours.</p>
         )}

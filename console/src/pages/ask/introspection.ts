@@ -13,7 +13,7 @@ export type SchemaState =
 
 const query = getIntrospectionQuery({ descriptions: true });
 
-/** Ask the app what it can be asked; what hinders that is part of the answer. */
+/** Load the schema of an app; what prevents that is part of the result. */
 export async function introspect(uri: string, as: As | null, signal: AbortSignal): Promise<SchemaState> {
   try {
     if (as === null) await requireRight("POST", appPath(uri));
@@ -27,7 +27,7 @@ export async function introspect(uri: string, as: As | null, signal: AbortSignal
     if (first !== undefined && status !== 401 && status !== 403) {
       return { kind: "refused", status, reason: first.message };
     }
-    const told = isObject(body) && as !== null ? body["message"] : ""; // what they would be told
+    const told = isObject(body) && as !== null ? body["message"] : ""; // the message for that caller
     return { kind: "refused", status, reason: typeof told === "string" ? told : "" };
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") return { kind: "loading" };

@@ -1,4 +1,4 @@
-/** JSON with the places of its values, and where a cursor stands in it. */
+/** JSON with the positions of its values, and the position of a cursor in it. */
 
 export interface JsonNode {
   readonly kind: "object" | "list" | "text" | "number" | "boolean" | "null";
@@ -29,7 +29,7 @@ export function parseWithPlaces(text: string): JsonNode | null {
     const node = reader.read(0);
     return reader.isDone ? node : null;
   } catch {
-    return null; // `Broken`: the editor's own check says where
+    return null; // `Broken`: the editor's own check shows where
   }
 }
 
@@ -113,9 +113,9 @@ class Reader {
   }
 }
 
-/** Where a cursor stands: in a name or a value, below which names. */
+/** The position of a cursor: in a name or a value, and below which names. */
 export interface Spot {
-  /** Names on the way down; null stands for an element of a list. */
+  /** Names on the path; null is an element of a list. */
   readonly path: readonly (string | null)[];
   readonly isName: boolean;
   /** Where what is being typed begins. */
@@ -124,7 +124,7 @@ export interface Spot {
   readonly siblings: readonly string[];
 }
 
-/** The spot behind a text that may end in the middle of anything; null inside of what is finished. */
+/** The position after a text that may be incomplete; null: inside of something complete. */
 export function findSpot(before: string): Spot | null {
   const typed = openTextAtEnd(before) ?? /[\w.+-]*$/.exec(before)?.[0] ?? "";
   const from = before.length - typed.length;

@@ -13,9 +13,9 @@ const mostLists = 30;
 const deepestList = 6;
 const mostColumns = 60;
 const mostRowsLookedAt = 200; // for the names of columns
-const mostVisited = 2000; // values that are looked through for lists
+const mostVisited = 2000; // values that are searched for lists
 
-/** Lists in which objects are, outermost first, by the way to them. */
+/** Lists in which objects are, outermost first, by their paths. */
 export function findLists(data: unknown): readonly List[] {
   const found: List[] = [];
   let visited = 0;
@@ -75,7 +75,7 @@ function* namesIn(row: unknown): Generator<string> {
 
 const longestCell = 200; // characters
 
-/** What stands in a cell. */
+/** The text of a cell. */
 export function cellOf(row: unknown, column: string): string {
   if (!isRow(row)) return column === "value" ? render(row) : "";
   if (column in row) return render(row[column]);

@@ -1,4 +1,4 @@
-/** Running queries: one answer and one plan for each tab, and the way to stop. */
+/** Runs queries: one answer and one plan for each tab, and how to cancel them. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type As, type Question, ask } from "../../api/graphql.js";

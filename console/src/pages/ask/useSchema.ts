@@ -1,4 +1,4 @@
-/** The schema of an app for its caller, loaded again when he is another one. */
+/** The schema of an app for its caller, loaded again for another caller. */
 
 import type { GraphQLSchema } from "graphql";
 import { useEffect, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ export function useSchema(app: string, owner: string | null, as: As | null): { r
   return { state, again: () => setAttempt(attempt + 1) };
 }
 
-/** Where the documentation has the name that the editor points at. */
+/** The position in the documentation of the name that the editor points at. */
 export function spotOf(
   schema: GraphQLSchema | undefined,
   field: string | undefined,

@@ -1,4 +1,4 @@
-/** The tabs and the history of somebody at an app, as they are kept in this browser. */
+/** A user's tabs and history of an app, as this browser stores them. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hearKept, keptKey } from "../../api/kept.js";
@@ -36,7 +36,7 @@ export interface Work {
 
 const savingDelay = 300; // ms
 
-/** `owner` is the user's name, or null; `hash` may hold a query that somebody has sent. */
+/** `owner` is the user's name, or null; `hash` may hold a query from a link. */
 export function useWork(owner: string | null, app: string, hash: string, onHashRead: () => void): Work {
   const place: TabsPlace = { owner, app };
   const history = keptKey(owner, "ask", app, "history");
@@ -55,7 +55,7 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     setEntries(loadHistory(history));
   } else shown.current.workspace = workspace;
 
-  useLayoutEffect(() => { // at once: the page can go at any moment
+  useLayoutEffect(() => { // immediately: the page can be closed at any moment
     const save = () => {
       if (!isOwner(owner)) return;
       setKept(saveWorkspace(place, kept.current, workspace));
@@ -103,13 +103,13 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
   };
 }
 
-/** Whether the page is still theirs: who has just logged out must not be remembered by what was about to be kept. */
+/** Whether the page still belongs to this user: after a logout, pending work must not be stored. */
 function isOwner(owner: string | null): boolean {
   const { login, hasExpired } = sessionState.value;
   return hasExpired || (login?.name ?? null) === owner;
 }
 
-/** Who logs in to go on with a query finds it in his own tabs. */
+/** After a login, the query written before it is in the user's own tabs. */
 function carryOver(draft: Draft | null, own: Workspace | null): Workspace {
   if (draft === null || draft.isExample === true || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
   if (own === null) return startWorkspace(draft);

@@ -41,7 +41,7 @@ interface Fault {
   readonly severity: "error" | "warning";
 }
 
-/** What is wrong with the variables; a text that is no JSON is the editor's own business. */
+/** What is wrong with the variables; the editor itself marks a text that is not JSON. */
 export function checkVariables(text: string, variables: readonly Variable[] | null): readonly Finding[] {
   if (variables === null) return [];
   const missing = text.trim() ? [] : variables.filter((one) => one.isRequired);
@@ -73,7 +73,7 @@ function* checkValue(node: JsonNode, type: GraphQLInputType): Generator<Fault> {
     else yield* checkValue(node, type.ofType as GraphQLInputType);
   } else if (node.kind === "null") return;
   else if (isListType(type)) {
-    // A value alone stands for a list of it.
+    // A single value means a list with this value.
     for (const one of node.elements ?? [node]) yield* checkValue(one, type.ofType as GraphQLInputType);
   } else if (isInputObjectType(type)) yield* checkObject(node, type);
   else if (isEnumType(type)) {
@@ -95,7 +95,7 @@ function* checkObject(node: JsonNode, type: Extract<GraphQLInputType, { getField
   if (missing.length > 0) yield fault(node, `Missing: ${missing.map((one) => one.name).join(", ")}`);
 }
 
-/** Scalars of the server's own take many forms; it says itself what it does not take. */
+/** The server's own scalars accept many forms; the server reports what it rejects. */
 function fits({ kind, value }: JsonNode, scalar: string): boolean {
   switch (scalar) {
     case "Int":
@@ -128,7 +128,7 @@ function lineAndColumn(text: string, offset: number): readonly [number, number] 
   return [lines.length, (lines.at(-1) ?? "").length + 1];
 }
 
-/** What could stand at the end of a text: names of variables and fields, values of enums. */
+/** The completions at the end of a text: names of variables and fields, values of enums. */
 export function completeVariables(before: string, variables: readonly Variable[] | null): Completions | null {
   const spot = variables === null ? null : findSpot(before);
   if (variables === null || spot === null) return null;

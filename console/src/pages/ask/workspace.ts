@@ -1,4 +1,4 @@
-/** What somebody is writing: tabs with a query and its variables, each kept by itself in this browser, so that windows share them. */
+/** The unsaved queries of a user: tabs with a query and its variables, each stored separately in this browser, so that windows share them. */
 
 import { dropKept, keptKey, listNames, readKept, writeKept } from "../../api/kept.js";
 
@@ -42,7 +42,7 @@ export function changeDraft(workspace: Workspace, change: Partial<Omit<Draft, "i
   return { ...workspace, drafts };
 }
 
-/** A further tab becomes the current one; an empty current one gives its place to it. */
+/** Open another tab and select it; it replaces the current tab if that is empty. */
 export function openDraft(workspace: Workspace, draft: Draft): Workspace {
   const { id, query, variables, isExample } = currentDraft(workspace);
   const isUnused = isExample === true || (!query.trim() && !variables.trim());
@@ -59,7 +59,7 @@ export function closeDraft(workspace: Workspace, id: string): Workspace {
   return { drafts, current: isCurrent ? drafts[Math.max(0, index - 1)]!.id : workspace.current };
 }
 
-/** The name of the operation, or the first field: what tells one tab from another. */
+/** The name of the operation, or the first field: what distinguishes one tab from another. */
 export function titleOf(draft: Draft): string {
   const text = draft.query.replace(/#.*$/gm, "");
   const named = /\b(?:query|mutation|subscription|fragment)\s+([A-Za-z_]\w*)/.exec(text);
@@ -67,7 +67,7 @@ export function titleOf(draft: Draft): string {
   return draft.operation ?? named?.[1] ?? field?.[1] ?? "Untitled";
 }
 
-/** Where tabs are kept: whose they are, and of which app. */
+/** Where tabs are stored: by user and app. */
 export interface TabsPlace {
   readonly owner: string | null;
   readonly app: string;
@@ -86,7 +86,7 @@ export function loadWorkspace(place: TabsPlace): Workspace | null {
   return { drafts, current: typeof current === "string" ? current : last.id };
 }
 
-/** Keep what has changed since it was kept last, and nothing else: the rest may be another window's. */
+/** Store only what has changed since the last time: the rest may belong to another window. */
 export function saveWorkspace(place: TabsPlace, before: Workspace, now: Workspace): boolean {
   const known = new Map(before.drafts.map((one) => [one.id, one]));
   const stays = new Set(now.drafts.map((one) => one.id));

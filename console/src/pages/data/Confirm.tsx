@@ -1,4 +1,4 @@
-/** Asks before something is taken away, and says why it could not be. */
+/** Asks before something is removed, and shows why it could not be removed. */
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -29,7 +29,7 @@ export function ConfirmDialog({ title, action, onConfirm, onDone, onClose, said,
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
-      {error !== null && <Refusal error={error} title="Nothing was done" {...(said ? { said } : {})} />}
+      {error !== null && <Refusal error={error} title="Nothing was changed" {...(said ? { said } : {})} />}
       <div class="dialog-actions">
         <Button onClick={onClose}>Cancel</Button>
         <Button kind="danger" disabled={isRunning} onClick={confirm}>{action}</Button>

@@ -1,4 +1,4 @@
-/** Somebody else was faster: both texts are shown, and nothing goes before it is chosen. */
+/** Another user has changed it first: shows both texts, and discards nothing before you choose. */
 
 import { useState } from "preact/hooks";
 import { Button, Dialog, Notice } from "../../parts/basic.js";
@@ -17,12 +17,12 @@ interface ConflictProps {
 export function Conflict({ stored, mine, onKeepMine, onTakeTheirs, what = "document" }: ConflictProps) {
   const [isComparing, setComparing] = useState(false);
   return (
-    <Notice kind="warning" title={`This ${what} has been ${stored === null ? "deleted" : "changed"} meanwhile`}>
-      <p>Your text is kept, and nothing of it is stored. {stored === null ? "You can store it again, or let it go." : "Look at both, then go on with one of them."}</p>
+    <Notice kind="warning" title={`This ${what} was ${stored === null ? "deleted" : "changed"} in the meantime`}>
+      <p>This browser keeps your text, and the server has not stored it. {stored === null ? "Store it again, or discard it." : "Compare both, then continue with one of them."}</p>
       <div class="data-actions">
         {stored !== null && <Button onClick={() => setComparing(true)}>Show both</Button>}
         <Button onClick={onKeepMine}>{stored === null ? "Keep mine, to store it again" : "Keep mine, to save it over theirs"}</Button>
-        <Button onClick={onTakeTheirs}>{stored === null ? "Let mine go" : "Take theirs, let mine go"}</Button>
+        <Button onClick={onTakeTheirs}>{stored === null ? "Discard mine" : "Take theirs, discard mine"}</Button>
       </div>
       {isComparing && stored !== null && (
         <Dialog title="Both versions" wide onClose={() => setComparing(false)}>

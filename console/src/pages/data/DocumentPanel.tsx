@@ -26,7 +26,7 @@ interface DocumentPanelProps {
 type Ready = Extract<DocumentState, { kind: "ready" }>;
 type View = "tree" | "json";
 
-const changedMeanwhile = "It has been changed meanwhile: look at it again.";
+const changedMeanwhile = "The document was changed in the meantime: check it again.";
 
 export function DocumentPanel({ owner, segments, id, onChanged, onClose }: DocumentPanelProps) {
   const work = useDocument(owner, segments, id);
@@ -58,7 +58,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
   const path = pathTo(dataPath(segments), id) ?? dataPath([...segments, "*"]);
   const rights = useRights([path]);
   const mayEdit = rights.may("PATCH", path) || rights.may("PUT", path);
-  if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never was.</p></Empty>;
+  if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never existed.</p></Empty>;
   const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
   const mistake = draft === null ? null : findMistake(draft.text);
   const save = () => {
@@ -81,7 +81,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
-        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
+        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
       </div>
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
@@ -90,7 +90,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
       </Tabs>
       {isDeleting && (
         <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged())} onClose={() => setDeleting(false)}>
-          <p>The document <strong>{nameOfId(id)}</strong> goes for good, if it is still as you see it.</p>
+          <p>The document <strong>{nameOfId(id)}</strong> is deleted permanently, unless it was changed in the meantime.</p>
         </ConfirmDialog>
       )}
     </>

@@ -1,4 +1,4 @@
-/** The documents of a collection, page by page, with the one that is open beside them. */
+/** The documents of a collection, page by page, with the open one next to them. */
 
 import { useEffect, useState } from "preact/hooks";
 import { type Segments, countDocuments, dataPath } from "../../api/data.js";
@@ -55,10 +55,10 @@ function Found({ owner, segments, spot, list: { page, error, reload } }: { owner
   if (error !== null) {
     const { status } = asApiError(error);
     const isRefused = status === 401 || status === 403;
-    const said = { 403: "Ask whoever runs the server for a permission.", 404: "There is no such collection, or it is not called so." };
+    const said = { 403: "Ask an administrator of the server for a permission.", 404: "There is no collection with this name." };
     return (
       <>
-        <Refusal error={error} title={isRefused ? "These documents are not open to you" : status === 404 ? "Nothing is here" : "The documents could not be read"} said={said} />
+        <Refusal error={error} title={isRefused ? "You may not read these documents" : status === 404 ? "There is no such collection" : "The documents could not be read"} said={said} />
         <div><Button onClick={reload}>Try again</Button></div>
       </>
     );
@@ -94,7 +94,7 @@ function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list:
   );
 }
 
-/** Counting can take a while: it is done when somebody asks. */
+/** Counting can take a while: it runs only on request. */
 function Counter({ segments, filter }: { segments: Segments; filter: string }) {
   const [told, setTold] = useState("");
   const [asked, setAsked] = useState(0);

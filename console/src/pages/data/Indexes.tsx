@@ -1,4 +1,4 @@
-/** The indexes of a collection: listed, made, deleted. */
+/** The indexes of a collection: list, create, delete. */
 
 import { useState } from "preact/hooks";
 import { listIndexes, removeIndex } from "../../api/changes.js";
@@ -41,7 +41,7 @@ export function Indexes({ segments }: { segments: Segments }) {
     { title: "Name", render: (index) => <strong>{nameOf(index)}</strong> },
     { title: "Keys", render: (index) => <code>{writeTyped(index.get("key") ?? null, 0)}</code> },
     { title: "Options", render: (index) => <Options index={index} /> },
-    ...(!rights.may("DELETE", path) ? [] : [{ title: "Delete", render: (index: Fields) => (nameOf(index).startsWith("_") ? <span class="soft">always there</span> : <Button kind="quiet" aria-label={`Delete ${nameOf(index)}`} onClick={() => setDoomed(nameOf(index))}>Delete</Button>) }]),
+    ...(!rights.may("DELETE", path) ? [] : [{ title: "Delete", render: (index: Fields) => (nameOf(index).startsWith("_") ? <span class="soft">cannot be deleted</span> : <Button kind="quiet" aria-label={`Delete ${nameOf(index)}`} onClick={() => setDoomed(nameOf(index))}>Delete</Button>) }]),
   ];
   return (
     <div class="data-indexes">
@@ -50,7 +50,7 @@ export function Indexes({ segments }: { segments: Segments }) {
       {isMaking && <NewIndexDialog segments={segments} onMade={reload} onClose={() => setMaking(false)} />}
       {doomed !== null && (
         <ConfirmDialog title={`Delete the index ${doomed}`} action="Delete" onConfirm={() => removeIndex(segments, doomed)} onDone={reload} onClose={() => setDoomed(null)}>
-          <p>The documents stay as they are. Queries that live from this index scan the collection instead, and a rule that it enforces, such as unique values, ends.</p>
+          <p>The documents stay as they are. Queries that use this index scan the collection instead. If the index is unique, its values no longer have to be.</p>
         </ConfirmDialog>
       )}
     </div>
@@ -68,10 +68,10 @@ function Options({ index }: { index: Fields }) {
 
 function NotListed({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const isRefused = asApiError(error).status === 403 || asApiError(error).status === 401;
-  const said = { 403: "Indexes are for callers whose rule says allowManagementRequests.", 404: "There is no such collection." };
+  const said = { 403: "You need a rule with allowManagementRequests to manage indexes.", 404: "There is no such collection." };
   return (
     <div class="data-indexes">
-      <Refusal error={error} title={isRefused ? "The indexes are not open to you" : "The indexes could not be read"} said={said} />
+      <Refusal error={error} title={isRefused ? "You may not read the indexes" : "The indexes could not be read"} said={said} />
       <div><Button onClick={onRetry}>Try again</Button></div>
     </div>
   );

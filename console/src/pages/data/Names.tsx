@@ -1,4 +1,4 @@
-/** The names of databases, or of the collections of one; who may not list them can still name one. */
+/** The names of databases, or of the collections of one; callers who may not list them can still open one by its path. */
 
 import { useState } from "preact/hooks";
 import { type PlaceKind, type Segments, dataPath, listNames } from "../../api/data.js";
@@ -55,7 +55,7 @@ export function Names({ owner, segments, kind }: NamesProps) {
         <h1>{isTop ? "Data" : segments[segments.length - 1]}</h1>
         {mayMake && found !== null && "names" in found && <Button onClick={() => setMaking(true)}>New collection</Button>}
       </div>
-      {found === null && <Loading what="Looking for names" />}
+      {found === null && <Loading what="Loading the names" />}
       {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
       {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={mayMake ? () => setMaking(true) : null} />}
       {isTop && <OtherPlaces owner={owner} mounted={mounted} needsVisits={found !== null && "error" in found} />}
@@ -103,12 +103,12 @@ function NotListed({ error, kind, segments, isLoggedIn, onRetry }: NotListedProp
   const what = kind === "database" ? "collections" : "databases";
   if (status === 401 || status === 403) {
     return (
-      <Notice title={`The list of ${what} is not open to you`}>
-        <p>{isLoggedIn ? "You may still be allowed to read some of them: open one by its path." : "Log in at the top right, or open what everybody may read by its path."}</p>
+      <Notice title={`You may not list the ${what}`}>
+        <p>{isLoggedIn ? "You may still have the permission to read some of them: open one by its path." : "Log in at the top right, or open a public one by its path."}</p>
       </Notice>
     );
   }
-  if (status === 404) return <Notice title={`Nothing stands at ${dataPath(segments)}`}><p>The server has its data at other paths: open one by its path.</p></Notice>;
+  if (status === 404) return <Notice title={`There is no data at ${dataPath(segments)}`}><p>The data of this server is at other paths: open one by its path.</p></Notice>;
   return (
     <>
       <ErrorNotice error={error} title={`The ${what} could not be listed`} />
@@ -124,7 +124,7 @@ interface OtherPlacesProps {
   needsVisits: boolean;
 }
 
-/** A path to type, those that were opened before, and those that the server's description tells. */
+/** A path to type, those that were opened before, and those in the server's description. */
 function OtherPlaces({ owner, mounted, needsVisits }: OtherPlacesProps) {
   const [path, setPath] = useState("");
   const [visits, setVisits] = useState(() => listVisits(owner));

@@ -1,4 +1,4 @@
-/** Asks for the name of a collection and makes it; one that is there already stays as it is. */
+/** Asks for the name of a collection and creates it; an existing one does not change. */
 
 import { useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
@@ -28,10 +28,10 @@ export function NewCollectionDialog({ segments, onClose }: { segments: Segments;
     <Dialog title="New collection" onClose={onClose}>
       <form onSubmit={(event) => void create(event)}>
         <Field label="Name" value={name} onInput={setName} autocomplete="off" />
-        {error !== null && <Refusal error={error} title="Not made" said={{ 412: "There is a collection of this name already.", 403: "You may not make a collection of this name." }} />}
+        {error !== null && <Refusal error={error} title="Not created" said={{ 412: "A collection with this name already exists.", 403: "You may not create a collection with this name." }} />}
         <div class="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" disabled={name === "" || isRunning}>Make it</Button>
+          <Button kind="primary" type="submit" disabled={name === "" || isRunning}>Create</Button>
         </div>
       </form>
     </Dialog>

@@ -1,4 +1,4 @@
-/** A new document is written, checked while typing, and stored; one that is there is never overwritten. */
+/** Write a new document, checked while typing, and store it; an existing document is never overwritten. */
 
 import { useState } from "preact/hooks";
 import { insertDocument } from "../../api/changes.js";
@@ -57,12 +57,12 @@ export function NewDocument({ owner, segments, spot, onStored, onClose }: NewDoc
         <h2>New document</h2>
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
-      <p class="soft">Without <code>_id</code> the server makes one. Types that JSON has not are written as <code>{'{"$date": "2026-05-01T12:00:00Z"}'}</code>, <code>{'{"$oid": "…"}'}</code>, <code>{'{"$numberLong": "5"}'}</code>, <code>{'{"$numberDecimal": "1.50"}'}</code>.</p>
+      <p class="soft">Without <code>_id</code> the server generates one. Write types that JSON does not have as <code>{'{"$date": "2026-05-01T12:00:00Z"}'}</code>, <code>{'{"$oid": "…"}'}</code>, <code>{'{"$numberLong": "5"}'}</code>, <code>{'{"$numberDecimal": "1.50"}'}</code>.</p>
       <div class="data-actions">
         <Button kind="primary" disabled={mistake !== null || isRunning} onClick={run}>Insert</Button>
-        {!isKept && <span class="chip">this browser cannot keep it</span>}
+        {!isKept && <span class="chip">this browser cannot store it</span>}
       </div>
-      {error !== null && <Refusal error={error} title="Not inserted" said={{ 409: "There is a document with this _id, or a unique index forbids it. Nothing was overwritten.", 403: "You may not insert documents here. Your text stays." }} />}
+      {error !== null && <Refusal error={error} title="Not inserted" said={{ 409: "A document with this _id exists, or a unique index forbids it. Nothing was overwritten.", 403: "You may not insert documents here. Your text stays." }} />}
       <div class="data-text">
         {mistake !== null && text !== template && <p class="data-wrong" role="status">Line {mistake.line}: {mistake.message}</p>}
         <div class="data-text-editor"><Editor label="New document" language="json" value={text} onChange={setText} findings={mistake === null ? [] : [mistake]} keys={[{ key: "Mod-Enter", run }]} /></div>

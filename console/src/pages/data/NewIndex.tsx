@@ -1,4 +1,4 @@
-/** Asks for the keys and options of an index and makes it. */
+/** Asks for the keys and options of an index and creates it. */
 
 import { useState } from "preact/hooks";
 import { createIndex } from "../../api/changes.js";
@@ -41,17 +41,17 @@ export function NewIndexDialog({ segments, onMade, onClose }: NewIndexProps) {
         <Field label="Keys" hint={keys.trim() !== "" && usualName === "" ? 'This is not JSON such as {"age": -1} yet.' : 'JSON, such as {"age": -1, "_id": -1}'} value={keys} onInput={setKeys} autocomplete="off" />
         <Field label="Name" value={name} onInput={setName} placeholder={usualName} autocomplete="off" />
         <Field label="Options" hint={wrongOptions ? "This is not JSON yet." : 'JSON or nothing, such as {"unique": true}'} value={options} onInput={setOptions} autocomplete="off" />
-        {error !== null && <Refusal error={error} title="Not made" said={{ 403: "Indexes are for callers whose rule says allowManagementRequests." }} />}
+        {error !== null && <Refusal error={error} title="Not created" said={{ 403: "You need a rule with allowManagementRequests to manage indexes." }} />}
         <div class="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" disabled={chosen === "" || usualName === "" || wrongOptions || isRunning}>Make it</Button>
+          <Button kind="primary" type="submit" disabled={chosen === "" || usualName === "" || wrongOptions || isRunning}>Create</Button>
         </div>
       </form>
     </Dialog>
   );
 }
 
-/** As the database names indexes that nobody has named; empty where the keys are none. */
+/** The default name that the database gives an index; empty: the keys are not valid. */
 function nameFor(keys: string): string {
   const fields = readFields(keys);
   return fields === null ? "" : [...fields].map(([name, value]) => `${name}_${value instanceof Scalar ? value.text : String(value)}`).join("_").replace(/^_+/, "");

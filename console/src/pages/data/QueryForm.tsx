@@ -1,4 +1,4 @@
-/** What to look for, and in which order. */
+/** The filter and the sort order. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
@@ -11,7 +11,7 @@ import { useQueryCheck } from "./useQueryCheck.js";
 interface QueryFormProps {
   segments: Segments;
   spot: Spot;
-  /** The same question was asked again. */
+  /** The same query was sent again. */
   onRepeat: () => void;
 }
 
@@ -51,7 +51,7 @@ export function QueryForm({ segments, spot, onRepeat }: QueryFormProps) {
       <p class="data-hint soft" role="status">
         {finding !== undefined ? <span class="data-wrong">Filter, line {finding.line}: {finding.message}</span>
           : findings.sort !== null ? <span class="data-wrong">{findings.sort}</span>
-          : <>A filter is a query of MongoDB, such as <code>{'{"age": {"$gt": 20}}'}</code>; a sort is <code>-age</code> or <code>{'{"age": -1}'}</code>.</>}
+          : <>A filter is a MongoDB query, such as <code>{'{"age": {"$gt": 20}}'}</code>; a sort is <code>-age</code> or <code>{'{"age": -1}'}</code>.</>}
       </p>
     </form>
   );

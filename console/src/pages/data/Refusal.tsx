@@ -1,4 +1,4 @@
-/** Why something was not done, in words for the statuses that are part of daily life. */
+/** Why the server rejected something, in words for the usual statuses. */
 
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";
@@ -10,13 +10,13 @@ interface RefusalProps {
 }
 
 const usual: Readonly<Record<number, string>> = {
-  401: "Only callers who are logged in may do this: log in, then try again.",
-  403: "You may not do this.",
+  401: "Log in, then try again.",
+  403: "You do not have the permission to do this.",
 };
 
 export function Refusal({ error, title, said = {} }: RefusalProps) {
   const { status, message, hint, code } = asApiError(error);
-  const told = code === "http-error" ? `The server answered ${status}.` : message; // the security layer and etags say it by the status alone
+  const told = code === "http-error" ? `The server answered ${status}.` : message; // the security layer and etags answer with the status alone
   const words = said[status] ?? usual[status];
   return (
     <Notice kind={status === 401 || status === 403 ? "warning" : "error"} title={title}>

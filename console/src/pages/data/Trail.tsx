@@ -1,4 +1,4 @@
-/** The way to what is shown: each part of the path, to go back to. */
+/** The path of what is shown: each part is a link. */
 
 import type { Segments } from "../../api/data.js";
 import { addressOf } from "./places.js";

@@ -16,12 +16,12 @@ export default function DataPage({ rest, hash }: PageProps) {
   const owner = useOwner();
   const path = JSON.stringify(rest);
   const [found, retry] = useKind(rest, path);
-  if (found === null || found.path !== path) return <Loading what="Looking what is there" />;
+  if (found === null || found.path !== path) return <Loading what="Loading" />;
   if ("error" in found) {
     return (
       <div class="page">
         <h1>Data</h1>
-        <ErrorNotice error={found.error} title="The server could not be asked" />
+        <ErrorNotice error={found.error} title="The server did not answer" />
         <div><Button onClick={retry}>Try again</Button></div>
       </div>
     );

@@ -1,4 +1,4 @@
-/** Where the REST API has databases and collections besides its own root, for those who may read the server's description. */
+/** Where the REST API has databases and collections besides its own root, for callers who may read the server's description. */
 
 import { isRecord } from "../../api/error.js";
 import { requestJson } from "../../api/session.js";
@@ -17,7 +17,7 @@ export async function findMounted(signal: AbortSignal): Promise<readonly string[
   return others.map((path) => path.slice(root.length + 1));
 }
 
-/** Names stand there, of databases or of collections. */
+/** The path lists names, of databases or of collections. */
 function isList(path: unknown): boolean {
   const get = isRecord(path) ? path["get"] : undefined;
   const tags = isRecord(get) ? get["tags"] : undefined;

@@ -1,4 +1,4 @@
-/** Where the page is: a path of the REST API, and behind `#` what is looked for there. */
+/** The address of the page: a path of the REST API, and after `#` the query. */
 
 import type { Query, Segments } from "../../api/data.js";
 import type { DocumentId } from "../../api/ids.js";
@@ -33,7 +33,7 @@ function readId(text: string | null): DocumentId | undefined {
   try {
     return parseTyped(text);
   } catch {
-    return undefined; // typed by somebody
+    return undefined; // typed by hand
   }
 }
 
@@ -48,7 +48,7 @@ export function addressOf(segments: Segments, { filter, sort, view, id, isNew }:
   return address("data", ...segments) + (hash === "" ? "" : `#${hash}`);
 }
 
-/** The segments of a path that somebody typed, such as `/shop/orders`. */
+/** The segments of a typed path, such as `/shop/orders`. */
 export function readPath(text: string): Segments {
   return text.split("/").filter(Boolean).map(decode);
 }

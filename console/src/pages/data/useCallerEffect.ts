@@ -1,4 +1,4 @@
-/** Something that is read for the caller: again for another one, and not while a login has ended and it is open how to go on. */
+/** Reads something for the caller: again for another caller, and not while an expired login waits for the user's choice. */
 
 import { useEffect } from "preact/hooks";
 import { sessionState } from "../../api/session.js";

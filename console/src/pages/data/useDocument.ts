@@ -1,4 +1,4 @@
-/** The work on one document: what is stored, what somebody has made of it, and what becomes of both. */
+/** One document: what is stored, the user's changes, and how both are merged. */
 
 import { useState } from "preact/hooks";
 import { changeDocument, insertDocument, removeDocument } from "../../api/changes.js";
@@ -15,16 +15,16 @@ import { type Draft, asDraft, ownFields, ownText } from "./work.js";
 export type DocumentState =
   | { readonly kind: "loading" }
   | { readonly kind: "failed"; readonly error: unknown }
-  /** Without `stored` there is none any more, and `draft` is all that is left of it. */
+  /** Without `stored` the document no longer exists, and only `draft` is left. */
   | { readonly kind: "ready"; readonly stored: StoredDocument | null; readonly draft: Draft | null };
 
 export interface DocumentWork {
   readonly state: DocumentState;
-  /** False where the browser has no room for what is not saved. */
+  /** False: the browser has no room for unsaved work. */
   readonly isKept: boolean;
   change(text: string): void;
   discard(): void;
-  /** Go on with what is mine, whatever is stored. */
+  /** Continue with the user's text, whatever is stored. */
   keepMine(): void;
   save(): Promise<void>;
   remove(): Promise<void>;
@@ -37,7 +37,7 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
   const draft = state.kind === "ready" ? state.draft : asDraft(readKept(key));
   const isKept = useKeeping(key, draft, (other) => {
     setDraft(() => asDraft(other));
-    if (other === null) void load(); // it was stored there, or given up
+    if (other === null) void load(); // it was saved or discarded there
   });
 
   const take = (stored: StoredDocument | null, rebase = (now: Draft | null) => now) => {
@@ -58,7 +58,7 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
   const save = async () => {
     if (state.kind !== "ready" || state.draft === null) return;
     const { text } = state.draft;
-    // Other programs write without etags: what is stored is looked at once more.
+    // Other programs write without etags: compare with the stored document again.
     const stored = await readDocument(segments, id);
     if ((stored === null ? "" : ownText(stored)) !== state.draft.base) {
       take(stored);
@@ -73,12 +73,12 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
       throw error;
     }
     dropKept(key);
-    // The draft ends together with the old state: nobody must go on from that one. What was typed meanwhile stays a draft.
+    // The draft ends together with the old state, which must not be edited any longer. What was typed in the meantime stays a draft.
     await load(undefined, (now) => (now === null || now.text === text ? null : { ...now, base: writeTyped(after) }));
   };
   const remove = async () => {
     if (state.kind !== "ready" || state.stored === null) return;
-    // Without an etag nothing else would notice that it was written meanwhile.
+    // Without an etag, only this comparison finds a write in the meantime.
     const stored = await readDocument(segments, id);
     if (stored !== null && stored.etag !== state.stored.etag) {
       take(stored);
@@ -105,7 +105,7 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
   };
 }
 
-/** Somebody else has changed or deleted it, or made one with this id. */
+/** Another user has changed or deleted it, or created one with this id. */
 export function isOvertaken(error: unknown): boolean {
   return [404, 409, 412].includes(asApiError(error).status);
 }
@@ -114,7 +114,7 @@ function overtaken(): ApiError {
   return new ApiError(412, "http-error", "");
 }
 
-/** A draft that says what is stored is none. */
+/** A draft equal to the stored text is not a draft. */
 function settle(stored: StoredDocument | null, draft: Draft | null): Draft | null {
   return draft !== null && stored !== null && draft.text === ownText(stored) ? null : draft;
 }

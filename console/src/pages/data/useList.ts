@@ -1,4 +1,4 @@
-/** A page of documents, the way to the next one, and the way back: no page before it is read again to get there. */
+/** A page of documents, with links to the next and the previous page: no earlier page is read again for it. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Query, type Segments, readPage } from "../../api/data.js";

@@ -1,4 +1,4 @@
-/** What the server finds wrong with a filter or a sort, while it is being typed; nothing is looked for. */
+/** What the server finds wrong with a filter or a sort, while it is typed; no documents are read. */
 
 import { useEffect, useState } from "preact/hooks";
 import { type Query, type Segments, checkQuery } from "../../api/data.js";
@@ -35,7 +35,7 @@ export function useQueryCheck(segments: Segments, { filter, sort }: Query): Quer
   return findings;
 }
 
-/** Only what is wrong with the query: all else is told where the documents would be. */
+/** Only what is wrong with the query: all other errors appear in place of the documents. */
 function readFindings(error: unknown): QueryFindings {
   if (!(error instanceof ApiError) || error.status !== 400) return nothing;
   if (/^(invalid|wrong|illegal) sort/i.test(error.message)) return { filter: [], sort: error.message };

@@ -1,4 +1,4 @@
-/** Collections, or other things, that somebody has opened by their path, which no list shows him. */
+/** Collections, or other things, that a user has opened by their path, since no list shows them. */
 
 import { dropKept, keptKey, listKept, writeKept } from "../../api/kept.js";
 import type { Segments } from "../../api/data.js";

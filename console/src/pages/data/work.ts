@@ -1,17 +1,17 @@
-/** A document as somebody is working on it: its text without what the server writes itself. */
+/** A document that a user edits: its text without what the server writes itself. */
 
 import type { StoredDocument } from "../../api/data.js";
 import { isRecord } from "../../api/error.js";
 import { type Fields, TypedSyntaxError, parseFields, writeTyped } from "../../api/typed.js";
 import type { Finding } from "../../parts/Editor.js";
 
-/** What is kept of it: the text, and that of the stored document which it was made of. */
+/** What the browser stores of it: the text, and the text of the stored document that it began with. */
 export interface Draft {
   readonly base: string;
   readonly text: string;
 }
 
-export const mostToEdit = 1 << 20; // characters; more is no work for a page
+export const mostToEdit = 1 << 20; // characters; more is too much for a page
 
 const fixed = ["_id", "_etag"];
 
@@ -30,7 +30,7 @@ export function findMistake(text: string, isNew = false): Finding | null {
     const fields = parseFields(text);
     const name = fixed.find((one) => fields.has(one) && !(isNew && one === "_id"));
     if (name === undefined) return null;
-    const message = name === "_id" ? "The _id of a document stays what it is: leave it out, or insert another document" : "The server writes _etag itself: leave it out";
+    const message = name === "_id" ? "The _id of a document cannot change: leave it out, or insert another document" : "The server writes _etag itself: leave it out";
     return { line: 1, column: 1, severity: "error", message };
   } catch (error) {
     if (!(error instanceof TypedSyntaxError)) throw error;
@@ -38,7 +38,7 @@ export function findMistake(text: string, isNew = false): Finding | null {
   }
 }
 
-/** What the browser has kept, if it is a draft indeed. */
+/** What the browser has stored, if it is a valid draft. */
 export function asDraft(value: unknown): Draft | null {
   if (!isRecord(value) || typeof value["base"] !== "string" || typeof value["text"] !== "string") return null;
   return { base: value["base"], text: value["text"] };

@@ -1,4 +1,4 @@
-/** The streams of the server, or of one collection; who may not list them can still name one. */
+/** The streams of the server, or of one collection; callers who may not list them can still open one by its path. */
 
 import { useState } from "preact/hooks";
 import { type Segments, dataPath } from "../../api/data.js";
@@ -38,10 +38,10 @@ export function Choice({ owner, collection }: { owner: string | null; collection
         <h1>{isTop ? "Live" : collection[collection.length - 1]}</h1>
         {isListed && onNew !== null && found.streams.length > 0 && <Button onClick={onNew}>New stream</Button>}
       </div>
-      {found === null && <Loading what="Looking for streams" />}
+      {found === null && <Loading what="Loading the streams" />}
       {found !== null && "error" in found && <NotListed error={found.error} isTop={isTop} onRetry={() => setAttempt(attempt + 1)} />}
       {isListed && <StreamNames streams={found.streams} isTop={isTop} onNew={onNew} />}
-      {isListed && found.leftOut > 0 && <p class="soft">{found.leftOut} collections are not looked at here: open one by its path.</p>}
+      {isListed && found.leftOut > 0 && <p class="soft">{found.leftOut} collections are not listed here: open one by its path.</p>}
       {isListed && defaultStream !== undefined && <Running owner={owner} stream={defaultStream} />}
       {found !== null && !isListed && <OpenByPath owner={owner} needsVisits />}
       {isListed && (
@@ -55,12 +55,12 @@ export function Choice({ owner, collection }: { owner: string | null; collection
   );
 }
 
-/** A stream that can be followed without being given anything. */
+/** A stream that needs no values. */
 function needsNothing({ variables }: StreamInfo): boolean {
   return variables.every((one) => !one.isRequired);
 }
 
-/** The first stream runs at once: events appear without a click. */
+/** The first stream starts immediately: events appear without a click. */
 function Running({ owner, stream: { segments } }: { owner: string | null; stream: StreamInfo }) {
   return (
     <section class="live-running" aria-label="Running stream">
@@ -74,7 +74,7 @@ function StreamNames({ streams, isTop, onNew }: { streams: readonly StreamInfo[]
   if (streams.length === 0) {
     return (
       <Empty title={isTop ? "No streams yet" : "This collection has no stream"}>
-        <p>A stream tells what happens to a collection while it happens. Whoever may manage the collection declares it.</p>
+        <p>A stream reports the changes of a collection as they happen. You need the permission to manage the collection to declare one.</p>
         {onNew !== null && <p><Button kind="primary" onClick={onNew}>New stream</Button></p>}
       </Empty>
     );
@@ -105,9 +105,9 @@ function NotListed({ error, isTop, onRetry }: { error: unknown; isTop: boolean; 
   const { status, code } = asApiError(error);
   if (status === 401 || status === 403 || code === "no-description") {
     return (
-      <Notice title="The list of streams is not open to you">
+      <Notice title="You may not list the streams">
         <p>
-          {login === null ? "Log in at the top right, or open" : "You may still be allowed to follow some of them: open"} one by its path.
+          {login === null ? "Log in at the top right, or open" : "You may still have the permission to read some of them: open"} one by its path.
           {isTop ? " The list is in the description of the server (/openapi.json)." : " The list is among the properties of the collection (_meta)."}
         </p>
       </Notice>

@@ -1,4 +1,4 @@
-/** How the connection is, which events are shown, and the ways to stand still and to go on. */
+/** The state of the connection, the filter of events, and the buttons to pause and resume. */
 
 import { useId } from "preact/hooks";
 import { Button } from "../../parts/basic.js";
@@ -33,7 +33,7 @@ export function Controls({ followed: { contact, journal, change }, type, onType 
       </span>
       <Button onClick={() => change(isPaused ? resume : pause)}>{isPaused ? "Resume" : "Pause"}</Button>
       <Button kind="quiet" disabled={journal.count === 0 && journal.shown.length === 0} onClick={() => change(clear)}>Clear</Button>
-      {isPaused && <span class="live-paused">Paused: {tellCount(journal.waitingCount)} came meanwhile</span>}
+      {isPaused && <span class="live-paused">Paused: {tellCount(journal.waitingCount)} waiting</span>}
       {journal.dropped > 0 && <span class="soft">The newest {mostKept} are kept; {tellCount(journal.dropped)} dropped</span>}
     </div>
   );

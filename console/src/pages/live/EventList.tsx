@@ -1,4 +1,4 @@
-/** The events, newest first; each opens to all that was told of it. */
+/** The events, newest first; each opens to its full text. */
 
 import { useState } from "preact/hooks";
 import { JsonTree } from "../../parts/JsonTree.js";
@@ -69,7 +69,7 @@ function Nothing({ journal, contact, type }: EventListProps) {
   if (journal.shown.some(isChange)) return <Empty title={`No ${type} among the events here`}><p>Choose another type above.</p></Empty>;
   return (
     <Empty title="Waiting for events">
-      <p>What happens to the collection from now on appears here. Change a document, for example on the page Data, to see it.</p>
+      <p>New changes of the collection appear here. Change a document, for example on the page Data, to see one.</p>
     </Empty>
   );
 }

@@ -1,4 +1,4 @@
-/** Asks for a collection and a name, and declares a stream that tells everything. */
+/** Asks for a collection and a name, and declares a stream of all changes. */
 
 import { useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
@@ -29,16 +29,16 @@ export function NewStreamDialog({ collection, onClose }: { collection: Segments;
     }
   };
   const said = {
-    403: "Streams are declared by those who may manage the collection (allowManagementRequests).",
+    403: "You need a rule with allowManagementRequests for the collection to declare a stream.",
     404: "There is no such collection.",
-    409: "The collection has a stream of this name already.",
+    409: "The collection already has a stream with this name.",
   };
   return (
     <Dialog title="New stream" onClose={onClose}>
       <form onSubmit={(event) => void declare(event)}>
         <Field label="Collection" hint="its path, such as notes or shop/orders" value={path} onInput={setPath} autocomplete="off" />
         <Field label="Name" hint="the end of its address: notes/_streams/all" value={name} onInput={setName} autocomplete="off" />
-        <p class="soft">It tells every change of the collection, to all who may read its address. Stages that choose among the changes are written with the REST API.</p>
+        <p class="soft">It reports every change of the collection to all callers who may read its address. Use the REST API to add stages that filter the changes.</p>
         {error !== null && <Refusal error={error} title="Not declared" said={said} />}
         <div class="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>

@@ -50,7 +50,7 @@ export function Following({ owner, segments, values, info }: StreamPageProps & {
   );
 }
 
-/** What the server tells of the stream: null where it tells this caller nothing, undefined until it has answered. */
+/** The server's description of the stream: null: not for this caller, undefined: not loaded yet. */
 function useInfo(segments: Segments): StreamInfo | null | undefined {
   const [info, setInfo] = useState<StreamInfo | null>();
   const path = segments.join("/");

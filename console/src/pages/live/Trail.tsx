@@ -1,4 +1,4 @@
-/** The way to a stream: the page itself, and its collection. */
+/** The path of a stream: the page itself, and its collection. */
 
 import type { Segments } from "../../api/data.js";
 import { collectionOf, isStream } from "../../api/streams.js";

@@ -10,7 +10,7 @@ export type Contact =
   | { readonly kind: "opening" }
   | { readonly kind: "open"; readonly since: Date }
   | { readonly kind: "waiting"; readonly reason: string; readonly seconds: number }
-  /** It will not be there by itself. */
+  /** It does not come back by itself. */
   | { readonly kind: "refused"; readonly error: ApiError }
   | { readonly kind: "gone"; readonly reason: string };
 
@@ -22,7 +22,7 @@ const passing = [0, 408, 429, 500, 502, 503, 504];
 const lost = "resume-point-lost";
 const gone = 4001;
 const historyLost = 4002;
-const noIds = "You are not told the ids of events.";
+const noIds = "The server does not send you the ids of events.";
 const otherRights = /^the rights have changed/;
 
 interface Listener {
@@ -45,7 +45,7 @@ export class Follower {
     private readonly listener: Listener,
   ) {}
 
-  /** Begin, or go on after `stop`: nothing that happened meanwhile is missed, if that can be known. */
+  /** Start, or continue after `stop`: no event in between is missed, if the server still has them. */
   start(): void {
     if (this.controller !== null) return;
     this.controller = new AbortController();
@@ -83,7 +83,7 @@ export class Follower {
     }
   }
 
-  /** The events of one connection; why it is over, or null where it does not come again. */
+  /** The events of one connection; why it has ended, or null: do not reconnect. */
   private async followOnce(signal: AbortSignal): Promise<string | null> {
     await requireRight("GET", this.address.replace(/\?.*/s, ""));
     const response = await send(this.address, { headers: { Accept: media, ...(this.last === "" ? {} : { "Last-Event-ID": this.last }) }, signal });
@@ -116,13 +116,13 @@ export class Follower {
     if (response.ok) throw new ApiError(404, "no-stream", "There is no change stream at this address.");
     const error = await readError(response);
     if (this.wasOpen && error.code === lost) {
-      this.forget("The database does not know the last event any more.");
-      return "it begins anew";
+      this.forget("The database no longer has the last event.");
+      return "it restarts";
     }
     throw error;
   }
 
-  /** What the last event of a stream says. */
+  /** The reason in the last event of a stream. */
   private readEnd(data: string): string | null {
     const { code, reason } = JSON.parse(data) as { code: number; reason: string };
     if (code === gone) {
@@ -130,11 +130,11 @@ export class Follower {
       return null;
     }
     if (code === historyLost) this.forget("The database has lost events.");
-    if (otherRights.test(reason)) this.forget("Your rights have changed, and other documents may be visible now.");
+    if (otherRights.test(reason)) this.forget("Your permissions have changed, and other documents may be visible now.");
     return reason;
   }
 
-  /** Begin anew: what lies between cannot be known. */
+  /** Restart: the events in between are unknown. */
   private forget(why: string): void {
     this.last = "";
     this.whyUnknown = why;
@@ -145,27 +145,27 @@ export class Follower {
     return null;
   }
 
-  /** Say what lies between the connection that was lost and this one. */
+  /** Report what happened between the lost connection and this one. */
   private tellBreak(): void {
     if (!this.wasOpen || this.broken === null) return;
     const seconds = Math.max(1, Math.round((Date.now() - this.broken.at.getTime()) / 1000));
-    const away = `Away for ${seconds} s (${this.broken.reason}).`;
+    const away = `Disconnected for ${seconds} s (${this.broken.reason}).`;
     const isComplete = this.last !== "";
     const text = isComplete
-      ? `${away} The stream went on after the last event: nothing is missing.`
-      : `${away} ${this.whyUnknown} What happened meanwhile is missing here: read the collection anew.`;
+      ? `${away} The stream continued after the last event: nothing is missing.`
+      : `${away} ${this.whyUnknown} The events in between are missing here: read the collection again.`;
     this.listener.onHappening({ kind: "break", serial: (this.serial += 1), at: new Date(), isComplete, text });
     this.broken = null;
     this.whyUnknown = noIds;
   }
 
-  /** The first reason counts: later ones only say that it is still so. */
+  /** The first reason counts: later ones only repeat it. */
   private noteBreak(reason: string): void {
     this.broken ??= { at: new Date(), reason };
   }
 
   private end(contact: Contact): void {
-    this.noteBreak(contact.kind === "refused" ? contact.error.message : "it was over");
+    this.noteBreak(contact.kind === "refused" ? contact.error.message : "it had ended");
     this.controller = null;
     this.listener.onContact(contact);
   }
@@ -181,7 +181,7 @@ export class Follower {
   }
 }
 
-/** Ends a connection over which nothing comes any more: a cable that was pulled says nothing. */
+/** Ends a silent connection: an unplugged cable sends no signal. */
 class Silence {
   readonly body: ReadableStream<Uint8Array>;
   private readonly cut = new AbortController();

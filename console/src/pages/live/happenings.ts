@@ -1,4 +1,4 @@
-/** What a stream tells: events, and places where something between them is not known. */
+/** The content of a stream: events, and gaps between them. */
 
 import { Scalar } from "../../parts/json.js";
 import { nameOfId } from "../../api/ids.js";
@@ -8,7 +8,7 @@ export interface Change {
   readonly kind: "change";
   readonly serial: number;
   readonly type: string;
-  /** When it happened, by the clock of the database; by that of the browser where the caller is not told. */
+  /** When it happened, by the clock of the database; by that of the browser where the caller does not get the time. */
   readonly at: Date;
   /** The `_id` of the document, as people call it; empty where the event is about none. */
   readonly document: string;
@@ -19,7 +19,7 @@ export interface Change {
   readonly size: number;
 }
 
-/** The connection was lost here, or the stream has begun anew. */
+/** The connection was lost here, or the stream has restarted. */
 export interface Break {
   readonly kind: "break";
   readonly serial: number;
@@ -30,7 +30,7 @@ export interface Break {
 
 export type Happening = Change | Break;
 
-/** The event that a text stands for. */
+/** Parse the text of an event. */
 export function readChange(serial: number, text: string): Change {
   const told = parseFields(text);
   const key = told.get("documentKey");

@@ -1,4 +1,4 @@
-/** The page Live: which streams there are, or the events of one as they come. */
+/** The page Live: the list of streams, or the events of one as they arrive. */
 
 import { useOwner } from "../../api/owner.js";
 import { isStream } from "../../api/streams.js";

@@ -1,14 +1,14 @@
-/** What has come, newest first and not without end; while somebody looks closely it stands still. */
+/** The received events, newest first, with a limit; the user can pause the list. */
 
 import type { Change, Happening } from "./happenings.js";
 
 export interface Journal {
   readonly shown: readonly Happening[];
-  /** What came while it stands still; null: it goes on. */
+  /** What came during a pause; null: not paused. */
   readonly waiting: readonly Happening[] | null;
   /** Events that have come, in all. */
   readonly count: number;
-  /** Events that came while it stands still. */
+  /** Events that came during a pause. */
   readonly waitingCount: number;
   /** Events that are no longer here, since others are newer. */
   readonly dropped: number;
@@ -43,7 +43,7 @@ export function resume(journal: Journal): Journal {
   return { ...journal, shown, waiting: null, waitingCount: 0, dropped: journal.dropped + dropped };
 }
 
-/** Nothing is there; what comes goes on being shown, or not. */
+/** An empty journal; a pause continues. */
 export function clear(journal: Journal): Journal {
   return { ...emptyJournal, waiting: journal.waiting === null ? null : [] };
 }
@@ -52,7 +52,7 @@ export function isChange(one: Happening): one is Change {
   return one.kind === "change";
 }
 
-/** As many as are kept, and how many events are not. */
+/** The events within the limit, and the number of dropped ones. */
 function bound(all: readonly Happening[]): readonly [kept: readonly Happening[], dropped: number] {
   let size = 0;
   let end = 0;

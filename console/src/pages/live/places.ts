@@ -1,4 +1,4 @@
-/** Where the page is: the path of a stream or of a collection, and behind `#` what the stream is given. */
+/** The address of the page: the path of a stream or of a collection, and after `#` the values for the stream. */
 
 import type { Segments } from "../../api/data.js";
 import type { StreamValues } from "../../api/streams.js";

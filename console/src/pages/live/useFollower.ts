@@ -11,7 +11,7 @@ export interface Followed {
   readonly contact: Contact;
   readonly journal: Journal;
   change(how: (journal: Journal) => Journal): void;
-  /** Connect now, where it waits or was refused. */
+  /** Connect now, if it waits or was rejected. */
   retry(): void;
 }
 
@@ -46,7 +46,7 @@ export function useFollower(address: string): Followed {
       own.stop();
     };
   }, [address]);
-  // While it is open how somebody goes on whose login has ended, nothing is asked as a stranger.
+  // While an expired login waits for the user's choice, no request is sent without a login.
   useEffect(() => {
     if (!hasExpired) follower.current?.start();
   }, [address, login?.name, hasExpired]);

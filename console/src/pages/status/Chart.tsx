@@ -1,4 +1,4 @@
-/** Lines over the last minutes, drawn by uPlot; the figures stand beside them as text. */
+/** Lines over the last minutes, drawn by uPlot; their values are next to them as text. */
 
 import uPlot from "uplot";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -72,7 +72,7 @@ export function Chart({ title, times, lines, tell, least, isWhole = false }: Cha
   );
 }
 
-/** What took longer than any bucket has no place on the paper. */
+/** A time longer than any bucket is not drawn. */
 function valuesToDraw({ values, isRare }: Line): (number | null)[] {
   const isQuiet = isRare && values.every((one) => !one);
   return values.map((one) => (one !== null && Number.isFinite(one) && !isQuiet ? one : null));

@@ -15,7 +15,7 @@ export function Charts({ intervals, bounds }: { intervals: readonly Interval[]; 
     <div class="status-charts">
       <Chart title="Requests" times={times} tell={tellRate} least={1} lines={[
         { label: "all", colour: "--accent", values: rate((one) => one.count) },
-        { label: "refused (4xx)", colour: "--soft", dash: [4, 3], values: rate((one) => one.rejected) },
+        { label: "rejected (4xx)", colour: "--soft", dash: [4, 3], values: rate((one) => one.rejected) },
         { label: "failed (5xx)", colour: "--bad", isRare: true, values: rate((one) => one.failed) },
       ]} />
       <Chart title="Time of a request" times={times} tell={tellSeconds} least={0.005} lines={[

@@ -1,4 +1,4 @@
-/** Who has asked for what, and what took how long, by name. */
+/** Requests and commands with their times, by name. */
 
 import { type Column, Table } from "../../parts/Table.js";
 import { tellClock, tellCount, tellRate, tellSeconds } from "./figures.js";
@@ -22,7 +22,7 @@ export function Tables({ intervals, bounds }: TablesProps) {
     { title: "Method", render: ([name]) => splitNames(name)[1] },
     count,
     { title: "Rate", isNumber: true, render: ([, { count }]) => (seconds === 0 ? "–" : tellRate(count / seconds)) },
-    { title: "Refused", isNumber: true, render: ([, { rejected }]) => tellCount(rejected) },
+    { title: "Rejected", isNumber: true, render: ([, { rejected }]) => tellCount(rejected) },
     failed,
     ...times(bounds),
   ];
@@ -37,9 +37,9 @@ export function Tables({ intervals, bounds }: TablesProps) {
   const named = sumOf(intervals, "operations");
   return (
     <>
-      <Section title="Requests, slowest first" columns={requests} tallies={sumOf(intervals, "requests")} bounds={bounds} none="Nobody has asked anything since." />
+      <Section title="Requests, slowest first" columns={requests} tallies={sumOf(intervals, "requests")} bounds={bounds} none="No requests since then." />
       {named.size > 0 && <Section title="Stored operations, slowest first" columns={operations} tallies={named} bounds={bounds} none="" />}
-      <Section title="Commands of the database, slowest first" columns={commands} tallies={sumOf(intervals, "commands")} bounds={bounds} none="The database was asked nothing since." />
+      <Section title="Commands of the database, slowest first" columns={commands} tallies={sumOf(intervals, "commands")} bounds={bounds} none="No commands since then." />
       <Minutes intervals={intervals} bounds={bounds} />
     </>
   );
@@ -74,13 +74,13 @@ function Section({ title, columns, tallies, bounds, none }: SectionProps) {
 
 type Minute = readonly [minute: number, intervals: readonly Interval[]];
 
-/** What the charts show, for those who do not see them. */
+/** The charts as a table, for users who cannot see them. */
 function Minutes({ intervals, bounds }: TablesProps) {
   const total = ([, ones]: Minute) => sum(sumOf(ones, "requests"));
   const columns: readonly Column<Minute>[] = [
     { title: "Minute", render: ([minute]) => tellClock(minute, false) },
     { title: "Requests", isNumber: true, render: (row) => tellCount(total(row).count) },
-    { title: "Refused", isNumber: true, render: (row) => tellCount(total(row).rejected) },
+    { title: "Rejected", isNumber: true, render: (row) => tellCount(total(row).rejected) },
     { title: "Failed", isNumber: true, render: (row) => tellCount(total(row).failed) },
     ...times<Minute>(bounds, total),
     { title: "In flight, at most", isNumber: true, render: ([, ones]) => tellCount(Math.max(...ones.map((one) => one.inFlight))) },

@@ -19,7 +19,7 @@ export function Tiles({ recording: { last, intervals }, health }: { recording: R
       {last !== null && (
         <>
           <Tile name="Requests">{seconds === 0 ? "–" : tellRate(all.count / seconds)}</Tile>
-          <Tile name="Refused 4xx">{tellShare(all.rejected, all.count)}</Tile>
+          <Tile name="Rejected 4xx">{tellShare(all.rejected, all.count)}</Tile>
           <Tile name="Failed 5xx" isBad={all.failed > 0}>{tellShare(all.failed, all.count)}</Tile>
           <Tile name="p50">{time(0.5)}</Tile>
           <Tile name="p95">{time(0.95)}</Tile>
@@ -31,11 +31,11 @@ export function Tiles({ recording: { last, intervals }, health }: { recording: R
   );
 }
 
-/** Alone it stands where the figures are not open to the caller. */
+/** Shown alone to callers who may not read the metrics. */
 function DatabaseTile({ health }: { health: Health | null | undefined }) {
   if (health === undefined) return null;
-  if (health === null) return <Tile name="Database">not known</Tile>;
-  return <Tile name="Database" isBad={!health.isUp}>{health.isUp ? <>up <span class="soft status-detail">{health.ms} ms</span></> : "away"}</Tile>;
+  if (health === null) return <Tile name="Database">unknown</Tile>;
+  return <Tile name="Database" isBad={!health.isUp}>{health.isUp ? <>up <span class="soft status-detail">{health.ms} ms</span></> : "unavailable"}</Tile>;
 }
 
 function Tile({ name, isBad = false, children }: { name: string; isBad?: boolean; children: ComponentChildren }) {

@@ -1,4 +1,4 @@
-/** The page Status: how it goes, in the last minutes. */
+/** The page Status: the metrics of the last minutes. */
 
 import { hasHealth, hasMetrics } from "../../api/metrics.js";
 import { useOwner } from "../../api/owner.js";
@@ -27,11 +27,11 @@ function Status() {
       <StatusNotices looking={looking} />
       {last !== null && <p class="soft status-note">The last minute</p>}
       <Tiles recording={recording} health={health} />
-      {hasMetrics && error === null && first === undefined && <Loading what="Looking at the figures for a few seconds" />}
+      {hasMetrics && error === null && first === undefined && <Loading what="Reading the metrics for a few seconds" />}
       {first !== undefined && last !== null && (
         <>
           <Charts intervals={intervals} bounds={last.bounds} />
-          <p class="soft status-note">Since {tellClock(first.from)}, the last 15 minutes at most, while this page could be seen. Without the requests to {settings.paths["metrics"]}{hasHealth && ` and ${settings.paths["database-probe"]}`}, which the page itself sends.</p>
+          <p class="soft status-note">Since {tellClock(first.from)}, the last 15 minutes at most, while this page was visible. Without the requests to {settings.paths["metrics"]}{hasHealth && ` and ${settings.paths["database-probe"]}`}, which the page itself sends.</p>
           <Tables intervals={intervals} bounds={last.bounds} />
         </>
       )}

@@ -1,4 +1,4 @@
-/** What happened between one look at the figures and the next, for the last minutes. */
+/** What happened between one reading of the metrics and the next, for the last minutes. */
 
 import type { Snapshot } from "./snapshot.js";
 import { type Tallies, subtract, sumByName } from "./tally.js";
@@ -16,7 +16,7 @@ export interface Interval {
 export interface Recording {
   readonly last: Snapshot | null;
   readonly intervals: readonly Interval[];
-  /** When the figures began anew: the server was started again, or another instance answered. */
+  /** When the metrics restarted: the server was restarted, or another instance answered. */
   readonly begunAnewAt: number | null;
 }
 

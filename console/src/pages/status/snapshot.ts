@@ -1,4 +1,4 @@
-/** The figures of one moment, as far as the page shows them. */
+/** The metrics of one moment, as far as the page shows them. */
 
 import type { Health, Sample } from "../../api/metrics.js";
 import { type Tallies, type Tally, add, nothing } from "./tally.js";
@@ -24,7 +24,7 @@ export interface Snapshot {
 type Labels = Readonly<Record<string, string>>;
 
 const ownServices = ["metrics", "database-probe"]; // what this page itself asks
-const separator = "\n"; // stands in no name of a service, a method or an app
+const separator = "\n"; // not part of any name of a service, a method or an app
 
 export function joinNames(...names: readonly string[]): string {
   return names.join(separator);

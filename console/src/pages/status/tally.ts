@@ -5,11 +5,11 @@ export type Bounds = readonly number[];
 
 export interface Tally {
   readonly count: number;
-  /** Refused because of the request: statuses from 400 on. */
+  /** Rejected because of the request: statuses from 400 on. */
   readonly rejected: number;
-  /** Failed because of the server: statuses from 500 on, and commands that the database refused. */
+  /** Failed because of the server: statuses from 500 on, and commands that the database rejected. */
   readonly failed: number;
-  /** How many took as long as each bucket says. */
+  /** How many are in each bucket. */
   readonly times: readonly number[];
 }
 

@@ -1,4 +1,4 @@
-/** Looks at the figures every few seconds while the page can be seen. */
+/** Reads the metrics every few seconds while the page is visible. */
 
 import { useEffect, useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
@@ -9,14 +9,14 @@ import { takeSnapshot } from "./snapshot.js";
 
 export interface Looking {
   readonly recording: Recording;
-  /** Of the last look; undefined: there was none yet, null: nobody says. */
+  /** Of the last reading; undefined: none yet, null: not available. */
   readonly health: Health | null | undefined;
-  /** Why there are no figures now; null: there are. */
+  /** Why there are no metrics now; null: there are. */
   readonly error: unknown;
 }
 
 const every = 3000; // ms
-const first = 1000; // two looks are needed before there is anything to see
+const first = 1000; // two readings are needed before there is anything to show
 
 export function useRecording(): Looking {
   const [looking, setLooking] = useState<Looking>({ recording: emptyRecording, health: undefined, error: null });
@@ -24,10 +24,10 @@ export function useRecording(): Looking {
   useCallerEffect((signal) => {
     if (!isVisible) return;
     let pause = first;
-    let refused: unknown = null; // who may not is not asked again and again
+    let refused: unknown = null; // a rejected request is not sent again
     const look = async () => {
       const asksMetrics = hasMetrics && refused === null;
-      // One after the other: of the requests in flight, one is then known to be this page's.
+      // One after the other: then exactly one of the requests in flight is this page's.
       const [health] = await Promise.allSettled([hasHealth ? readHealth(signal) : null]);
       const [samples] = await Promise.allSettled([asksMetrics ? readMetrics(signal) : null]);
       if (signal.aborted) return;

@@ -1,4 +1,4 @@
-/** The look of editors: the colours are those of the page, by its variables. */
+/** The theme of editors: the colours are those of the page, by its variables. */
 
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";

@@ -1,10 +1,10 @@
-/** What an editor is told and tells; nothing of CodeMirror is loaded by it. */
+/** The options and events of an editor; this file loads nothing of CodeMirror. */
 
 import type { GraphQLSchema } from "graphql";
 
 export type Language = "graphql" | "json" | "yaml" | "text";
 
-/** A finding at a place; lines and columns count from 1, as the server counts them. */
+/** A finding at a position; lines and columns count from 1, as the server counts them. */
 export interface Finding {
   readonly line: number;
   readonly column?: number;
@@ -14,13 +14,13 @@ export interface Finding {
   readonly message: string;
 }
 
-/** A key such as `Mod-Enter` (Ctrl or Cmd) and what it does; true: nothing else shall happen. */
+/** A key such as `Mod-Enter` (Ctrl or Cmd) and what it does; true: the key does nothing else. */
 export interface Key {
   readonly key: string;
   readonly run: () => boolean;
 }
 
-/** What could be typed at the cursor, in the place of what begins at `from`. */
+/** The completions at the cursor, which replace the text from `from` on. */
 export interface Completions {
   readonly from: number;
   readonly options: readonly { readonly label: string; readonly detail?: string; readonly apply?: string }[];
@@ -34,7 +34,7 @@ export interface EditorOptions {
   readonly findings?: readonly Finding[];
   readonly keys?: readonly Key[];
   readonly isReadOnly?: boolean;
-  /** What could stand behind this text, which ends at the cursor. */
+  /** The completions of this text, which ends at the cursor. */
   readonly complete?: (before: string) => Completions | null;
   /** For GraphQL: completion, validation and documentation come from it. */
   readonly schema?: GraphQLSchema;
@@ -45,10 +45,10 @@ export interface EditorOptions {
 /** What a page can make an editor do. */
 export interface EditorControl {
   focus(): void;
-  /** Whether the cursor is in the editor: its text is the user's then. */
+  /** Whether the editor has the focus: the page must not change its text then. */
   hasFocus(): boolean;
-  /** Go to a place, and mark it. */
+  /** Go to a position, and mark it. */
   reveal(line: number, column?: number): void;
-  /** Put a text in the place of what is selected. */
+  /** Replace the selection with a text. */
   insert(text: string): void;
 }

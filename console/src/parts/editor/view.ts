@@ -30,15 +30,15 @@ import type { GraphQLSchema } from "graphql";
 import { theme } from "./theme.js";
 import type { EditorControl, EditorOptions, Finding, Language } from "./types.js";
 
-/** The options as they are now: what is asked late, such as keys, is always that of the last drawing. */
+/** The current options: what is read later, such as keys, is always that of the last drawing. */
 export interface Current {
   options: EditorOptions;
 }
 
-/** Marks a change that came from the page, which need not be told of it. */
+/** Marks a change that came from the page, which needs no notification of it. */
 const fromPage = Annotation.define<true>();
 
-/** Findings come when they come; without a sign the linter looks at them only when somebody types. */
+/** Findings arrive at any time; without this effect the linter reads them only after a key press. */
 const newFindings = StateEffect.define<null>();
 
 function hasNewFindings({ transactions }: ViewUpdate): boolean {
@@ -48,7 +48,7 @@ function hasNewFindings({ transactions }: ViewUpdate): boolean {
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
-  /** What the page was told and has not given back: an old text that comes back late is no wish of the page. */
+  /** Texts that were sent to the page and have not come back: an old text that comes back late is not a change by the page. */
   private readonly told = new Set<string>();
 
   constructor(host: HTMLElement, private readonly current: Current) {
@@ -61,7 +61,7 @@ export class CodeEditor implements EditorControl {
     this.view = new EditorView({ root, parent: root, state });
   }
 
-  /** Take over what has changed from outside. */
+  /** Apply changes from outside. */
   update(): void {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
@@ -134,7 +134,7 @@ function extend(current: Current): Extension {
     highlightSelectionMatches(),
     lintGutter({ markerFilter: spareEmpty(current) }),
     linter(null, { markerFilter: spareEmpty(current) }),
-    // Escape, then Tab leaves the editor: keyboards alone must find the way out.
+    // Escape, then Tab leaves the editor: users without a mouse must be able to leave it.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
@@ -146,7 +146,7 @@ function extend(current: Current): Extension {
   ];
 }
 
-/** Where nothing is written yet nothing is wrong yet, unless the page itself says so. */
+/** An empty text has no errors, unless the page itself reports one. */
 function spareEmpty(current: Current) {
   return (found: readonly Diagnostic[], { doc }: EditorState): Diagnostic[] => {
     const isBlank = doc.length < 1000 && doc.toString().trim() === "";
@@ -167,7 +167,7 @@ function languageOf(language: Language, schema: GraphQLSchema | undefined, curre
   }
 }
 
-/** What the page says could be typed; at the end of a word, or when it is asked for. */
+/** The completions of the page: at the end of a word, or on request. */
 function completeOwn(current: Current, { state, pos, explicit }: CompletionContext): CompletionResult | null {
   const found = current.options.complete?.(state.sliceDoc(0, pos)) ?? null;
   if (found === null || (found.from === pos && !explicit)) return null;
@@ -179,7 +179,7 @@ function endOfWord(next: string, pos: number): number {
   return next === '"' ? pos + 1 : pos;
 }
 
-/** The keys of the page come first, and are those of now. */
+/** The keys of the page come first; the current ones are used. */
 function pressOwn(current: Current, event: KeyboardEvent): boolean {
   const name = spellKey(event);
   const found = current.options.keys?.find((one) => one.key === name);
@@ -198,7 +198,7 @@ function asDiagnostic(doc: Text, { line, column, endLine, endColumn, severity, m
   return { from, to: Math.max(from, to), severity, message };
 }
 
-/** Where a line and a column are; what lies outside of the text is moved into it. */
+/** The offset of a line and a column; a position outside of the text is moved into it. */
 function offsetOf(doc: Text, line: number, column: number): number {
   const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
   return Math.min(at.from + Math.max(column, 1) - 1, at.to);

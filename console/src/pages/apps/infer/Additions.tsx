@@ -1,4 +1,4 @@
-/** What the collections have that an existing definition has not. */
+/** The types and fields that the collections add to an existing definition. */
 
 import { useState } from "preact/hooks";
 import type { Additions } from "../../../api/infer.js";

@@ -1,4 +1,4 @@
-/** The types and their relations as boxes and lines; the same follows as text. */
+/** The types and their relations as boxes and lines; the list below it is the same as text. */
 
 import { useId, useMemo } from "preact/hooks";
 import type { Findings } from "../../../api/infer.js";

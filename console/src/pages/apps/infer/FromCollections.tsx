@@ -1,4 +1,4 @@
-/** An app from collections: choose them, look at what was found, continue with it as a draft. */
+/** An app from collections: choose them, review the result, continue with it as a draft. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type AppId, nameOf } from "../../../api/apps.js";
@@ -25,7 +25,7 @@ type Stage =
 interface FromCollectionsProps {
   id: AppId;
   work: Work;
-  /** What is being worked on; null for a new app. */
+  /** The current draft; null for a new app. */
   mine: Version | null;
 }
 
@@ -85,7 +85,7 @@ async function find(definition: string | null, db: string, collections: readonly
   return { kind: "additions", additions: await inferAdditions(definition, db, collections, signal) };
 }
 
-/** What was found as texts; the server alone writes YAML, and without it they are JSON. */
+/** The inferred app as texts: YAML from the server, or JSON without it. */
 async function writeVersion(id: AppId, { definition: { descriptor } }: NewApp, { schema, mappings }: Parts): Promise<Version> {
   const plain = { mappings: JSON.stringify(mappings, null, 2), descriptor: JSON.stringify(descriptor, null, 2) };
   const texts = await readTexts(JSON.stringify({ _id: JSON.parse(id) as unknown, mappings, descriptor })).catch(() => ({}));

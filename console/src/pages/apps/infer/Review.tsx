@@ -1,4 +1,4 @@
-/** What was found in the collections, before anything is written: as a diagram, and as text. */
+/** The inferred app before anything is stored: as a diagram, and as text. */
 
 import { useMemo, useState } from "preact/hooks";
 import type { Findings, NewApp } from "../../../api/infer.js";
@@ -78,7 +78,7 @@ export function Relations({ found, edits, gone }: { found: Findings; edits: Edit
           const hasBack = one.back !== null && isKept({ type: target, field: one.back }, gone);
           return (
             <li key={nameOf(one.type, one.field)}>
-              <strong>{nameOf(one.type, one.field)}</strong>{` leads to ${names.get(target) ?? target}`}{hasBack && one.back !== null ? `, and ${nameOf(target, one.back)} back` : ""}
+              <strong>{nameOf(one.type, one.field)}</strong>{` refers to ${names.get(target) ?? target}`}{hasBack && one.back !== null ? `; reverse field: ${nameOf(target, one.back)}` : ""}
               <span class="soft">{one.evidence}</span>
             </li>
           );
@@ -88,7 +88,7 @@ export function Relations({ found, edits, gone }: { found: Findings; edits: Edit
   );
 }
 
-/** Properties that are no field, and what else there is to know. */
+/** Properties that have no field, and other notes. */
 export function LeftOut({ found: { leftOut, notes, relations } }: { found: Findings }) {
   const told = new Set(relations.map(({ evidence }) => evidence));
   const others = notes.filter((note) => !told.has(note));

@@ -1,4 +1,4 @@
-/** The types that were found: each can be renamed, or left out, and so can its fields. */
+/** The inferred types and their fields, to rename or leave out. */
 
 import { useId, useState } from "preact/hooks";
 import type { Findings } from "../../../api/infer.js";
@@ -88,7 +88,7 @@ function Entry({ id, name, about, canDrop, edits, gone, mistakes, onEdit }: Entr
       {canDrop && <input type="checkbox" aria-label={`Include ${id}`} checked={isIn} onChange={(event) => drop(!event.currentTarget.checked)} />}
       <input class="input" aria-label={`Name of ${id}`} value={edits.names.get(id) ?? name} disabled={gone.has(id)} spellcheck={false} autocomplete="off" aria-invalid={mistake !== undefined} aria-describedby={mistake === undefined ? undefined : label} onInput={(event) => rename(event.currentTarget.value)} />
       <code>{about}</code>
-      {isIn && gone.has(id) && <span class="soft">left out with what it needs</span>}
+      {isIn && gone.has(id) && <span class="soft">left out with its type</span>}
       {mistake !== undefined && <span id={label} class="apps-bad">{mistake}</span>}
     </div>
   );

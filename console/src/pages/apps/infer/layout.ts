@@ -1,4 +1,4 @@
-/** Where the boxes of a diagram are: related ones in columns side by side, the others below. */
+/** Positions of the boxes of a diagram: related boxes in adjacent columns, the others below. */
 
 export interface Size {
   readonly id: string;

@@ -1,4 +1,4 @@
-/** The types of an inferred schema, and what becomes of them when somebody renames or drops some. */
+/** The types of an inferred schema, and the schema after renaming or dropping some of them. */
 
 import { type EnumTypeDefinitionNode, type FieldDefinitionNode, Kind, type NamedTypeNode, type ObjectTypeDefinitionNode, parse, print, visit } from "graphql";
 import type { Mappings } from "../../../api/tools.js";
@@ -62,7 +62,7 @@ function namesIn(field: FieldDefinitionNode): readonly string[] {
   return found;
 }
 
-/** Everything that is not there any more: what was dropped, what needs it, and what nothing leads to then. */
+/** Everything that is removed: what was dropped, fields of dropped types, and types that no field uses afterwards. */
 export function findGone(schema: string, dropped: ReadonlySet<string>): ReadonlySet<string> {
   const objects = readNodes(schema).filter((node) => node.kind === Kind.OBJECT_TYPE_DEFINITION);
   const gone = new Set(dropped);
@@ -86,7 +86,7 @@ export function findGone(schema: string, dropped: ReadonlySet<string>): Readonly
   return gone;
 }
 
-/** What is wrong with the names, by key; `""` for what is wrong with all of it. */
+/** The mistakes in names, by key; the key `""` is for the whole definition. */
 export function findMistakes(types: readonly FoundType[], gone: ReadonlySet<string>, { names }: Edits): ReadonlyMap<string, string> {
   const mistakes = new Map<string, string>();
   const check = (keys: readonly string[], nameOf: (key: string) => string) => {
@@ -94,7 +94,7 @@ export function findMistakes(types: readonly FoundType[], gone: ReadonlySet<stri
     for (const key of keys.filter((one) => !gone.has(one))) {
       const name = names.get(key) ?? nameOf(key);
       if (!/^(?!__)[_A-Za-z]\w*$/.test(name)) mistakes.set(key, "Letters, digits and _ only, no digit first.");
-      else if (seen.has(name)) mistakes.set(key, "There is another one of that name.");
+      else if (seen.has(name)) mistakes.set(key, "This name is used twice.");
       seen.add(name);
     }
   };
@@ -102,13 +102,13 @@ export function findMistakes(types: readonly FoundType[], gone: ReadonlySet<stri
   for (const { name, fields, isEnum } of types) {
     if (!gone.has(name) && !isEnum) check(fields.map((field) => keyOf(name, field.name)), (key) => key.slice(name.length + 1));
   }
-  if (gone.has("Query")) mistakes.set("", "Nothing is left: include a type again.");
+  if (gone.has("Query")) mistakes.set("", "All types are left out: include one.");
   return mistakes;
 }
 
 /**
- * The definition with the edits. What somebody dropped is left as a comment (`# total: Float`), so that it stays out
- * when the data are read again.
+ * The definition with the edits. A dropped field is replaced by a comment (`# total: Float`), so that it stays out
+ * when the collections are read again.
  */
 export function revise({ schema, mappings }: Parts, edits: Edits): Parts {
   if (edits.names.size === 0 && edits.dropped.size === 0) return { schema, mappings };
@@ -162,7 +162,7 @@ function reviseMappings(types: readonly FoundType[], mappings: Mappings, gone: R
       const next = isEnum ? name : (names.get(key) ?? name);
       if (gone.has(key)) continue;
       if (name in known) own[next] = reviseLists(types, named, known[name], gone, names);
-      else if (next !== name) own[next] = name; // it reads the property of its old name
+      else if (next !== name) own[next] = name; // it still reads the property of its old name
     }
     if (Object.keys(own).length > 0) revised[names.get(owner) ?? owner] = own;
   }
@@ -185,7 +185,7 @@ function reviseLists(types: readonly FoundType[], type: string, mapping: unknown
   return revised;
 }
 
-/** A path of fields by their new names; nothing where one of them is gone. */
+/** A path of fields by their new names; none if one of them is removed. */
 function revisePath(types: readonly FoundType[], type: string, path: string, gone: ReadonlySet<string>, names: ReadonlyMap<string, string>): readonly string[] {
   const steps: string[] = [];
   let owner = type;
