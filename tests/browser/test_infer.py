@@ -70,7 +70,9 @@ def test_types_are_renamed_and_dropped_tried_and_saved(window: Window, shop: str
     main.get_by_text("2 types, 1 enum, 1 relation found; 1 property left out.").wait_for()
     main.get_by_role("img", name="2 types, 1 relation").wait_for()
     relations = main.get_by_role("region", name="Relations")
-    relations.get_by_text("Order.customer refers to Customer; reverse field: Customer.orders").wait_for()
+    relations.get_by_text(
+        "Order.customer refers to Customer; reverse field: Customer.orders"
+    ).wait_for()
     relations.get_by_text("orders.customerId refers to customers._id").wait_for()
     main.get_by_role("tab", name="Left out").click()
     main.get_by_text("Order.password").wait_for()
