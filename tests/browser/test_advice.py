@@ -49,27 +49,3 @@ def test_a_finding_leads_to_its_field_in_the_schema(window: Window) -> None:
     finding.get_by_role("button", name="Show in the schema").click()
     line = window.page.get_by_role("region", name="Schema").locator(".cm-activeLine")
     expect(line).to_have_text("sku: Int")
-
-
-def test_a_new_app_begins_with_what_is_in_the_collections(window: Window) -> None:
-    window.open("/apps")
-    window.log_in()
-    page = window.page
-    page.get_by_role("button", name="New app").click()
-    dialog = page.get_by_role("dialog", name="New app")
-    dialog.get_by_label("Name").fill("inferred")
-    dialog.get_by_role("button", name="My collections").click()
-    dialog.get_by_role("button", name="Begin").click()
-    dialog.get_by_text("Read a sample first.").wait_for()
-    dialog.get_by_label("Collections").fill("posts, authors")
-    dialog.get_by_role("button", name="Read a sample").click()
-    expect(dialog.get_by_label("Schema that was found")).to_contain_text("type Post")
-    expect(dialog.get_by_role("list", name="Notes")).to_contain_text("posts.author refers to")
-    assert window.find_barriers_on_any_screen() == []
-    dialog.get_by_role("button", name="Begin").click()
-    expect(page.get_by_role("textbox", name="Schema")).to_contain_text("type Query")
-    stored = window.place.mongo[window.place.db]["gql-apps"]
-    assert stored.find_one({"_id": "inferred"}) is None
-    page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("Saved.").wait_for()
-    assert stored.find_one({"_id": "inferred"}) is not None

@@ -2,6 +2,7 @@
 
 import { ApiError, isRecord, readError } from "./error.js";
 import { type Members, readElements, readMembers } from "./members.js";
+import { requireRight } from "./rights.js";
 import { request, send } from "./session.js";
 import { settings } from "./settings.js";
 
@@ -79,7 +80,9 @@ function readListed(text: string): ListedApp {
 
 /** The definition; null where there is none. */
 export async function readStored(id: AppId, signal?: AbortSignal): Promise<StoredApp | null> {
-  const response = await send(requirePath(id), signal ? { signal } : {});
+  const path = requirePath(id);
+  await requireRight("GET", path);
+  const response = await send(path, signal ? { signal } : {});
   if (response.status === 404) return null;
   if (!response.ok) throw await readError(response);
   const members = new Map(readMembers(await response.text()));

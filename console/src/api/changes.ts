@@ -3,6 +3,7 @@
 import { type Segments, dataPath, noEtag, pathByFilter, typesKept } from "./data.js";
 import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
+import { requireRight } from "./rights.js";
 import { request } from "./session.js";
 import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
 
@@ -99,6 +100,7 @@ export async function removeIndex(segments: Segments, name: string): Promise<voi
 }
 
 export async function listIndexes(segments: Segments, signal: AbortSignal): Promise<readonly Fields[]> {
+  await requireRight("GET", dataPath([...segments, "_indexes"]));
   const response = await request(`${dataPath([...segments, "_indexes"])}?${typesKept}`, { signal });
   return parseTyped(await response.text()) as readonly Fields[];
 }

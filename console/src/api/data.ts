@@ -2,6 +2,7 @@
 
 import { ApiError, asApiError, readError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson, send } from "./session.js";
 import { pathOf } from "./settings.js";
 import { type Fields, type Value, isFields, parseTyped, writeTyped } from "./typed.js";
@@ -54,7 +55,8 @@ export async function findKind(segments: Segments, signal: AbortSignal): Promise
 
 /** A path where nothing is mounted allows all methods, too: at the top that is not the caller's mistake. */
 async function isThere(segments: Segments, signal: AbortSignal): Promise<boolean> {
-  return (await send(`${dataPath(segments)}?pagesize=0`, { signal })).ok;
+  const isAllowed = await requireRight("GET", dataPath(segments)).then(() => true, () => false);
+  return isAllowed && (await send(`${dataPath(segments)}?pagesize=0`, { signal })).ok;
 }
 
 /** The names of the databases or collections at a path. */
@@ -73,6 +75,7 @@ export async function listNames(segments: Segments, signal: AbortSignal): Promis
 
 /** A page of the documents after `after`; empty: the first page. Documents that are too large for one response come in smaller pages. */
 export async function readPage(segments: Segments, query: Query, after: string, signal: AbortSignal): Promise<Page> {
+  await requireRight("GET", dataPath(segments));
   for (const size of smallerSizes) {
     try {
       const asked = `${dataPath(segments)}?${typesKept}&after=${encodeURIComponent(after)}${writeQuery(query)}`;
@@ -149,6 +152,7 @@ export async function readCsv(segments: Segments, query: Query, signal: AbortSig
 
 /** Check whether the server can parse a query; throws what is wrong. No documents are read. */
 export async function checkQuery(segments: Segments, query: Query, signal: AbortSignal): Promise<void> {
+  await requireRight("GET", dataPath(segments));
   await request(`${dataPath(segments)}?pagesize=0${writeQuery(query)}`, { signal });
 }
 
@@ -161,6 +165,7 @@ export async function countDocuments(segments: Segments, { filter }: Query, sign
 /** A document; null where there is none. */
 export async function readDocument(segments: Segments, id: DocumentId, signal?: AbortSignal): Promise<StoredDocument | null> {
   const path = pathTo(dataPath(segments), id);
+  await requireRight("GET", path ?? dataPath(segments));
   const response = await send(path ? `${path}&${typesKept}` : `${pathByFilter(dataPath(segments), id)}&${typesKept}&pagesize=1`, signal ? { signal } : {});
   if (response.status === 404) return null;
   if (!response.ok) throw await readError(response);

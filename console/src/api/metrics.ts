@@ -1,6 +1,7 @@
 /** The figures of the server, in the text format of Prometheus, and the state of its database. */
 
 import { isRecord } from "./error.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson, send } from "./session.js";
 import { pathOf, settings } from "./settings.js";
 
@@ -23,6 +24,7 @@ export const hasMetrics = "metrics" in settings.paths;
 export const hasHealth = "database-probe" in settings.paths;
 
 export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[]> {
+  await requireRight("GET", pathOf("metrics"));
   const response = await request(pathOf("metrics"), { signal });
   return parseMetrics(await response.text());
 }
@@ -38,6 +40,7 @@ export interface History {
 }
 
 export async function readHistory(signal: AbortSignal): Promise<History> {
+  await requireRight("GET", pathOf("metrics"));
   const { instance, host, now, operations, points } = await requestJson<{ instance: string; host: string; now: number; operations: boolean; points: readonly StoredPoint[] }>(`${pathOf("metrics")}?history=true`, { signal });
   return { instance, host, hasOperations: operations, points: unfold(points, Date.now() - now * 1000) };
 }
@@ -84,6 +87,7 @@ export function unfold(points: readonly StoredPoint[], offset: number): History[
 
 /** The state of the database; "unavailable" is a state, too. */
 export async function readHealth(signal: AbortSignal): Promise<Health | null> {
+  await requireRight("GET", pathOf("database-probe"));
   const response = await send(pathOf("database-probe"), { signal });
   const body: unknown = await response.json().catch(() => null);
   if (!isRecord(body) || typeof body["latencyMs"] !== "number") return null;

@@ -2,6 +2,7 @@
 
 import type { Segments } from "./data.js";
 import { readMembers, writeMembers } from "./members.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson } from "./session.js";
 import { pathOf, settings } from "./settings.js";
 import type { As, Finding } from "./tools.js";
@@ -94,7 +95,8 @@ export interface Verdict {
 
 const headers = { "Content-Type": "application/json" };
 
-export function readRealm(signal: AbortSignal): Promise<Realm> {
+export async function readRealm(signal: AbortSignal): Promise<Realm> {
+  await requireRight("GET", pathOf("tools", "realm"));
   return requestJson<Realm>(pathOf("tools", "realm"), { signal });
 }
 
@@ -106,6 +108,7 @@ export function segmentsOf(path: string): Segments {
 
 /** All rules, in the order of evaluation. */
 export async function listRules(signal: AbortSignal): Promise<readonly ListedRule[]> {
+  await requireRight("GET", pathOf("tools", "rules"));
   const response = await request(pathOf("tools", "rules"), { signal });
   const text = await response.text();
   const { rules } = JSON.parse(text) as { rules: (Omit<ListedRule, "id" | "mongo" | "description"> & { id: unknown; mongo?: unknown; description?: unknown })[] };

@@ -14,6 +14,8 @@ interface Answer {
 }
 
 interface Known {
+  /** The caller they are of; undefined before the first answer. */
+  readonly caller: string | null | undefined;
   /** The services that a rule can open; null until they are known. */
   readonly services: ReadonlySet<string> | null;
   readonly methods: ReadonlyMap<string, ReadonlySet<string>>;
@@ -26,29 +28,48 @@ export interface Rights {
 }
 
 const service = "ownRights";
+const isOff = !(service in settings.paths);
 const mostPaths = 40; // in one request
 const mostKept = 1000;
-const nothing: Known = { services: null, methods: new Map() };
-const known = new Store<Known>(nothing);
+const known = new Store<Known>({ caller: undefined, services: null, methods: new Map() });
 const everything: Rights = { isKnown: true, may: () => true };
 
-let caller: string | null | undefined;
 let wanted = new Set<string>();
-let isPlanned = false;
+let planned: Promise<void> | null = null;
 
 /** The permissions at these paths, which are encoded; read again for another caller, and after a rejection. */
 export function useRights(asked: readonly string[]): Rights {
   const paths = asked.filter((path) => path !== ""); // a service that is off
   const { login, isReady, hasExpired } = useStore(sessionState);
   const refused = useStore(refusals);
-  const { methods } = useStore(known);
-  const isOff = !(service in settings.paths);
+  const { methods } = ofCaller(useStore(known), login?.name ?? null);
   useEffect(() => {
     if (isOff || !isReady || hasExpired) return;
-    want(login?.name ?? null, paths);
+    void want(login?.name ?? null, paths);
   }, [JSON.stringify(paths), login?.name, isReady, hasExpired, refused]);
   if (isOff) return everything;
   return { isKnown: paths.every((path) => methods.has(path)), may: (method, path) => methods.get(path)?.has(method) ?? false };
+}
+
+/** The permissions of this caller: right after a login or logout the stored ones are those of another. */
+function ofCaller(all: Known, name: string | null): Known {
+  return all.caller === name ? all : { caller: name, services: null, methods: new Map() };
+}
+
+/**
+ * Throw the error that a request would get, without sending it, if the caller may not do this.
+ *
+ * A rejection is not cached: the rules may have changed.
+ */
+export async function requireRight(method: Method, path: string): Promise<void> {
+  if (isOff) return;
+  const { login, hasExpired } = sessionState.value;
+  if (hasExpired) throw refusal();
+  const name = login?.name ?? null;
+  const isAllowed = () => ofCaller(known.value, name).methods.get(path)?.has(method) ?? false;
+  if (isAllowed()) return;
+  await want(name, [path]);
+  if (!isAllowed()) throw refusal();
 }
 
 /** The error that the request would get, without sending it: the caller may not do this. */
@@ -59,36 +80,35 @@ export function refusal(): ApiError {
 /** Which services the caller can use at all; null until it is known. */
 export function useServices(): ReadonlySet<string> | null {
   useRights([]);
-  const { services } = useStore(known);
-  return service in settings.paths ? services : allServices;
+  const { login } = useStore(sessionState);
+  const { services } = ofCaller(useStore(known), login?.name ?? null);
+  return isOff ? allServices : services;
 }
 
 const allServices: ReadonlySet<string> = new Set(Object.keys(settings.paths));
 
 /** One request for everything that the parts of the page need at the same moment. */
-function want(name: string | null, paths: readonly string[]): void {
-  if (caller !== name) {
-    caller = name;
-    known.set(nothing);
-  }
+function want(name: string | null, paths: readonly string[]): Promise<void> {
+  known.set(ofCaller(known.value, name));
   for (const path of paths) wanted.add(path);
-  if (isPlanned) return;
-  isPlanned = true;
-  queueMicrotask(() => {
-    isPlanned = false;
+  planned ??= Promise.resolve().then(async () => {
+    planned = null;
     const all = [...wanted];
     wanted = new Set();
-    for (let from = 0; from === 0 || from < all.length; from += mostPaths) void read(name, all.slice(from, from + mostPaths));
+    const portions = Array.from({ length: Math.max(1, Math.ceil(all.length / mostPaths)) }, (_, index) => all.slice(index * mostPaths, (index + 1) * mostPaths));
+    const caller = known.value.caller ?? null; // the latest one
+    await Promise.all(portions.map((portion) => read(caller, portion)));
   });
+  return planned;
 }
 
 async function read(name: string | null, paths: readonly string[]): Promise<void> {
   const query = paths.map((path) => `path=${encodeURIComponent(path)}`).join("&");
   const answer = await requestJson<Answer>(`${pathOf(service)}?${query}`).catch(() => null);
-  if (caller !== name) return; // the answer is for another user
+  if (known.value.caller !== name || (sessionState.value.login?.name ?? null) !== name) return; // the answer is for another user
   const methods = new Map(known.value.methods.size > mostKept ? [] : known.value.methods);
   // Without an answer the page offers everything: the server rejects what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));
   for (const { path, allowed, conditional } of answer?.rights ?? []) methods.set(path, new Set([...allowed, ...conditional]));
-  known.set({ services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods });
+  known.set({ caller: name, services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods });
 }

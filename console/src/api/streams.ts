@@ -2,6 +2,7 @@
 
 import { type Segments, dataPath, typesKept } from "./data.js";
 import { ApiError, isRecord } from "./error.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson } from "./session.js";
 import { settings } from "./settings.js";
 
@@ -56,6 +57,7 @@ export function streamAddress(stream: Segments, { variables, condition }: Stream
 export async function listStreams(signal: AbortSignal): Promise<StreamList> {
   const described = settings.paths["openapi"];
   if (described === undefined) throw new ApiError(404, "no-description", "The description of the server is off.");
+  await requireRight("GET", described);
   const document = await requestJson<Record<string, unknown>>(described, { signal });
   const leftOut = document["x-docgraph-collections-left-out"];
   const paths = isRecord(document["paths"]) ? document["paths"] : {};
@@ -67,7 +69,9 @@ export async function listStreams(signal: AbortSignal): Promise<StreamList> {
 
 /** The streams of one collection that the caller may open. */
 export async function readStreams(collection: Segments, signal: AbortSignal): Promise<readonly StreamInfo[]> {
-  const listed = await requestJson<unknown>(`${dataPath(collection)}/${between}`, { signal });
+  const path = `${dataPath(collection)}/${between}`;
+  await requireRight("GET", path);
+  const listed = await requestJson<unknown>(path, { signal });
   return (Array.isArray(listed) ? listed.filter(isRecord) : []).map((one) => ({
     segments: streamOf(collection, String(one["uri"])),
     variables: describeVariables(one["variables"]),

@@ -4,8 +4,9 @@ import { type Answer, type As, askAt } from "./graphql.js";
 export type { As } from "./graphql.js";
 import { ApiError, readError } from "./error.js";
 import { readMembers, writeMembers } from "./members.js";
+import { requireRight } from "./rights.js";
 import { request, requestJson } from "./session.js";
-import { pathOf, settings } from "./settings.js";
+import { pathOf } from "./settings.js";
 
 export interface Finding {
   readonly where: string;
@@ -28,6 +29,9 @@ export interface Texts {
   readonly mappings?: string;
   readonly descriptor?: string;
 }
+
+/** The mappings of fields by type and name. */
+export type Mappings = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 export interface Checked {
   readonly valid: boolean;
@@ -58,12 +62,14 @@ const headers = { "Content-Type": "application/json" };
 
 /** Mappings and descriptor as YAML, where they are objects. */
 export async function readTexts(definition: string): Promise<Texts> {
+  await requireRight("POST", pathOf("tools", "check"));
   const body = writeMembers([["definition", definition], ["texts", "true"], ["run", "false"]]);
   return (await requestJson<{ texts: Texts }>(pathOf("tools", "check"), { method: "POST", headers, body })).texts;
 }
 
 /** The findings about a definition, and what storing it would change. */
 export async function checkDefinition(definition: string, signal: AbortSignal): Promise<Checked> {
+  await requireRight("POST", pathOf("tools", "check"));
   const body = writeMembers([["definition", definition]]);
   const response = await request(pathOf("tools", "check"), { method: "POST", headers, body, signal });
   const answer = await response.text();
@@ -101,20 +107,4 @@ export function crossDraft(definition: string, roles: readonly string[] | null, 
   const members: [string, string][] = [["definition", definition]];
   if (roles !== null) members.push(["roles", JSON.stringify(roles)]);
   return requestJson<Matrix>(pathOf("tools", "matrix"), { method: "POST", headers, body: writeMembers(members), signal });
-}
-
-export interface Inferred {
-  readonly schema: string;
-  readonly mappings: string;
-  /** The relations found, with their evidence, and what was left out. */
-  readonly notes: readonly string[];
-}
-
-export const inferPath = "tools" in settings.paths ? pathOf("tools", "infer") : "";
-
-/** A definition inferred from the data; an empty `db` means the database of the apps, no collections means all of them. */
-export async function inferApp(db: string, collections: readonly string[], signal: AbortSignal): Promise<Inferred> {
-  const asked = { ...(db === "" ? {} : { db }), ...(collections.length === 0 ? {} : { collections }) };
-  const { definition, notes } = await requestJson<{ definition: Omit<Inferred, "notes">; notes: readonly string[] }>(inferPath, { method: "POST", json: asked, signal });
-  return { schema: definition.schema, mappings: definition.mappings, notes };
 }

@@ -1,9 +1,11 @@
 /** The frame around every page: the rail, who is logged in, and the work. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { useOwner } from "../api/owner.js";
 import { sessionState } from "../api/session.js";
 import { settings } from "../api/settings.js";
 import { useStore } from "../api/store.js";
+import { useUnsavedCounts } from "../api/unsaved.js";
 import { Empty, Loading } from "../parts/basic.js";
 import { Account } from "./Account.js";
 import { Awaited } from "./Awaited.js";
@@ -52,6 +54,7 @@ export function Shell() {
 
 function Rail({ selected }: { selected: string | undefined }) {
   const open = useOpenPages();
+  const unsaved = useUnsavedCounts(useOwner());
   return (
     <nav class="rail" aria-label="Pages">
       <a class="rail-home" href={address("")} aria-label="docgraph console">
@@ -63,10 +66,16 @@ function Rail({ selected }: { selected: string | undefined }) {
             <path d={signs[name] ?? ""} fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round" />
           </svg>
           {title}
+          <UnsavedMark count={unsaved[name] ?? 0} />
         </a>
       ))}
     </nav>
   );
+}
+
+function UnsavedMark({ count }: { count: number }) {
+  if (count === 0) return null;
+  return <span class="rail-mark" title="Unsaved changes">{count}<span class="offscreen"> unsaved</span></span>;
 }
 
 /** Two documents that are joined. */

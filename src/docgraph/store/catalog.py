@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from pymongo import AsyncMongoClient
+
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
@@ -71,8 +73,12 @@ class Catalog:
         if known is not None and known[0] > time.monotonic() and not fresh:
             return known[1]
         check_namespace(db, collection)
-        found = await self._run(
-            db, "listCollections", partial(find_collection, self._client, *key), deadline
+        found = await _run(
+            self._commands,
+            db,
+            "listCollections",
+            partial(find_collection, self._client, *key),
+            deadline,
         )
         if found is None:
             self._known.pop(key)
@@ -99,10 +105,7 @@ class Catalog:
 
     async def list_databases(self, deadline: Deadline) -> list[str]:
         """Return the names of the databases that callers can see, sorted."""
-        names = await self._run(
-            "admin", "listDatabases", self._client.list_database_names, deadline
-        )
-        return sorted(name for name in names if not is_reserved_database(name))
+        return await _list_databases(self._client, self._commands, deadline)
 
     async def estimate(
         self, db: str, collection: str, deadline: Deadline, consistency: Consistency | None = None
@@ -117,7 +120,7 @@ class Catalog:
             known = client.topology_description
             preference = choose_preference(consistency, client.read_preference, known)
         target = client.get_database(db).get_collection(collection, read_preference=preference)
-        return await self._run(db, "count", target.estimated_document_count, deadline)
+        return await _run(self._commands, db, "count", target.estimated_document_count, deadline)
 
     def announce(self) -> None:
         """Notify every worker that collections were created, dropped or described again."""
@@ -125,15 +128,28 @@ class Catalog:
 
     async def _list(self, db: str, deadline: Deadline) -> list[str]:
         database = self._client.get_database(db)
-        return await self._run(db, "listCollections", database.list_collection_names, deadline)
+        names = database.list_collection_names
+        return await _run(self._commands, db, "listCollections", names, deadline)
 
-    async def _run(
-        self, db: str, command: str, work: Callable[..., Awaitable[T]], deadline: Deadline
-    ) -> T:
-        seconds = self._commands.budget(deadline)
-        with Observed(db, {command: ""}) as seen:
-            send = partial(work, comment=seen.comment)
-            return await self._commands.within(seconds, send, deadline)
+
+async def _list_databases(
+    client: AsyncMongoClient[Document], commands: Commands, deadline: Deadline
+) -> list[str]:
+    names = await _run(commands, "admin", "listDatabases", client.list_database_names, deadline)
+    return sorted(name for name in names if not is_reserved_database(name))
+
+
+async def _run(
+    commands: Commands,
+    db: str,
+    command: str,
+    work: Callable[..., Awaitable[T]],
+    deadline: Deadline,
+) -> T:
+    seconds = commands.budget(deadline)
+    with Observed(db, {command: ""}) as seen:
+        send = partial(work, comment=seen.comment)
+        return await commands.within(seconds, send, deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +187,10 @@ class Inventory:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
+
+    async def list_databases(self, deadline: Deadline) -> list[str]:
+        """Return the names of the databases that callers can see, sorted."""
+        return await _list_databases(self._store.client, self._commands, deadline)
 
     async def list_collections(self, db: str, deadline: Deadline) -> list[Listed]:
         """Return all collections and views that the database user can see, by name."""

@@ -36,12 +36,20 @@ _INDEX: Final = re.compile(r"\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The definition; `texts` are the parts that were texts, `flaws` why some cannot be parsed."""
+    """The definition; `texts` are the parts that were texts, `flaws` why some cannot be parsed.
+
+    `sources` are these texts as they were written.
+    """
 
     document: Document
     texts: Mapping[str, ConfigNode] = field(default_factory=dict)
     flaws: tuple[Finding, ...] = ()
-    is_text: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a part was a text."""
+        return bool(self.sources)
 
     def describe(self, finding: Finding) -> dict[str, Any]:
         """Return a finding for JSON, with its field, and its line and column if a text has them.
@@ -106,8 +114,8 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
             document[key] = build_bson(plain)
         except ValueError as error:
             flaws.append(Finding(key, str(error)))
-    is_text = any(isinstance(source.get(part), str) for part in TEXT_PARTS)
-    return Draft(document, texts, tuple(flaws), is_text)
+    sources = {part: source[part] for part in TEXT_PARTS if isinstance(source.get(part), str)}
+    return Draft(document, texts, tuple(flaws), sources)
 
 
 def read_text(text: str) -> ConfigNode | None:

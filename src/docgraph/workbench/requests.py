@@ -67,7 +67,7 @@ class ToolArguments:
     roles: tuple[str, ...] | None = None
     user: str | None = None
     run: bool = True
-    texts: bool = False
+    texts: bool | None = None
     question: ExplainedRequest | None = None
     db: str | None = None
     collections: tuple[str, ...] | None = None
@@ -139,7 +139,7 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> ToolArgum
         roles=roles,
         user=_read_name(given, "user"),
         run=given.get("run", True),
-        texts=given.get("texts", False),
+        texts=given.get("texts"),
         question=_read_question(given, roles or ()),
         db=_read_name(given, "db"),
         collections=_read_texts(given, "collections", _MAX_COLLECTIONS),

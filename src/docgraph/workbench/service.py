@@ -42,7 +42,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "draft": ("app", "definition", *_ASKING, *_LOOKING),
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),
-    "infer": ("db", "collections", "sample"),
+    "infer": ("db", "collections", "sample", "definition", "texts", "run"),
     "advise": ("app", "definition", "sample"),
     "realm": (),
     "rules": ("rule",),

@@ -59,7 +59,7 @@ export function AppList({ owner }: { owner: string | null }) {
       )}
       {found.kind === "stored" && <StoredApps owner={owner} apps={found.apps} onNew={mayWrite ? () => setNaming(true) : null} />}
       {found.kind === "visible" && <VisibleApps apps={found.apps} isLoggedIn={login !== null} />}
-      {isNaming && found.kind === "stored" && <NewAppDialog owner={owner} taken={found.apps.map((app) => nameOf(app.id))} onClose={() => setNaming(false)} />}
+      {isNaming && found.kind === "stored" && <NewAppDialog taken={found.apps.map((app) => nameOf(app.id))} onClose={() => setNaming(false)} />}
     </div>
   );
 }

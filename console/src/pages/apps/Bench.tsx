@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type AppId, nameOf, pathOfApp } from "../../api/apps.js";
 import { advicePath } from "../../api/advice.js";
+import { inferPath } from "../../api/infer.js";
 import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
@@ -19,6 +20,7 @@ import { Definition } from "./Definition.js";
 import { ConfirmBreaking, ConfirmDelete } from "./Dialogs.js";
 import { MatrixView } from "./MatrixView.js";
 import { NotSaved } from "./NotSaved.js";
+import { addressOf } from "./places.js";
 import { newVersion } from "./template.js";
 import { Try } from "./Try.js";
 import { type Check, useCheck } from "./useCheck.js";
@@ -33,13 +35,14 @@ export interface BenchProps {
   id: AppId;
   work: Work;
   state: Extract<WorkState, { kind: "ready" }>;
+  firstTab: TabKey;
   onDeleted: () => void;
 }
 
-export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
+export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProps) {
   const { stored, mine } = state;
   const { login } = useStore(sessionState);
-  const [tab, setTab] = useState<TabKey>("definition");
+  const [tab, setTab] = useState<TabKey>(firstTab);
   const [saving, setSaving] = useState<Saving>({ kind: "idle" });
   const [isDeleting, setDeleting] = useState(false);
   const definition = useMemo(() => writeDefinition(id, mine), [id, mine]);
@@ -47,7 +50,7 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
   const path = pathOfApp(id) ?? "";
-  const rights = useRights([path, advicePath]);
+  const rights = useRights([path, advicePath, inferPath]);
   const [shownField, setShownField] = useState<{ readonly field: string } | null>(null);
   useLeaveQuestion(!haveSameTexts(mine, stored ?? newVersion));
   useFreshness(work);
@@ -89,6 +92,7 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
         isChanged={isChanged}
         isSaving={saving.kind === "saving"}
         canSave={isChanged && !isOther}
+        collections={rights.may("POST", inferPath) ? `${addressOf(id)}#collections` : null}
         mayWrite={rights.may("PUT", path)}
         mayDelete={rights.may("DELETE", path)}
         onSave={() => void save()}

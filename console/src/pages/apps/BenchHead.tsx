@@ -15,6 +15,8 @@ interface BenchHeadProps {
   isChanged: boolean;
   isSaving: boolean;
   canSave: boolean;
+  /** Where collections can be read again; null where the caller may not. */
+  collections: string | null;
   mayWrite: boolean;
   mayDelete: boolean;
   onSave: () => void;
@@ -22,7 +24,7 @@ interface BenchHeadProps {
   onDelete: () => void;
 }
 
-export function BenchHead({ name, version, stored, check, isChanged, isSaving, canSave, mayWrite, mayDelete, onSave, onDiscard, onDelete }: BenchHeadProps) {
+export function BenchHead({ name, version, stored, check, isChanged, isSaving, canSave, collections, mayWrite, mayDelete, onSave, onDiscard, onDelete }: BenchHeadProps) {
   const uri = readUri(stored?.texts.descriptor ?? version.texts.descriptor) ?? name;
   return (
     <div class="bench-head">
@@ -33,6 +35,7 @@ export function BenchHead({ name, version, stored, check, isChanged, isSaving, c
         <CheckState check={check} />
       </div>
       <div class="bench-actions">
+        {collections !== null && <a class="button button-quiet" href={collections} title="See what your collections would add">From my collections</a>}
         {stored !== null && <a class="button button-quiet" href={address("ask", ...uri.split("/"))} title={appPath(uri)}>Ask</a>}
         {isChanged && <Button kind="quiet" onClick={onDiscard}>{stored === null ? "Discard" : "Discard changes"}</Button>}
         {stored !== null && mayDelete && <Button kind="danger" onClick={onDelete}>Delete</Button>}

@@ -3,39 +3,32 @@
 import { useState } from "preact/hooks";
 import { idOf } from "../../api/apps.js";
 import { appPath } from "../../api/graphql.js";
-import { keptKey, writeKept } from "../../api/kept.js";
 import { useRights } from "../../api/rights.js";
-import { type Inferred, inferPath } from "../../api/tools.js";
+import { inferPath } from "../../api/infer.js";
 import { Button, Dialog, Field, Notice } from "../../parts/basic.js";
 import { go } from "../../shell/router.js";
-import { FromData } from "./FromData.js";
 import { addressOf } from "./places.js";
-import type { Version } from "./work.js";
 
 interface NewAppProps {
-  owner: string | null;
   taken: readonly string[];
   onClose: () => void;
 }
 
-export function NewAppDialog({ owner, taken, onClose }: NewAppProps) {
+export function NewAppDialog({ taken, onClose }: NewAppProps) {
   const [name, setName] = useState("");
   const [isTried, setTried] = useState(false);
   const [isFromData, setFromData] = useState(false);
-  const [inferred, setInferred] = useState<Inferred | null>(null);
   const mayInfer = useRights([inferPath]).may("POST", inferPath);
   const wanted = name.trim();
-  const mistake = findMistake(wanted, taken) ?? (isFromData && inferred === null ? "Read a sample first." : null);
+  const mistake = findMistake(wanted, taken);
   const begin = (event: Event) => {
     event.preventDefault();
     setTried(true);
     if (mistake !== null) return;
-    const id = idOf(wanted);
-    if (isFromData && inferred !== null) writeKept(keptKey(owner, "app", id), versionOf(inferred));
-    go(isFromData ? addressOf(id) : `${addressOf(id)}#new`);
+    go(`${addressOf(idOf(wanted))}#${isFromData ? "collections" : "new"}`);
   };
   return (
-    <Dialog title="New app" onClose={onClose} wide={isFromData}>
+    <Dialog title="New app" onClose={onClose}>
       <form onSubmit={begin}>
         <Field label="Name" value={name} onInput={setName} hint={`It is served at ${appPath(wanted || "name")}, unless its descriptor has another address.`} />
         {mayInfer && (
@@ -44,7 +37,6 @@ export function NewAppDialog({ owner, taken, onClose }: NewAppProps) {
             <Button aria-pressed={isFromData} onClick={() => setFromData(true)}>My collections</Button>
           </div>
         )}
-        {isFromData && <FromData onFound={setInferred} />}
         {isTried && mistake !== null && <Notice kind="error">{mistake}</Notice>}
         <p class="soft">Nothing is stored before you save it.</p>
         <div class="dialog-actions">
@@ -54,11 +46,6 @@ export function NewAppDialog({ owner, taken, onClose }: NewAppProps) {
       </form>
     </Dialog>
   );
-}
-
-/** The inferred definition, as unsaved work. */
-function versionOf({ schema, mappings }: Inferred): Version {
-  return { etag: null, texts: { schema, mappings, descriptor: "" }, others: [] };
 }
 
 function findMistake(name: string, taken: readonly string[]): string | null {

@@ -8,17 +8,18 @@ import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading } from "../../parts/basic.js";
 import { address, go } from "../../shell/router.js";
 import { Bench } from "./Bench.js";
+import { FromCollections } from "./infer/FromCollections.js";
 import { addressOf } from "./places.js";
 import { useWork } from "./useWork.js";
 
 interface WorkbenchProps {
   owner: string | null;
   id: AppId;
-  /** It was just named: a missing app starts immediately as a draft. */
-  isNew: boolean;
+  /** `new`: it has just been named, and begins with an example; `collections`: with collections; `try`: the tab of that name. */
+  hash: string;
 }
 
-export function Workbench({ owner, id, isNew }: WorkbenchProps) {
+export function Workbench({ owner, id, hash }: WorkbenchProps) {
   const work = useWork(owner, id);
   const { login } = useStore(sessionState);
   const [isDeleted, setDeleted] = useState(false);
@@ -30,10 +31,10 @@ export function Workbench({ owner, id, isNew }: WorkbenchProps) {
     if (current.current.state.kind !== "ready") void current.current.load().catch(() => undefined);
   }, [id, login]);
   useEffect(() => {
-    if (!isNew || kind === "loading") return;
+    if (hash !== "new" || kind === "loading") return;
     if (kind === "absent") current.current.begin();
     go(addressOf(id), { replace: true });
-  }, [isNew, kind]);
+  }, [hash, kind]);
   const name = nameOf(id);
   switch (work.state.kind) {
     case "loading":
@@ -41,9 +42,11 @@ export function Workbench({ owner, id, isNew }: WorkbenchProps) {
     case "failed":
       return <Failed name={name} error={work.state.error} onRetry={() => void work.load().catch(() => undefined)} />;
     case "absent":
-      return <Absent name={name} isDeleted={isDeleted} onBegin={work.begin} />;
+      if (hash === "collections") return <FromCollections id={id} work={work} mine={null} />;
+      return <Absent name={name} isDeleted={isDeleted} onBegin={() => work.begin()} />;
     case "ready":
-      return <Bench owner={owner} id={id} work={work} state={work.state} onDeleted={() => setDeleted(true)} />;
+      if (hash === "collections") return <FromCollections id={id} work={work} mine={work.state.mine} />;
+      return <Bench owner={owner} id={id} work={work} state={work.state} firstTab={hash === "try" ? "try" : "definition"} onDeleted={() => setDeleted(true)} />;
   }
 }
 

@@ -10,5 +10,5 @@ export default function AppsPage({ rest, hash }: PageProps) {
   const owner = useOwner();
   const id = readPlace(rest);
   if (id === null) return <AppList owner={owner} />;
-  return <Workbench key={JSON.stringify([owner, id])} owner={owner} id={id} isNew={hash === "new"} />;
+  return <Workbench key={JSON.stringify([owner, id])} owner={owner} id={id} hash={hash} />;
 }

@@ -20,7 +20,8 @@ export interface Work {
   /** False: the browser has no room for unsaved work. */
   readonly isKept: boolean;
   load(): Promise<void>;
-  begin(): void;
+  /** Begin a new app, with an example unless something else is given. */
+  begin(version?: Version): void;
   change(part: Part, text: string): void;
   discard(): void;
   /** Continue with the user's texts, whatever is stored; members without an editor come from the stored definition. */
@@ -85,7 +86,7 @@ export function useWork(owner: string | null, id: AppId): Work {
     state,
     isKept,
     load,
-    begin: () => setState({ kind: "ready", stored: null, mine: newVersion }),
+    begin: (version = newVersion) => setState({ kind: "ready", stored: null, mine: version }),
     change: (part, text) => setMine((mine) => ({ ...mine, texts: { ...mine.texts, [part]: text } })),
     discard: () => {
       if (state.kind !== "ready") return;

@@ -2,7 +2,8 @@
 
 import { buildClientSchema, getIntrospectionQuery, type GraphQLSchema, type IntrospectionQuery } from "graphql";
 import { ApiError } from "../../api/error.js";
-import { type As, ask, isObject } from "../../api/graphql.js";
+import { type As, appPath, ask, isObject } from "../../api/graphql.js";
+import { requireRight } from "../../api/rights.js";
 
 export type SchemaState =
   | { readonly kind: "loading" }
@@ -15,6 +16,7 @@ const query = getIntrospectionQuery({ descriptions: true });
 /** Load the schema of an app; what prevents that is part of the result. */
 export async function introspect(uri: string, as: As | null, signal: AbortSignal): Promise<SchemaState> {
   try {
+    if (as === null) await requireRight("POST", appPath(uri));
     const { status, body, errors } = await ask(uri, { query, variables: "", operation: null }, signal, as);
     const data = isObject(body) ? body["data"] : null;
     if (isObject(data) && isObject(data["__schema"])) {
@@ -29,6 +31,7 @@ export async function introspect(uri: string, as: As | null, signal: AbortSignal
     return { kind: "refused", status, reason: typeof told === "string" ? told : "" };
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") return { kind: "loading" };
+    if (error instanceof ApiError && [401, 403].includes(error.status)) return { kind: "refused", status: error.status, reason: "" };
     if (error instanceof ApiError) return { kind: "failed", error };
     return { kind: "failed", error: new ApiError(0, "schema", "The schema cannot be read.", String(error)) };
   }

@@ -1,9 +1,8 @@
 /** Documents as a table; its columns are the names that they have. */
 
-import { useEffect, useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
 import { type DocumentId, nameOfId } from "../../api/ids.js";
-import { hearKept, listNames } from "../../api/kept.js";
+import { useKeptNames } from "../../api/unsaved.js";
 import { type Fields, type Value, isFields, writeTyped } from "../../api/typed.js";
 import { Scalar } from "../../parts/json.js";
 import { type Column, Table } from "../../parts/Table.js";
@@ -43,14 +42,7 @@ export function DocumentTable({ owner, segments, spot, documents }: DocumentTabl
 
 /** The ids of documents that this browser keeps changes of, as text. */
 function useUnsaved(owner: string | null, segments: Segments): ReadonlySet<string> {
-  const read = () => new Set(listNames(owner, "document", pathText(segments)).map(([id]) => id ?? ""));
-  const [ids, setIds] = useState<ReadonlySet<string>>(read);
-  useEffect(() => {
-    const look = () => setIds(read());
-    look();
-    return hearKept(look, true);
-  }, [owner, pathText(segments)]);
-  return ids;
+  return new Set(useKeptNames(owner, "document", pathText(segments)).map(([id]) => id ?? ""));
 }
 
 /** `_id` first, then in the order in which they come. */

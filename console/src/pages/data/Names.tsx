@@ -17,6 +17,7 @@ import { useOwn } from "./useOwn.js";
 import { Trail } from "./Trail.js";
 import { useCallerEffect } from "./useCallerEffect.js";
 import { dropVisit, listVisits } from "./visits.js";
+import { Unsaved } from "./Unsaved.js";
 
 interface NamesProps {
   owner: string | null;
@@ -57,6 +58,7 @@ export function Names({ owner, segments, kind }: NamesProps) {
         <h1>{isTop ? "Data" : segments[segments.length - 1]}</h1>
         {mayMake && found !== null && "names" in found && <Button onClick={() => setMaking(true)}>New collection</Button>}
       </div>
+      <Unsaved owner={owner} segments={segments} />
       {found === null && <Loading what="Loading the names" />}
       {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
       {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={mayMake ? () => setMaking(true) : null} />}

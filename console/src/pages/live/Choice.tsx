@@ -2,8 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { type Segments, dataPath } from "../../api/data.js";
-import { refusal, useRights } from "../../api/rights.js";
-import { settings } from "../../api/settings.js";
+import { useRights } from "../../api/rights.js";
 import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
@@ -23,17 +22,13 @@ export function Choice({ owner, collection }: { owner: string | null; collection
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const isTop = collection.length === 0;
-  const listed = isTop ? (settings.paths["openapi"] ?? "") : `${dataPath(collection)}/_streams`;
   const managed = dataPath(isTop ? ["name"] : collection);
-  const rights = useRights([listed, managed]);
-  const mayList = listed === "" || rights.may("GET", listed);
+  const rights = useRights([managed]);
   const onNew = rights.may("PATCH", managed) ? () => setMaking(true) : null;
   useCallerEffect((signal) => {
-    if (!rights.isKnown) return;
-    if (!mayList) return setFound({ error: refusal() });
     const asked = isTop ? listStreams(signal) : readStreams(collection, signal).then((streams) => ({ streams, leftOut: 0 }));
     asked.then(setFound, (error: unknown) => signal.aborted || setFound({ error }));
-  }, [attempt, rights.isKnown, mayList]);
+  }, [attempt]);
   const isListed = found !== null && "streams" in found;
   const defaultStream = isListed ? found.streams.find(needsNothing) : undefined;
   return (

@@ -1,6 +1,7 @@
 /** Follows one stream: opens it, and when it breaks opens it again after the last event. */
 
 import { ApiError, asApiError, readError } from "../../api/error.js";
+import { requireRight } from "../../api/rights.js";
 import { send } from "../../api/session.js";
 import { type ServerEvent, readEvents } from "../../api/sse.js";
 import { type Happening, readChange } from "./happenings.js";
@@ -84,6 +85,7 @@ export class Follower {
 
   /** The events of one connection; why it has ended, or null: do not reconnect. */
   private async followOnce(signal: AbortSignal): Promise<string | null> {
+    await requireRight("GET", this.address.replace(/\?.*/s, ""));
     const response = await send(this.address, { headers: { Accept: media, ...(this.last === "" ? {} : { "Last-Event-ID": this.last }) }, signal });
     if (!response.ok || response.body === null || !(response.headers.get("Content-Type") ?? "").startsWith(media)) return this.explain(response);
     this.tellBreak();

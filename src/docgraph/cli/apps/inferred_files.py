@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from docgraph.cli.apps.definitions import inspect_document
-from docgraph.cli.apps.entries import add_entries
 from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.exchange import Document, StartupError
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.workbench.infer.existing import Existing
 from docgraph.workbench.infer.infer import Inferred
+from docgraph.workbench.infer.mapping_entries import add_entries, merge_entries
 from docgraph.workbench.infer.merge import merge
 
 
@@ -24,9 +24,7 @@ def add_to_files(
     text = file.read_bytes().decode() if file.exists() else ""
     mappings = add_entries(text, merged.mappings, file)
     document = read_directory(directory).document
-    whole = {**existing.mappings}
-    for name, entries in merged.mappings.items():
-        whole[name] = {**(whole.get(name) or {}), **entries}
+    whole = merge_entries(existing.mappings, merged.mappings)
     check_whole(prepared, {**document, "schema": merged.schema, MAPPINGS: whole})
     try:
         if merged.schema != existing.schema:

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from docgraph.workbench.infer.candidates import list_words, stem_of, type_words
 from docgraph.workbench.infer.list_fields import ListBuilder, page_arguments, page_mapping
-from docgraph.workbench.infer.model import Field, Model, ObjectType, ScalarProperty
+from docgraph.workbench.infer.model import (
+    CollectionType,
+    Field,
+    Model,
+    ModelRelation,
+    ObjectType,
+    ScalarProperty,
+)
 from docgraph.workbench.infer.object_types import RESERVED_TYPES, TypeBuilder
 from docgraph.workbench.infer.relations import InferredRelation
 from docgraph.workbench.infer.survey import Surveyed
@@ -99,6 +106,9 @@ class _ModelBuilder:
         about = f"about {one.documents} documents, " if is_known else ""
         type_.description = f"A document of {one.name}"
         type_.remarks.insert(0, f"{kind} {one.name}: {about}{one.profile.documents} looked at")
+        documents = one.documents if is_known else None
+        known = (one.listed.kind, part.type_name, documents, one.profile.documents)
+        self.model.collections.append(CollectionType(one.name, *known))
 
     # --- relations --------------------------------------------------------------------------------
 
@@ -131,7 +141,10 @@ class _ModelBuilder:
         if relation.share < 1:
             one.remarks.append(f"{relation.found} of {relation.tested} values were found")
         owner.add(one)
-        self.model.notes.append(relation.describe())
+        evidence = relation.describe()
+        self.model.notes.append(evidence)
+        described = ModelRelation(*_ends(relation), owner.name, one.name, evidence)
+        self.model.relations[(source.collection.name, *source.path)] = described
 
     def _name_forward(
         self, part: _CollectionPart, owner: ObjectType, relation: InferredRelation, own_name: str
@@ -199,6 +212,9 @@ class _ModelBuilder:
                 f"no index serves this: {_create_index(source.collection, source.text)}"
             )
         self.model.types[target.type_name].add(one)
+        described = self.model.relations.get((source.collection.name, *source.path))
+        if described is not None:
+            described.back = one.name
 
     # --- Query ------------------------------------------------------------------------------------
 

@@ -62,6 +62,13 @@ class Existing:
     others: set[str] = field(default_factory=set)  # names of interfaces, unions, inputs
     taken_out: set[str] = field(default_factory=set)
 
+    def find_db(self) -> str | None:
+        """Return the database of the first field of `Query` that names one."""
+        mappings = self.mappings.get("Query")
+        fields = mappings.values() if isinstance(mappings, Mapping) else ()
+        found = (one.get("db") for one in fields if isinstance(one, Mapping))
+        return next((db for db in found if isinstance(db, str)), None)
+
     def name_collections(self, db: str) -> dict[str, str]:
         """Return the types of collections: those of the fields of `Query` that query them."""
         query, found = self.types.get("Query"), dict[str, str]()

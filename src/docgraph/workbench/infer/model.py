@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -73,6 +73,29 @@ class ScalarProperty:
         return ".".join(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionType:
+    """A collection and the type of its documents; `documents` is None if it is not reported."""
+
+    name: str
+    kind: str
+    type: str
+    documents: int | None
+    sampled: int
+
+
+@dataclass(slots=True)
+class ModelRelation:
+    """A relation between collections: the fields in both directions, and the evidence."""
+
+    source: str
+    target: str
+    type: str
+    field: str
+    evidence: str
+    back: str | None = None  # the field of the target's type
+
+
 @dataclass(slots=True)
 class Model:
     """Everything that is inferred; the first type is `Query`."""
@@ -80,3 +103,17 @@ class Model:
     types: dict[str, ObjectType] = field(default_factory=dict)
     enums: dict[str, EnumType] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    collections: list[CollectionType] = field(default_factory=list)
+    relations: dict[tuple[str, ...], ModelRelation] = field(default_factory=dict)  # by their source
+
+    def describe(self) -> dict[str, Any]:
+        """Return collections, relations and left-out properties for JSON."""
+        return {
+            "collections": [asdict(one) for one in self.collections],
+            "relations": [asdict(one) for one in self.relations.values()],
+            "leftOut": [
+                {"type": one.name, "name": name, "reason": reason}
+                for one in self.types.values()
+                for name, reason in one.left_out
+            ],
+        }

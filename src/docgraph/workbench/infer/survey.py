@@ -36,6 +36,7 @@ _MAX_COLLECTIONS: Final = 500
 _MAX_NAMED: Final = 20
 _GLANCE_MS: Final = 900  # for a query that is optional
 _MAX_GLANCES: Final = 10
+_LIST_SECONDS: Final = 5.0  # for the sizes of all collections
 
 MAX_SECONDS: Final = 45.0
 
@@ -140,6 +141,20 @@ class Surveyed:
     def is_unique(self, path: str) -> bool:
         """Return whether a unique index on this property exists."""
         return any(one.unique and [path] == [key for key, _ in one.keys] for one in self.indexes)
+
+
+async def measure_collections(
+    store: Store, scope: SurveyScope, notes: list[str]
+) -> list[tuple[Listed, int | None]]:
+    """Return the collections in scope with the number of documents, as far as time allows."""
+    inventory, budget = Inventory(store), Budget(_LIST_SECONDS)
+    found: list[tuple[Listed, int | None]] = []
+    for one in await _choose(inventory, scope, notes):
+        measure = Measure()
+        if scope.tells and budget.left > 0:
+            measure = await inventory.measure(scope.db, one.name, budget.glance())
+        found.append((one, measure.documents))
+    return found
 
 
 async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Surveyed]:

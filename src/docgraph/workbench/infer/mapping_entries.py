@@ -1,4 +1,4 @@
-"""Adding entries to a YAML file that a user wrote: existing lines and comments stay.
+"""Adding entries to a YAML text that a user wrote: existing lines and comments stay.
 
 The result is parsed again and compared. A file to which nothing can be added in this way is left
 unchanged, with a clear message.
@@ -30,12 +30,12 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
         key: to_json(dict(value), JsonMode.STANDARD) for key, value in entries.items()
     }
     if file.suffix == ".json":
-        merged = _merge(orjson.loads(text), plain)
+        merged = merge_entries(orjson.loads(text), plain)
         return orjson.dumps(merged, option=orjson.OPT_INDENT_2).decode() + "\n"
     there = _read(text, file)
     if there is None:
         raise StartupError(f"{file} is not valid YAML", hint="`docgraph apps check` says where")
-    merged = _merge(to_plain(there) or {}, plain)
+    merged = merge_entries(to_plain(there) or {}, plain)
     added = _add_lines(text, there, plain)
     after = _read(added, file)
     if after is None or to_plain(after) != merged:
@@ -46,16 +46,17 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
     return added
 
 
-def _read(text: str, file: Path) -> ConfigNode | None:
-    parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
-    return None if parsed.problems else parsed.node
-
-
-def _merge(there: dict[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+def merge_entries(there: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mappings with the entries added below their keys."""
     merged = dict(there)
     for key, value in added.items():
         merged[key] = {**(merged.get(key) or {}), **value}
     return merged
+
+
+def _read(text: str, file: Path) -> ConfigNode | None:
+    parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
+    return None if parsed.problems else parsed.node
 
 
 def _add_lines(text: str, there: ConfigNode, added: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from docgraph.cli.apps.entries import add_entries
 from docgraph.exchange import StartupError
+from docgraph.workbench.infer.mapping_entries import add_entries
 
 FILE = Path("mappings.yml")
 TEXT = """# ours
