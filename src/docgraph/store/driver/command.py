@@ -17,6 +17,7 @@ it costs a task for every message.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
@@ -118,6 +119,7 @@ class Commands:
 
     def close(self) -> None:
         """Cancel the remaining background work."""
+        self.waits.close()
         if self._fast_path is not None:
             self._fast_path.close()
 
@@ -225,14 +227,16 @@ class Commands:
         The patience of the deadline bounds how long the work waits for a server.
         """
         self._reject_if_away()
-        timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
+        limit = None if seconds is None else seconds + _GRACE
         has_server = partial(self.has_server, writing=writing, preference=preference)
+        bound = self.waits.bounding(self.client, limit, has_server, deadline, writing=writing)
         try:
-            with self.waits.bounding(self.client, timeout, has_server, deadline, writing=writing):
-                async with timeout:
-                    return await work()
+            with bound:
+                return await work()
         except DRIVER_ERRORS as error:
-            if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
+            # The server's time limit has passed if at most the grace period is left of ours.
+            is_close = bound.until - time.monotonic() < 2 * _GRACE
+            if bound.expired or (_is_timeout(error) and is_close):
                 raise self._out_of_time(writing, preference) from error
             raise self._translate(error) from error
 
@@ -441,9 +445,3 @@ def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:
 def _is_timeout(error: BaseException) -> bool:
     """Check if the driver gave up because of a timeout, its own (of the pool, …) or ours."""
     return isinstance(error, PyMongoError) and error.timeout
-
-
-def _is_close(timeout: asyncio.Timeout) -> bool:
-    """Check if the server's time limit has passed and at most the grace period is left."""
-    end = timeout.when()
-    return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE
