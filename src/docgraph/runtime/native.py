@@ -29,7 +29,7 @@ Decode = Callable[[bytes], Mapping[str, Any]]
 class NativeBatch(Protocol):
     """Documents as the database sent them."""
 
-    head: bytes  # the reply without its documents
+    head: bytes  # the reply without its documents and the times of the cluster
     size: int  # of all documents, in bytes
     positions: list[tuple[int, int]]  # where each document begins and ends in the message
 

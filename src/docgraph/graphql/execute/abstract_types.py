@@ -12,6 +12,7 @@ from typing import Any
 from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.plan.plan_tree import Block, Selection
+from docgraph.store.driver.portions import OneField
 
 _DICT = frozenset({dict})
 _TEXT = frozenset({str})
@@ -77,9 +78,11 @@ def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str |
     if len(selection.resolver_paths) != 1 or selection.resolver_names != selection.resolver_paths:
         return None
     (name,) = selection.resolver_names
-    if not name or not _DICT.issuperset(map(type, documents)):
-        return None
-    texts = [document.get(name) for document in documents]
+    texts = documents.read(name) if name and type(documents) is OneField else None
+    if texts is None:
+        if not name or not _DICT.issuperset(map(type, documents)):
+            return None
+        texts = [document.get(name) for document in documents]
     if selection.resolve is None or not _TEXT.issuperset(map(type, texts)):
         return None
     known = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}

@@ -59,7 +59,15 @@ from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.portions import LARGE, RawBatch, RawTake, Take, hand_over
+from docgraph.store.driver.portions import (
+    LARGE,
+    Absent,
+    OneField,
+    RawBatch,
+    RawTake,
+    Take,
+    hand_over,
+)
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -69,7 +77,7 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
-_ABSENT = object()
+_ABSENT = Absent()
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -181,7 +189,7 @@ class Commands:
 
     def decode_fields(
         self, documents: Sequence[bytes], names: Sequence[str]
-    ) -> list[Document] | None:
+    ) -> Sequence[Document] | None:
         """Decode these fields of documents; None if that is not possible."""
         native = find_native()
         if native is None:
@@ -191,10 +199,9 @@ class Commands:
             if len(names) != 1:
                 return native.view(documents, names, decode)
             (name,) = names
-            found = native.read_field(documents, name, decode, _ABSENT)
+            return OneField(name, native.read_field(documents, name, decode, _ABSENT))
         except (native.misfit, InvalidBSON):
             return None
-        return [{} if value is _ABSENT else {name: value} for value in found]
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""

@@ -29,6 +29,11 @@ _DECODED: Final = 5  # times the size of a response that its documents have as o
 
 Take = Callable[[list[Any]], Awaitable[None]]
 
+
+class Absent:
+    """Marks a document that does not have a field."""
+
+
 _NO_DEADLINE: Final = Deadline()
 _LENGTH: Final = struct.Struct("<i")
 _EMPTY: Final = b"\x05\0\0\0\0"
@@ -55,6 +60,36 @@ class RawTake:
     def like(cls, take: Take, other: Take) -> Take:
         """Return a `take` that passes documents on, raw ones if the other accepts them."""
         return cls(take) if isinstance(other, RawTake) else take
+
+
+class OneField(Sequence[Any]):
+    """Documents of which only one field was decoded; they are built when code reads them."""
+
+    __slots__ = ("_documents", "_values", "name")
+
+    def __init__(self, name: str, values: list[Any]) -> None:
+        self.name = name
+        self._values = values  # Absent where a document does not have the field
+        self._documents: list[Document] | None = None
+
+    def read(self, name: str) -> list[Any] | None:
+        """Return the value of each document, None where there is none; None for other fields."""
+        if name != self.name:
+            return None
+        if Absent not in map(type, self._values):
+            return self._values
+        return [None if type(value) is Absent else value for value in self._values]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._documents is None:
+            name = self.name
+            self._documents = [
+                {} if type(value) is Absent else {name: value} for value in self._values
+            ]
+        return self._documents[index]
 
 
 class LargePortion(list[Document]):
