@@ -59,15 +59,7 @@ from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.portions import (
-    LARGE,
-    Absent,
-    OneField,
-    RawBatch,
-    RawTake,
-    Take,
-    hand_over,
-)
+from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -77,7 +69,6 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
-_ABSENT = Absent()
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -199,7 +190,7 @@ class Commands:
             if len(names) != 1:
                 return native.view(documents, names, decode)
             (name,) = names
-            return OneField(name, native.read_field(documents, name, decode, _ABSENT))
+            return OneField.decode(native, documents, name, decode)
         except (native.misfit, InvalidBSON):
             return None
 

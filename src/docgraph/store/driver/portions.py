@@ -18,7 +18,7 @@ from bson import DBRef
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.runtime.native import find_native
+from docgraph.runtime.native import Decode, NativeLane, find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
@@ -30,9 +30,11 @@ _DECODED: Final = 5  # times the size of a response that its documents have as o
 Take = Callable[[list[Any]], Awaitable[None]]
 
 
-class Absent:
+class MissingField:
     """Marks a document that does not have a field."""
 
+
+_MISSING: Final = MissingField()
 
 _NO_DEADLINE: Final = Deadline()
 _LENGTH: Final = struct.Struct("<i")
@@ -69,16 +71,23 @@ class OneField(Sequence[Any]):
 
     def __init__(self, name: str, values: list[Any]) -> None:
         self.name = name
-        self._values = values  # Absent where a document does not have the field
+        self._values = values  # MissingField where a document does not have the field
         self._documents: list[Document] | None = None
+
+    @classmethod
+    def decode(
+        cls, native: NativeLane, documents: Sequence[bytes], name: str, decode: Decode
+    ) -> OneField:
+        """Decode the field of all documents."""
+        return cls(name, native.read_field(documents, name, decode, _MISSING))
 
     def read(self, name: str) -> list[Any] | None:
         """Return the value of each document, None where there is none; None for other fields."""
         if name != self.name:
             return None
-        if Absent not in map(type, self._values):
+        if MissingField not in map(type, self._values):
             return self._values
-        return [None if type(value) is Absent else value for value in self._values]
+        return [None if type(value) is MissingField else value for value in self._values]
 
     def __len__(self) -> int:
         return len(self._values)
@@ -87,7 +96,7 @@ class OneField(Sequence[Any]):
         if self._documents is None:
             name = self.name
             self._documents = [
-                {} if type(value) is Absent else {name: value} for value in self._values
+                {} if type(value) is MissingField else {name: value} for value in self._values
             ]
         return self._documents[index]
 
