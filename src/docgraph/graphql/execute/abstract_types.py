@@ -5,8 +5,9 @@ A document that no predicate of the `$typeResolver` matches is null with an erro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from docgraph.graphql.errors import Damaged, FieldFailure
@@ -23,7 +24,7 @@ class Group:
     """The documents of one type, by their positions."""
 
     block: Block
-    positions: list[int] = field(default_factory=list)
+    positions: list[int]
 
     def pick(self, values: Sequence[Any]) -> list[Any]:
         """Return those of the values that belong to this group's documents."""
@@ -59,18 +60,18 @@ class Groups:
 def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
     """Group the documents by the type that the type resolver returns."""
     assert selection.resolve is not None  # noqa: S101 - only interfaces and unions are sorted
-    groups: dict[str, Group] = {}
     names = _resolve_texts(selection, documents)
-    for position, document in enumerate(documents):
-        name = selection.resolve(document) if names is None else names[position]
-        block = selection.blocks.get(name) if name is not None else None
-        if block is None or name is None:
-            continue
-        group = groups.get(name)
-        if group is None:
-            group = groups[name] = Group(block)
-        group.positions.append(position)
-    return Groups(selection, len(documents), list(groups.values()))
+    if names is None:
+        names = list(map(selection.resolve, documents))
+    positions: defaultdict[str | None, list[int]] = defaultdict(list)
+    for position, name in enumerate(names):
+        positions[name].append(position)
+    known = [
+        Group(selection.blocks[name], found)
+        for name, found in positions.items()
+        if name is not None and name in selection.blocks
+    ]
+    return Groups(selection, len(names), known)
 
 
 def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str | None] | None:
