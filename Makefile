@@ -104,6 +104,7 @@ drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real brow
 		|| apt-get install -y --no-install-recommends chromium-headless-shell \
 		|| apt-get install -y --no-install-recommends chromium
 	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py tests/browser
+	@DOCGRAPH_TEST_SLOW_ANSWERS=2000 $(BIN)/pytest -q -p no:randomly -n 3 tests/browser # each answer comes late
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"

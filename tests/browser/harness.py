@@ -6,6 +6,7 @@ cookies of its own. Tests wait for what a person would see, never for a moment.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,18 @@ ADMIN, READER = "ada", "rita"
 PASSWORD = "a long enough secret"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
 AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
+# Set to a number of ms: every answer then takes up to so long (`make drill-browser`).
+SLOW_ANSWERS = "DOCGRAPH_TEST_SLOW_ANSWERS"
+DELAY_ANSWERS = """
+const send = window.fetch;
+const pause = () => new Promise((done) => setTimeout(done, Math.random() ** 3 * %d));
+window.fetch = async (...request) => {
+  await pause();
+  const answer = await send(...request);
+  await pause();
+  return answer;
+};
+"""
 SCHEMA = """
 "A post of the blog"
 type Post { _id: Int!  title: String!  likes: Int  author: Author }
@@ -82,6 +95,10 @@ class Window:
         """Go to a page of the console, such as `/ask/blog`."""
         self.page.goto(f"{self.place.url}/console{path}")
         self.page.get_by_role("navigation", name="Pages").wait_for()
+
+    def delay_answers(self, most_ms: int) -> None:
+        """Let every answer come late and in any order, in the pages that are opened next."""
+        self.page.context.add_init_script(DELAY_ANSWERS % most_ms)
 
     def log_in(self, name: str = ADMIN, password: str = PASSWORD) -> None:
         """Log in by the window for it, and wait until it is done."""
@@ -161,6 +178,8 @@ def open_window(browser: Browser, place: Place, **options: Any) -> Iterator[Wind
     with browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}) as context:
         context.set_default_timeout(PATIENCE_MS)
         window = Window(context.new_page(), place)
+        if SLOW_ANSWERS in os.environ:
+            window.delay_answers(int(os.environ[SLOW_ANSWERS]))
         yield window
         assert not window.mistakes, window.mistakes
         assert window.page.title() != "pwned", "a value has become a script"

@@ -128,6 +128,24 @@ def test_users_are_added_changed_and_deleted_and_no_hash_is_shown(window: Window
     expect(page.locator("main img, main script, main b")).to_have_count(0)
 
 
+def test_changes_of_a_user_that_follow_each_other_do_not_collide(window: Window) -> None:
+    """Each change waits until the user has been read again after the one before."""
+    put_user(window.place, "vera", "writer")
+    window.delay_answers(1000)
+    open_access(window, "users")
+    page, users = window.page, window.place.mongo[window.place.db]["users"]
+    page.get_by_role("link", name="vera").click()
+    user = page.get_by_role("region", name="User", exact=True)
+    for role in ("editor", "auditor"):
+        add_role(user, "Roles", role)
+        user.get_by_role("button", name="Save roles").click()
+    user.get_by_label("New password").fill("another long secret")
+    user.get_by_role("button", name="Set password").click()
+
+    user.get_by_text("The password is set.").wait_for()
+    assert present(users.find_one({"_id": "vera"}))["roles"] == ["writer", "editor", "auditor"]
+
+
 def test_a_user_who_was_changed_meanwhile_is_not_overwritten(window: Window) -> None:
     put_user(window.place, "olga", "writer")
     open_access(window, "users")

@@ -148,6 +148,26 @@ def wait_schema(window: Window) -> None:
 # --- asking ---------------------------------------------------------------------------------------
 
 
+def test_an_example_does_not_come_into_the_text_of_a_user_who_writes_already(
+    window: Window,
+) -> None:
+    """The schema, which the example is made from, comes while the cursor is in the editor."""
+    window.page.add_init_script("""
+        const send = window.fetch;
+        const schemaMayCome = new Promise((done) => { window.letSchemaCome = done; });
+        window.fetch = async (address, options) => {
+          if (String(options?.body).includes("__schema")) await schemaMayCome;
+          return send(address, options);
+        };
+    """)
+    window.open("/ask/blog")
+    editor(window).click()
+    window.page.evaluate("letSchemaCome()")
+    window.page.get_by_role("group", name="Examples").wait_for()
+    window.page.keyboard.insert_text("{ authors { name } }")
+    expect(editor(window)).to_have_text("{ authors { name } }")
+
+
 def test_a_newcomer_types_with_completion_runs_and_looks_at_the_answer(window: Window) -> None:
     window.open("/ask")
     page = window.page

@@ -14,6 +14,7 @@ from docgraph.cli.migrate import migrate
 from docgraph.cli.migrate.convert import Conversion, renumber
 from docgraph.cli.migrate.restheart_config import load_actions, load_restheart
 from docgraph.config import ConfigSources
+from docgraph.exchange import ConfigError
 from docgraph.server.builtin_sections import SECTIONS
 from docgraph.server.prepare import load_tree, prepare
 
@@ -141,6 +142,25 @@ def test_overrides_win_over_the_file_and_the_variable_over_both(migration: Migra
     assert [(one["userid"], one["password"]) for one in users] == [("ann", "x"), ("bob", "z")]
 
 
+def test_a_path_of_an_override_can_select_elements_in_elements(migration: Migration) -> None:
+    rules = [{"role": "a", "predicate": "path('/x')", "lists": [{"n": "1"}, {"n": "2", "v": 3}]}]
+    config = {"fileAclAuthorizer": {"enabled": True, "permissions": [{"role": "z"}, *rules]}}
+    path = """/fileAclAuthorizer/permissions[role='a']/lists[n="2"]/v"""
+    written = migration.convert(config, "--env", rho=f"{path}->5")
+    changed = next(one for one in written["fileAclAuthorizer"]["permissions"] if one["role"] == "a")
+    assert changed["lists"] == [{"n": "1"}, {"n": "2", "v": 5}]
+
+
+@pytest.mark.parametrize("name", ["over.conf", "over.yml"])
+def test_an_override_that_is_not_utf_8_is_an_error_that_names_it(
+    migration: Migration, name: str
+) -> None:
+    (migration.directory / name).write_bytes(b"/mongo/x->\xff")
+    result = migration.run("{}", "-o", str(migration.directory / name))
+    assert isinstance(result.exception, ConfigError)
+    assert f"{name} cannot be read: not UTF-8" in str(result.exception.problems)
+
+
 def test_merge_keys_are_applied(migration: Migration) -> None:
     """A restriction may come by one, and would be lost."""
     written = migration.convert(
@@ -196,6 +216,13 @@ def test_clients_of_version_9_find_their_token_endpoints(migration: Migration) -
     written = migration.convert(build_shipped(9))
     assert written["authTokenService"] == {"uri": "/token", "oauth-style": True}
     assert written["authCookieSetter"]["name"] == "rh_auth"
+
+
+def test_a_disabled_provider_of_keys_leaves_tokens_off(migration: Migration) -> None:
+    provider = {"enabled": False, "key": "a-key-of-more-than-thirty-two-bytes-which-is-secret"}
+    written = migration.convert({"jwtConfigProvider": provider})
+    assert "jwtTokenManager" not in written
+    assert "jwtAuthenticationMechanism" not in written
 
 
 def test_version_8_has_the_token_endpoints_of_docgraph(migration: Migration) -> None:

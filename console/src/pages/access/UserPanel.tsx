@@ -35,14 +35,12 @@ const overtaken = "This user has been changed meanwhile, and nothing of yours is
 export function UserPanel(props: UserPanelProps) {
   const { users, id, onClose } = props;
   const [state, setState] = useState<State>({ kind: "loading" });
-  const [attempt, setAttempt] = useState(0);
-  useCallerEffect((signal) => {
+  const read = (signal?: AbortSignal) =>
     findUser(users, id, signal).then(
       (user) => setState({ kind: "ready", user }),
-      (error: unknown) => signal.aborted || setState((before) => (before.kind === "ready" ? before : { kind: "failed", error })),
+      (error: unknown) => signal?.aborted || setState((before) => (before.kind === "ready" ? before : { kind: "failed", error })),
     );
-  }, [attempt]);
-  const again = () => setAttempt((count) => count + 1);
+  useCallerEffect((signal) => void read(signal), []);
   const user = state.kind === "ready" ? state.user : null;
   return (
     <section class="data-document" aria-label="User">
@@ -54,34 +52,35 @@ export function UserPanel(props: UserPanelProps) {
       {state.kind === "failed" && (
         <>
           <Refusal error={state.error} title="The user could not be read" />
-          <div><Button onClick={again}>Try again</Button></div>
+          <div><Button onClick={() => void read()}>Try again</Button></div>
         </>
       )}
-      {state.kind === "ready" && (user === null ? <Empty title="There is no such user"><p>It was deleted, or never was.</p></Empty> : <Opened {...props} user={user} onAgain={again} />)}
+      {state.kind === "ready" && (user === null ? <Empty title="There is no such user"><p>It was deleted, or never was.</p></Empty> : <Opened {...props} user={user} onAgain={read} />)}
     </section>
   );
 }
 
-function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPanelProps & { user: User; onAgain: () => void }) {
+function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPanelProps & { user: User; onAgain: () => Promise<unknown> }) {
   const { login } = useStore(sessionState);
   const [isDeleting, setDeleting] = useState(false);
+  const [isRunning, setRunning] = useState(false);
   const path = pathTo(dataPath(segmentsIn(users)), id) ?? "";
   const rights = useRights([path]);
   const mayChange = rights.may("PATCH", path);
   const isSelf = login !== null && login.name === user.name;
-  const stored = () => {
+  const stored = async () => {
     onChanged();
-    onAgain();
+    await onAgain();
   };
-  const fail = (error: unknown) => {
-    if ([404, 412].includes(asApiError(error).status)) stored();
-  };
+  const forms = { users, user, onRunning: setRunning, onStored: stored };
   const isRoot = rootRole !== null && (user.roles ?? []).includes(rootRole);
   return (
     <>
       {isRoot && <Notice>Has the root role <strong>{rootRole}</strong>, and may do everything. That role is given and taken on the server, by <code>docgraph users</code>.</Notice>}
-      {mayChange && users.propRoles !== null && !isRoot && <RolesForm users={users} rootRole={rootRole} known={known} user={user} property={users.propRoles} onDone={stored} onFail={fail} />}
-      {mayChange && <PasswordForm users={users} user={user} isSelf={isSelf} onDone={stored} onFail={fail} />}
+      <fieldset class="access-forms" disabled={isRunning}>
+        {mayChange && users.propRoles !== null && !isRoot && <RolesForm {...forms} rootRole={rootRole} known={known} property={users.propRoles} />}
+        {mayChange && <PasswordForm {...forms} isSelf={isSelf} />}
+      </fieldset>
       <div class="data-actions access-end">
         {rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
         {rootRole !== null && (login?.roles ?? []).includes(rootRole) && user.name !== null && <a href={`${address("access", "why")}#${new URLSearchParams({ user: user.name }).toString()}`}>What may this user do?</a>}
@@ -93,7 +92,7 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
           action="Delete"
           said={{ 412: overtaken, 403: "You may not delete this user." }}
           onConfirm={() => removeUser(users, user)}
-          onDone={() => (setDeleting(false), stored())}
+          onDone={() => (setDeleting(false), void stored())}
           onClose={() => setDeleting(false)}
         >
           <p><strong>{user.name ?? nameOfId(id)}</strong> cannot log in any more, and all logins of this user end at once. {isSelf && "This is you."}</p>
@@ -106,39 +105,39 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
 interface ChangeProps {
   users: UsersPlace;
   user: User;
-  onDone: () => void;
-  onFail: (error: unknown) => void;
+  onRunning: (isRunning: boolean) => void;
+  /** Reads the user again. */
+  onStored: () => Promise<void>;
 }
 
-/** One property of a user is stored: what became of it. */
-function useChange({ users, user, onDone, onFail }: ChangeProps) {
+/** Stores one property of a user. Until the user has been read again nothing else can be changed: the next change would be one of an old state. */
+function useChange({ users, user, onRunning, onStored }: ChangeProps) {
   const [error, setError] = useState<unknown>(null);
-  const [isRunning, setRunning] = useState(false);
   const [isDone, setDone] = useState(false);
   const change = async (property: string, value: unknown): Promise<boolean> => {
-    setRunning(true);
+    onRunning(true);
     setError(null);
     setDone(false);
     try {
       await changeUser(users, user, property, value);
+      await onStored();
       setDone(true);
-      onDone();
       return true;
     } catch (thrown) {
+      if ([404, 412].includes(asApiError(thrown).status)) await onStored();
       setError(thrown);
-      onFail(thrown);
       return false;
     } finally {
-      setRunning(false);
+      onRunning(false);
     }
   };
-  return { error, isRunning, isDone, change };
+  return { error, isDone, change };
 }
 
 function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootRole: string | null; known: readonly string[]; property: string }) {
   const stored = rest.user.roles ?? [];
   const [mine, setMine] = useState<readonly string[] | null>(null);
-  const { error, isRunning, isDone, change } = useChange(rest);
+  const { error, isDone, change } = useChange(rest);
   const roles = mine ?? stored;
   const isSame = JSON.stringify(roles) === JSON.stringify(stored);
   const save = async () => {
@@ -150,7 +149,7 @@ function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootR
       {mine !== null && !isSame && error !== null && <p class="soft">Stored now: {stored.join(", ") || "no roles"}</p>}
       {error !== null && <Refusal error={error} title="Roles not saved" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: noRootRole(rootRole, "You may not give these roles.") }} />}
       <div class="data-actions">
-        <Button kind="primary" disabled={isSame || isRunning} onClick={() => void save()}>Save roles</Button>
+        <Button kind="primary" disabled={isSame} onClick={() => void save()}>Save roles</Button>
         {!isSame && <Button onClick={() => setMine(null)}>Discard changes</Button>}
         {isDone && isSame && <span role="status" class="soft">Saved. They hold with the next request.</span>}
       </div>
@@ -162,7 +161,7 @@ function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
   const { users } = rest;
   const [password, setPassword] = useState("");
   const [isAccepted, setAccepted] = useState(false);
-  const { error, isRunning, isDone, change } = useChange(rest);
+  const { error, isDone, change } = useChange(rest);
   const isWeak = isGuessed(password, nameOfId(rest.user.id));
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -176,7 +175,7 @@ function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
       {isWeak && <WeakPassword isAccepted={isAccepted} onChange={setAccepted} />}
       {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
       <div class="data-actions">
-        <Button type="submit" disabled={password === "" || isRunning || (isWeak && !isAccepted)}>Set password</Button>
+        <Button type="submit" disabled={password === "" || (isWeak && !isAccepted)}>Set password</Button>
         {isDone && password === "" && <span role="status" class="soft">The password is set.</span>}
       </div>
     </form>

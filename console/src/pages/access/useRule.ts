@@ -53,13 +53,13 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
     setDraft(asDraft(other));
     if (other === null) load(); // it was stored there, or given up
   });
-  const take = (found: StoredDocument | null) => {
-    setState((before) => ({ kind: "ready", stored: found, draft: before.kind === "ready" ? before.draft : asDraft(readKept(key)) }));
+  const take = (found: StoredDocument | null, rebase = (now: Draft | null) => now) => {
+    setState((before) => ({ kind: "ready", stored: found, draft: rebase(before.kind === "ready" ? before.draft : asDraft(readKept(key))) }));
   };
   const setDraft = (next: Draft | null) => setState((before) => (before.kind === "ready" ? { ...before, draft: next } : before));
   useCallerEffect((signal) => {
     if (id === undefined) return take(null);
-    readDocument(segments, id, signal).then(take, (error: unknown) => {
+    readDocument(segments, id, signal).then((found) => take(found), (error: unknown) => {
       if (!signal.aborted) setState((before) => (before.kind === "ready" ? before : { kind: "failed", error }));
     });
   }, [attempt]);
@@ -72,8 +72,9 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
     try {
       const made = await store(rule);
       dropKept(key);
-      setDraft(null);
-      if (id !== undefined) take(await readDocument(segments, id));
+      const now = id === undefined ? null : await readDocument(segments, id);
+      // The draft ends together with the old state: nobody must go on from that one. What was typed meanwhile stays a draft.
+      take(now, (typed) => (id === undefined || typed === null || typed.form === form ? null : { base: textOf(now), form: typed.form }));
       return made;
     } catch (error) {
       if (isOvertaken(error) && id !== undefined) load();

@@ -75,8 +75,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [first] = examples;
   const isFirstSight = work.workspace.drafts.length === 1 && query === "" && work.entries.length === 0 && readShared(hash) === null;
   useEffect(() => {
-    // Whoever comes for the first time sees a query and its answer; a query without a bound is not run unasked.
-    if (isFirstSight && first?.isSmall === true) showExample(first.query);
+    // New users see a query and its answer, unless they write their own already. A query without a bound is not run unasked.
+    if (isFirstSight && first?.isSmall === true && !editor.current?.hasFocus()) showExample(first.query);
   }, [first]);
   const keys = [
     { key: "Mod-Enter", run },

@@ -40,12 +40,12 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
     if (other === null) void load(); // it was stored there, or given up
   });
 
-  const take = (stored: StoredDocument | null) => {
-    setState((before) => ({ kind: "ready", stored, draft: settle(stored, before.kind === "ready" ? before.draft : asDraft(readKept(key))) }));
+  const take = (stored: StoredDocument | null, rebase = (now: Draft | null) => now) => {
+    setState((before) => ({ kind: "ready", stored, draft: settle(stored, rebase(before.kind === "ready" ? before.draft : asDraft(readKept(key)))) }));
   };
-  const load = async (signal?: AbortSignal) => {
+  const load = async (signal?: AbortSignal, rebase?: (now: Draft | null) => Draft | null) => {
     try {
-      take(await readDocument(segments, id, signal));
+      take(await readDocument(segments, id, signal), rebase);
     } catch (error) {
       if (!signal?.aborted) setState((before) => (before.kind === "ready" ? before : { kind: "failed", error }));
     }
@@ -73,9 +73,8 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
       throw error;
     }
     dropKept(key);
-    // What was typed while it was being saved stays a draft.
-    setDraft((_, now) => (now === null || now.text === text ? null : { ...now, base: writeTyped(after) }));
-    await load();
+    // The draft ends together with the old state: nobody must go on from that one. What was typed meanwhile stays a draft.
+    await load(undefined, (now) => (now === null || now.text === text ? null : { ...now, base: writeTyped(after) }));
   };
   const remove = async () => {
     if (state.kind !== "ready" || state.stored === null) return;

@@ -45,6 +45,8 @@ export interface EditorOptions {
 /** What a page can make an editor do. */
 export interface EditorControl {
   focus(): void;
+  /** Whether the cursor is in the editor: its text is the user's then. */
+  hasFocus(): boolean;
   /** Go to a place, and mark it. */
   reveal(line: number, column?: number): void;
   /** Put a text in the place of what is selected. */

@@ -91,6 +91,10 @@ export class CodeEditor implements EditorControl {
     this.view.focus();
   }
 
+  hasFocus(): boolean {
+    return this.view.root.activeElement === this.view.contentDOM;
+  }
+
   reveal(line: number, column = 1): void {
     const anchor = offsetOf(this.view.state.doc, line, column);
     this.view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });

@@ -148,8 +148,10 @@ class Conversion:
         get = self.config.get
         source = "jwtConfigProvider" if self.config.is_latest else "jwtAuthenticationMechanism"
         key = get(source, "key")
-        has_tokens = get("jwtTokenManager", "enabled")
-        checks_tokens = get("jwtAuthenticationMechanism", "enabled") and (key or has_tokens)
+        has_key = not self.config.is_latest or bool(get(source, "enabled"))
+        has_tokens = has_key and get("jwtTokenManager", "enabled")
+        can_check = has_key and (key or has_tokens)
+        checks_tokens = can_check and get("jwtAuthenticationMechanism", "enabled")
         if not key and has_tokens:
             key = get("jwtTokenManager", "key") or secrets.token_urlsafe(_KEY_BYTES)
             text = "had a random key at each start; it has a new one now, which is in the file"

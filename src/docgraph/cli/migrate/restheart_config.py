@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_plain
-from docgraph.config.files import load_file
+from docgraph.config.files import load_file, read_text
 from docgraph.config.overrides import Override, PathError, parse_entries, place, read_entry
 from docgraph.config.parse import parse_yaml
 from docgraph.config.yaml_scalars import resolve_scalar
@@ -103,7 +103,7 @@ def load_restheart(file: Path, overrides: Path | None, environment: str | None) 
     if not isinstance(root.value, Mapping):
         raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
     if overrides is not None and overrides.suffix == ".conf":
-        text = overrides.read_text("utf-8")
+        text = read_text(overrides, "--override")
         root = _apply_entries(root, text, Origin(str(overrides)), lines=True)
     elif overrides is not None:
         loaded = load_file(overrides, "--override", resolve_old_scalar)
@@ -175,9 +175,13 @@ def _resolve_selectors(root: ConfigNode, path: str) -> str:
 
 
 def _find(node: ConfigNode, path: str) -> ConfigNode:
-    for name in path.strip("/").split("/"):
+    for step in path.strip("/").split("/"):
+        name, _, number = step.removesuffix("]").partition("[")
         children = node.value if isinstance(node.value, Mapping) else {}
         node = children.get(name, EMPTY)
+        if number.isdecimal():
+            items = node.value if isinstance(node.value, tuple) else ()
+            node = items[int(number) - 1] if 0 < int(number) <= len(items) else EMPTY
     return node
 
 
