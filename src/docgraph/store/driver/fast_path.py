@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Sequence
 from itertools import count
 from math import inf
 from typing import Final
@@ -59,7 +58,7 @@ from docgraph.store.driver.lanes import (
     build_trial,
 )
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
-from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
+from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
@@ -347,7 +346,7 @@ class FastPath:
                 cursor[place] = documents
             else:
                 reader = ResultReader(self._options, db, command)
-                cursor[place] = RawBatch(documents, reader, self._turn, wait.deadline)
+                cursor[place] = build_batch(documents, reader, self._turn, wait.deadline)
         return reply, size
 
     async def _converse(
@@ -357,7 +356,7 @@ class FastPath:
         db: str,
         command: Document,
         is_raw: bool,
-    ) -> tuple[Document, Sequence[bytes | memoryview], int]:
+    ) -> tuple[Document, Encoded, int]:
         """Return the response of a connection, documents that are not decoded, and its size."""
         document = {**command, "$db": db}
         if preference.mode:  # anything but the primary
@@ -370,9 +369,9 @@ class FastPath:
 
     def _open(
         self, payload: memoryview, db: str, command: Document, *, is_raw: bool
-    ) -> tuple[Document, Sequence[bytes | memoryview]]:
+    ) -> tuple[Document, Encoded]:
         """Return the response; documents of a large one are returned separately, not decoded."""
-        documents: Sequence[bytes | memoryview] = ()
+        documents: Encoded = ()
         rest: bytes | memoryview = payload
         if is_raw or len(payload) > LARGE:
             rest, documents = split_batch(payload)
