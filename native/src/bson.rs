@@ -168,6 +168,8 @@ pub struct Reply {
     pub documents: Vec<(usize, usize)>,
 }
 
+const TIMES: [&[u8]; 2] = [b"$clusterTime", b"operationTime"];
+
 /// Takes the reply to a read apart; a reply without a batch is all head.
 pub fn split_reply(message: &[u8]) -> Fit<Reply> {
     let whole = Reply { head: Vec::new(), documents: Vec::new() };
@@ -187,13 +189,35 @@ pub fn split_reply(message: &[u8]) -> Fit<Reply> {
         let start = offset(value.data);
         documents.push((start, start + value.data.len()));
     }
-    let (place, inner) = (offset(batch), offset(cursor));
-    let mut head = [&message[..place], &EMPTY_ARRAY, &message[place + batch.len()..]].concat();
-    let removed = batch.len() - EMPTY_ARRAY.len();
-    for (start, length) in [(0, message.len()), (inner, cursor.len())] {
-        head[start..start + 4].copy_from_slice(&((length - removed) as i32).to_le_bytes());
+    let start = offset(batch);
+    Ok(Reply { head: write_head(message, start)?, documents })
+}
+
+/// Encodes a reply with an empty batch, and without the times that nobody reads.
+fn write_head(message: &[u8], batch: usize) -> Fit<Vec<u8>> {
+    let mut head = vec![0; 4];
+    let mut elements = Elements::of(message)?;
+    while let Some((name, value)) = elements.next()? {
+        let start = (value.data.as_ptr() as usize).wrapping_sub(message.as_ptr() as usize);
+        if start == batch {
+            push_element(&mut head, ARRAY, name, &EMPTY_ARRAY);
+        } else if (start..start + value.data.len()).contains(&batch) {
+            push_element(&mut head, value.kind, name, &write_head(value.data, batch - start)?);
+        } else if !TIMES.contains(&name) {
+            push_element(&mut head, value.kind, name, value.data);
+        }
     }
-    Ok(Reply { head, documents })
+    head.push(0);
+    let length = head.len() as i32;
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(head)
+}
+
+fn push_element(data: &mut Vec<u8>, kind: u8, name: &[u8], value: &[u8]) {
+    data.push(kind);
+    data.extend_from_slice(name);
+    data.push(0);
+    data.extend_from_slice(value);
 }
 
 fn find<'a>(mut elements: Elements<'a>, kind: u8, names: &[&[u8]]) -> Fit<Option<&'a [u8]>> {
@@ -229,10 +253,7 @@ pub fn keep_fields(document: &[u8], names: &[String]) -> Fit<Vec<u8>> {
     let mut elements = Elements::of(document)?;
     while let Some((name, value)) = elements.next()? {
         if names.iter().any(|one| one.as_bytes() == name) {
-            data.push(value.kind);
-            data.extend_from_slice(name);
-            data.push(0);
-            data.extend_from_slice(value.data);
+            push_element(&mut data, value.kind, name, value.data);
         }
     }
     data.push(0);

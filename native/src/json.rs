@@ -2,6 +2,7 @@
 
 use crate::bson::{Fit, Misfit};
 
+const CHUNK: usize = 16;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DAY: i64 = 86_400_000;
@@ -33,24 +34,32 @@ const ESCAPES: [u8; 256] = {
 };
 
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    let mut rest = text.as_bytes();
+    out.reserve(rest.len() + 2);
     out.push(b'"');
-    let mut written = 0;
-    for (place, byte) in bytes.iter().enumerate() {
+    loop {
+        let place = find_escape(rest);
+        out.extend_from_slice(&rest[..place]);
+        let Some(byte) = rest.get(place) else { break };
         let escape = ESCAPES[*byte as usize];
-        if escape != 0 {
-            out.extend_from_slice(&bytes[written..place]);
-            out.extend_from_slice(&[b'\\', escape]);
-            if escape == b'u' {
-                out.extend_from_slice(b"00");
-                write_hex(out, &[*byte]);
-            }
-            written = place + 1;
+        out.extend_from_slice(&[b'\\', escape]);
+        if escape == b'u' {
+            out.extend_from_slice(b"00");
+            write_hex(out, &[*byte]);
         }
+        rest = &rest[place + 1..];
     }
-    out.extend_from_slice(&bytes[written..]);
     out.push(b'"');
+}
+
+/// Where the first byte is that needs an escape; the compiler checks a chunk in a few instructions.
+fn find_escape(bytes: &[u8]) -> usize {
+    let is_plain = |chunk: &&[u8]| {
+        chunk.iter().fold(true, |plain, byte| plain & (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\'))
+    };
+    let start = bytes.chunks_exact(CHUNK).take_while(is_plain).count() * CHUNK;
+    let rest = &bytes[start..];
+    start + rest.iter().position(|byte| ESCAPES[*byte as usize] != 0).unwrap_or(rest.len())
 }
 
 pub fn write_int(out: &mut Vec<u8>, number: i64) {

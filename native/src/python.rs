@@ -84,10 +84,24 @@ impl Batch {
         view.get_item(PySlice::new(py, place.0 as isize, place.1 as isize, 1))
     }
 
-    /// Where each document begins and ends in the message.
+    /// The size of the largest document in bytes.
     #[getter]
-    fn positions(&self) -> Vec<(usize, usize)> {
-        self.documents.to_vec()
+    fn largest(&self) -> usize {
+        self.documents.iter().map(|(start, end)| end - start).max().unwrap_or(0)
+    }
+
+    /// Where to divide the documents, so that each part but the last has at least `size` bytes.
+    fn cut(&self, size: usize) -> Vec<(usize, usize)> {
+        let mut parts = Vec::new();
+        let (mut start, mut sum) = (0, 0);
+        for (index, (begin, end)) in self.documents.iter().enumerate() {
+            sum += end - begin;
+            if sum >= size || index + 1 == self.documents.len() {
+                parts.push((start, index + 1));
+                (start, sum) = (index + 1, 0);
+            }
+        }
+        parts
     }
 
     /// A copy of each document, encoded.

@@ -29,9 +29,9 @@ Decode = Callable[[bytes], Mapping[str, Any]]
 class NativeBatch(Protocol):
     """Documents as the database sent them."""
 
-    head: bytes  # the reply without its documents
+    head: bytes  # the reply without its documents and the times of the cluster
     size: int  # of all documents, in bytes
-    positions: list[tuple[int, int]]  # where each document begins and ends in the message
+    largest: int  # bytes of the largest document
 
     def __len__(self) -> int: ...
 
@@ -41,6 +41,10 @@ class NativeBatch(Protocol):
 
     def documents(self) -> list[bytes]:
         """Return a copy of each document, encoded."""
+        ...
+
+    def cut(self, size: int) -> list[tuple[int, int]]:
+        """Return where to divide the documents, into parts of at least `size` bytes."""
         ...
 
     def part(self, start: int, stop: int) -> NativeBatch:

@@ -57,6 +57,7 @@ _TRIED_TOGETHER: Final = 500  # stages; MongoDB takes no pipeline of more than 1
 _RUN_TOGETHER: Final = 50  # stages of one $facet
 _NAMESPACE_NOT_FOUND: Final = 26
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
+_SHORT: Final = 1024  # bytes of a command that is its own key
 _LOCAL: Final = Consistency(concern="local")
 
 _NOT_FINISHED: Final = "not finished"
@@ -134,10 +135,11 @@ class CollectionStats:
         A single one also provides it when the query names it as its hint.
         """
         try:
-            key = sha256(bson.encode({"db": place[0], **command})).digest()
+            key = bson.encode({"db": place[0], **command})
         except BSONError:
             return None  # the query will say what is wrong
-
+        if len(key) > _SHORT:
+            key = sha256(key).hexdigest().encode()
         known = self._sorting.peek(key)
         if known is not None:
             return known

@@ -117,7 +117,7 @@ class StoreReads:
 
     def decode_fields(
         self, documents: Sequence[bytes], names: Sequence[str]
-    ) -> list[Document] | None:
+    ) -> Sequence[Document] | None:
         """Decode these fields of such documents; None if that is not possible."""
         return self.commands.decode_fields(documents, names)
 

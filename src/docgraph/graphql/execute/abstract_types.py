@@ -5,13 +5,15 @@ A document that no predicate of the `$typeResolver` matches is null with an erro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.plan.plan_tree import Block, Selection
+from docgraph.store.driver.portions import OneField
 
 _DICT = frozenset({dict})
 _TEXT = frozenset({str})
@@ -22,7 +24,7 @@ class Group:
     """The documents of one type, by their positions."""
 
     block: Block
-    positions: list[int] = field(default_factory=list)
+    positions: list[int]
 
     def pick(self, values: Sequence[Any]) -> list[Any]:
         """Return those of the values that belong to this group's documents."""
@@ -58,18 +60,18 @@ class Groups:
 def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
     """Group the documents by the type that the type resolver returns."""
     assert selection.resolve is not None  # noqa: S101 - only interfaces and unions are sorted
-    groups: dict[str, Group] = {}
     names = _resolve_texts(selection, documents)
-    for position, document in enumerate(documents):
-        name = selection.resolve(document) if names is None else names[position]
-        block = selection.blocks.get(name) if name is not None else None
-        if block is None or name is None:
-            continue
-        group = groups.get(name)
-        if group is None:
-            group = groups[name] = Group(block)
-        group.positions.append(position)
-    return Groups(selection, len(documents), list(groups.values()))
+    if names is None:
+        names = list(map(selection.resolve, documents))
+    positions: defaultdict[str | None, list[int]] = defaultdict(list)
+    for position, name in enumerate(names):
+        positions[name].append(position)
+    known = [
+        Group(selection.blocks[name], found)
+        for name, found in positions.items()
+        if name is not None and name in selection.blocks
+    ]
+    return Groups(selection, len(names), known)
 
 
 def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str | None] | None:
@@ -77,9 +79,11 @@ def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str |
     if len(selection.resolver_paths) != 1 or selection.resolver_names != selection.resolver_paths:
         return None
     (name,) = selection.resolver_names
-    if not name or not _DICT.issuperset(map(type, documents)):
-        return None
-    texts = [document.get(name) for document in documents]
+    texts = documents.read(name) if name and type(documents) is OneField else None
+    if texts is None:
+        if not name or not _DICT.issuperset(map(type, documents)):
+            return None
+        texts = [document.get(name) for document in documents]
     if selection.resolve is None or not _TEXT.issuperset(map(type, texts)):
         return None
     known = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}

@@ -137,10 +137,13 @@ async def render_block(
     texts = [_encode(column) for column in columns]
     most = run.limits.response_bytes
     limit = min(most, _COPIES * most - run.rendered_bytes)
-    is_list = is_whole and sum(map(len, documents)) <= _PORTION
+    is_small = sum(map(len, documents)) <= _PORTION
+    is_list = is_whole and is_small
     try:
         if is_list:
             items = [program.render_list(documents, texts, limit)]
+        elif is_small:
+            items = program.render_each(documents, texts, limit)
         else:
             items = await _render_portions(program, documents, texts, limit)
     except native.misfit:

@@ -14,7 +14,7 @@ an operation over its limits end the whole request, and are raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -24,7 +24,7 @@ from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
-from docgraph.graphql.execute.abstract_types import sort_by_type
+from docgraph.graphql.execute.abstract_types import Group, sort_by_type
 from docgraph.graphql.execute.complete import (
     CompletedValues,
     complete_block,
@@ -250,15 +250,14 @@ async def resolve_selection(
     if source is not None:
         read = await view(documents, selection.resolver_names, run, source)
     groups = sort_by_type(selection, read)
-    parts = await concurrently(
-        [
-            resolve_block(
-                group.block, group.pick(documents), roots and group.pick(roots), run, source
-            )
-            for group in groups.known
-        ]
-    )
-    return groups.merge(parts)
+
+    def resolve(group: Group) -> Coroutine[Any, Any, CompletedValues]:
+        own = group.pick(documents), roots and group.pick(roots)
+        return resolve_block(group.block, *own, run, source)
+
+    if any([group.block.needs_fetch for group in groups.known]):
+        return groups.merge(await concurrently(map(resolve, groups.known)))
+    return groups.merge([await resolve(group) for group in groups.known])
 
 
 # --- before the first command: the arguments and windows of every fetch ---------------------------

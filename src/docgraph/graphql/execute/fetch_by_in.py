@@ -27,6 +27,7 @@ from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.driver.portions import OneField
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return
@@ -160,7 +161,9 @@ class _Batch:
         if len(side.join.path) != 1:
             return None
         name = side.join.target
-        values = [document.get(name) for document in documents]
+        values = documents.read(name) if type(documents) is OneField else None
+        if values is None:
+            values = [document.get(name) for document in documents]
         return values if OWN_KEY.issuperset(map(type, values)) else None
 
     def _index(self) -> _Side:

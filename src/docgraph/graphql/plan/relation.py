@@ -18,6 +18,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.lists.conditions import combine
+from docgraph.store.driver.portions import OneField
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
 
@@ -42,8 +43,12 @@ class Join:
 
     def read_keys(self, parents: Sequence[Any]) -> list[Any]:
         """Return the foreign keys of all parents; usual documents and keys need no call each."""
+        name = self.steps[0]
+        if len(self.steps) == 1 and type(parents) is OneField:
+            keys = parents.read(name)
+            if keys is not None:
+                return keys
         if len(self.steps) == 1 and _DICT.issuperset(map(type, parents)):
-            (name,) = self.steps
             return [parent.get(name) for parent in parents]
         return [self.get(parent) for parent in parents]
 

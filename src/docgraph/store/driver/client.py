@@ -26,7 +26,7 @@ from pymongo.errors import NetworkTimeout, PyMongoError
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.driver.cancel_safe_locks import fix_waiting
+from docgraph.store.driver.connection_checkout import fix_waiting
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
 Client = AsyncMongoClient[Document]

@@ -17,6 +17,7 @@ it costs a task for every message.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
@@ -58,7 +59,7 @@ from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.portions import LARGE, RawBatch, RawTake, Take, hand_over
+from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -68,7 +69,6 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
-_ABSENT = object()
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -118,6 +118,7 @@ class Commands:
 
     def close(self) -> None:
         """Cancel the remaining background work."""
+        self.waits.close()
         if self._fast_path is not None:
             self._fast_path.close()
 
@@ -179,7 +180,7 @@ class Commands:
 
     def decode_fields(
         self, documents: Sequence[bytes], names: Sequence[str]
-    ) -> list[Document] | None:
+    ) -> Sequence[Document] | None:
         """Decode these fields of documents; None if that is not possible."""
         native = find_native()
         if native is None:
@@ -189,10 +190,9 @@ class Commands:
             if len(names) != 1:
                 return native.view(documents, names, decode)
             (name,) = names
-            found = native.read_field(documents, name, decode, _ABSENT)
+            return OneField.decode(native, documents, name, decode)
         except (native.misfit, InvalidBSON):
             return None
-        return [{} if value is _ABSENT else {name: value} for value in found]
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""
@@ -225,14 +225,16 @@ class Commands:
         The patience of the deadline bounds how long the work waits for a server.
         """
         self._reject_if_away()
-        timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
+        limit = None if seconds is None else seconds + _GRACE
         has_server = partial(self.has_server, writing=writing, preference=preference)
+        bound = self.waits.bounding(self.client, limit, has_server, deadline, writing=writing)
         try:
-            with self.waits.bounding(self.client, timeout, has_server, deadline, writing=writing):
-                async with timeout:
-                    return await work()
+            with bound:
+                return await work()
         except DRIVER_ERRORS as error:
-            if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
+            # The server's time limit has passed if at most the grace period is left of ours.
+            is_close = bound.until - time.monotonic() < 2 * _GRACE
+            if bound.expired or (_is_timeout(error) and is_close):
                 raise self._out_of_time(writing, preference) from error
             raise self._translate(error) from error
 
@@ -441,9 +443,3 @@ def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:
 def _is_timeout(error: BaseException) -> bool:
     """Check if the driver gave up because of a timeout, its own (of the pool, …) or ours."""
     return isinstance(error, PyMongoError) and error.timeout
-
-
-def _is_close(timeout: asyncio.Timeout) -> bool:
-    """Check if the server's time limit has passed and at most the grace period is left."""
-    end = timeout.when()
-    return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE

@@ -11,9 +11,9 @@ Reads wait for a connection in the order of their arrival (`lanes.py`): in the d
 later reads may be faster, so that some of many wait in vain. A tenth of the connections, at least
 one, is reserved for work that does not use this path, such as writes.
 
-The driver's internals used here are not stable, so all of them are in this file, and they are used
-only with the versions that were tested. With other versions, and if an option of the client needs
-the driver's normal path, `find` returns None.
+The driver's internals used here are not stable, so all of them are in this file and in
+`connection_checkout.py`, and they are used only with the versions that were tested. With other
+versions, and if an option of the client needs the driver's normal path, `find` returns None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Sequence
 from itertools import count
 from math import inf
 from typing import Final
@@ -44,6 +43,12 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
 from docgraph.runtime.loop_share import LoopShare
+from docgraph.store.driver.connection_checkout import (
+    adapt_preference,
+    check_in,
+    check_in_failed,
+    check_out_idle,
+)
 from docgraph.store.driver.lanes import (
     NO_WAIT,
     PoolLanes,
@@ -53,7 +58,7 @@ from docgraph.store.driver.lanes import (
     build_trial,
 )
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
-from docgraph.store.driver.portions import LARGE, RawBatch, split_batch, weigh
+from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
@@ -318,32 +323,55 @@ class FastPath:
         wait: Wait,
     ) -> tuple[Document, int]:
         """Return the response and its size; the documents of a large one are not decoded."""
-        checkout = self._client._conn_from_server(preference, server, None)
-        async with checkout as (connection, effective):
-            if lanes.has_waiting:
-                lanes.resize(_count_usable(server.pool))  # it may be new: open the next one
-            document = {**command, "$db": db}
-            if effective.mode:  # anything but the primary
-                document["$readPreference"] = effective.document
-            payload = await self._exchange(connection, bson.encode(document, False, self._options))
-            reply, documents = self._open(payload, db, command, is_raw=wait.is_raw)
-            if not reply.get("ok"):
-                _check_command_response(reply, connection.max_wire_version)
+        pool, client = server.pool, self._client
+        request = (db, command, wait.is_raw)
+        connection = check_out_idle(pool)
+        if connection is None:
+            async with client._conn_from_server(preference, server, None) as (opened, effective):
+                if lanes.has_waiting:
+                    lanes.resize(_count_usable(pool))  # it may be new: open the next one
+                reply, documents, size = await self._converse(opened, effective, *request)
+        else:
+            try:
+                effective = adapt_preference(client, connection, preference)
+                reply, documents, size = await self._converse(connection, effective, *request)
+            except BaseException as error:
+                await check_in_failed(client, server, connection, error)
+                raise
+            await check_in(pool, connection)
         if documents:
             cursor: Document = reply["cursor"]
             place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            if len(payload) <= LARGE:
+            if size <= LARGE:
                 cursor[place] = documents
             else:
                 reader = ResultReader(self._options, db, command)
-                cursor[place] = RawBatch(documents, reader, self._turn, wait.deadline)
-        return reply, len(payload)
+                cursor[place] = build_batch(documents, reader, self._turn, wait.deadline)
+        return reply, size
+
+    async def _converse(
+        self,
+        connection: AsyncConnection,
+        preference: _ServerMode,
+        db: str,
+        command: Document,
+        is_raw: bool,
+    ) -> tuple[Document, Encoded, int]:
+        """Return the response of a connection, documents that are not decoded, and its size."""
+        document = {**command, "$db": db}
+        if preference.mode:  # anything but the primary
+            document["$readPreference"] = preference.document
+        payload = await self._exchange(connection, bson.encode(document, False, self._options))
+        reply, documents = self._open(payload, db, command, is_raw=is_raw)
+        if not reply.get("ok"):
+            _check_command_response(reply, connection.max_wire_version)
+        return reply, documents, len(payload)
 
     def _open(
         self, payload: memoryview, db: str, command: Document, *, is_raw: bool
-    ) -> tuple[Document, Sequence[bytes | memoryview]]:
+    ) -> tuple[Document, Encoded]:
         """Return the response; documents of a large one are returned separately, not decoded."""
-        documents: Sequence[bytes | memoryview] = ()
+        documents: Encoded = ()
         rest: bytes | memoryview = payload
         if is_raw or len(payload) > LARGE:
             rest, documents = split_batch(payload)

@@ -18,7 +18,7 @@ from bson import DBRef
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.runtime.native import find_native
+from docgraph.runtime.native import Decode, NativeBatch, NativeLane, find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
 
@@ -28,6 +28,14 @@ _COPIES: Final = 3  # of a response in memory: as it came, its JSON in parts, an
 _DECODED: Final = 5  # times the size of a response that its documents have as objects
 
 Take = Callable[[list[Any]], Awaitable[None]]
+Encoded = Sequence[bytes | memoryview] | NativeBatch
+
+
+class MissingField:
+    """Marks a document that does not have a field."""
+
+
+_MISSING: Final = MissingField()
 
 _NO_DEADLINE: Final = Deadline()
 _LENGTH: Final = struct.Struct("<i")
@@ -57,6 +65,43 @@ class RawTake:
         return cls(take) if isinstance(other, RawTake) else take
 
 
+class OneField(Sequence[Any]):
+    """Documents of which only one field was decoded; they are built when code reads them."""
+
+    __slots__ = ("_documents", "_values", "name")
+
+    def __init__(self, name: str, values: list[Any]) -> None:
+        self.name = name
+        self._values = values  # MissingField where a document does not have the field
+        self._documents: list[Document] | None = None
+
+    @classmethod
+    def decode(
+        cls, native: NativeLane, documents: Sequence[bytes], name: str, decode: Decode
+    ) -> OneField:
+        """Decode the field of all documents."""
+        return cls(name, native.read_field(documents, name, decode, _MISSING))
+
+    def read(self, name: str) -> list[Any] | None:
+        """Return the value of each document, None where there is none; None for other fields."""
+        if name != self.name:
+            return None
+        if MissingField not in map(type, self._values):
+            return self._values
+        return [None if type(value) is MissingField else value for value in self._values]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._documents is None:
+            name = self.name
+            self._documents = [
+                {} if type(value) is MissingField else {name: value} for value in self._values
+            ]
+        return self._documents[index]
+
+
 class LargePortion(list[Document]):
     """Documents of which one is larger than a portion: process it in a thread."""
 
@@ -84,11 +129,14 @@ class RawBatch:
         """The size of all documents in bytes."""
         return sum(len(data) for data in self._raw)
 
+    @property
+    def _largest(self) -> int:
+        return max(map(len, self._raw), default=0)
+
     async def decode(self) -> list[Document]:
         """Return all documents, when there is memory for them."""
         await self._deadline.acquire(_DECODED * self.size)
-        is_large = any(len(data) > PORTION for data in self._raw)
-        documents: list[Document] = LargePortion() if is_large else []
+        documents: list[Document] = LargePortion() if self._largest > PORTION else []
 
         async def add(portion: list[Document]) -> None:
             documents.extend(portion)
@@ -98,28 +146,67 @@ class RawBatch:
 
     async def hand_over(self, take: Take) -> None:
         """Pass all documents to `take`, a portion at a time."""
+        for number, portion in enumerate(self._cut()):
+            if number:
+                await asyncio.sleep(0)  # let other requests run
+            await self._hand_over(portion, take)
+        self._reader.finish()
+
+    def _cut(self) -> Iterator[Sequence[bytes | memoryview]]:
+        """Return the documents, a portion at a time."""
         portion: list[bytes | memoryview] = []
         size = 0
         for data in self._raw:
             portion.append(data)
             size += len(data)
             if size >= PORTION:
-                await self._hand_over(portion, take)
+                yield portion
                 portion, size = [], 0
-                await asyncio.sleep(0)  # let other requests run
         if portion:
-            await self._hand_over(portion, take)
-        self._reader.finish()
+            yield portion
 
-    async def _hand_over(self, portion: list[bytes | memoryview], take: Take) -> None:
+    async def _hand_over(self, portion: Sequence[bytes | memoryview], take: Take) -> None:
         async with self._turn:
             is_raw = isinstance(take, RawTake)
             await take(list(map(bytes, portion)) if is_raw else await self._read(portion))
 
-    async def _read(self, portion: list[bytes | memoryview]) -> list[Document]:
+    async def _read(self, portion: Sequence[bytes | memoryview]) -> list[Document]:
         if all(len(data) <= PORTION for data in portion):
             return [self._reader.read(data) for data in portion]
         return LargePortion([await read_piecewise(self._reader, data) for data in portion])
+
+
+class SplitBatch(RawBatch):
+    """The documents of a response that the native extension has taken apart."""
+
+    def __init__(
+        self, batch: NativeBatch, reader: ResultReader, turn: asyncio.Lock, deadline: Deadline
+    ) -> None:
+        super().__init__((), reader, turn, deadline)
+        self._batch = batch
+
+    @property
+    def size(self) -> int:
+        """The size of all documents in bytes."""
+        return self._batch.size
+
+    @property
+    def _largest(self) -> int:
+        return self._batch.largest
+
+    def _cut(self) -> Iterator[Sequence[bytes | memoryview]]:
+        """Return copies of the documents, a portion at a time."""
+        for start, stop in self._batch.cut(PORTION):
+            yield self._batch.part(start, stop).documents()
+
+
+def build_batch(
+    documents: Encoded, reader: ResultReader, turn: asyncio.Lock, deadline: Deadline
+) -> RawBatch:
+    """Build the batch of a large response."""
+    if isinstance(documents, Sequence):
+        return RawBatch(documents, reader, turn, deadline)
+    return SplitBatch(documents, reader, turn, deadline)
 
 
 def weigh(size: int) -> int:
@@ -149,16 +236,14 @@ def _undo_references(batch: list[Any]) -> list[Document]:
 
 def split_batch(
     answer: memoryview,
-) -> tuple[bytes | memoryview, Sequence[bytes | memoryview]]:
+) -> tuple[bytes | memoryview, Encoded]:
     """Return a response without the documents of its batch, and these documents."""
     if (native := find_native()) is not None:
         try:
             split = native.split_reply(answer)
         except native.misfit:
             return answer, ()  # the driver reports what is wrong with it
-        if len(answer) <= LARGE:
-            return split.head, split.documents()
-        return split.head, [answer[start:end] for start, end in split.positions]  # not copied
+        return split.head, split.documents() if len(answer) <= LARGE else split
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:

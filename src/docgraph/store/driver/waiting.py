@@ -9,50 +9,70 @@ be away; then no command begins to wait, either.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import chain
+from math import inf
+from types import TracebackType
 
 from docgraph.exchange.deadline import Deadline, Patience
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.store.driver.rights import Right, parse_denial
 
 _MAX_DENIED = 100
 _NO_LOGIN = "requires authentication"
 
 
-@dataclass(slots=True, eq=False)
-class _WaitingCommand:
-    """Around a running command: the bound that ends it, and how long it may wait."""
+class WaitingCommand(Timeout):
+    """Around a running command: the time limit that ends it, and how long it may wait."""
 
-    entries: set[_WaitingCommand]
-    timeout: asyncio.Timeout
-    has_server: Callable[[], bool]
-    patience: Patience
-    left: float
-    is_write: bool
-    since: float | None = None  # when it began to wait
+    __slots__ = ("_entries", "_left", "_patience", "_since", "has_server", "is_write")
 
-    def __enter__(self) -> None:
-        self.entries.add(self)
+    def __init__(
+        self,
+        wheel: TimeoutWheel,
+        until: float,
+        entries: set[WaitingCommand],
+        has_server: Callable[[], bool],
+        patience: Patience,
+        *,
+        is_write: bool,
+    ) -> None:
+        super().__init__(wheel, until)
+        self._entries = entries
+        self.has_server = has_server
+        self._patience, self._left = patience, patience.left
+        self.is_write = is_write
+        self._since: float | None = None  # when it began to wait
 
-    def __exit__(self, *_: object) -> None:
-        self.entries.discard(self)
-        if self.since is not None:
+    def __enter__(self) -> WaitingCommand:
+        self._entries.add(self)
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._entries.discard(self)
+        if self._since is not None:
             self.complete(asyncio.get_running_loop().time())
+        super().__exit__(kind, error, trace)
 
     def waits_at(self, now: float) -> bool:
         """Check if it may continue to wait; start to measure the wait if it begins now."""
-        if self.since is None:
-            self.since = now
-        return now - self.since < self.left
+        if self._since is None:
+            self._since = now
+        return now - self._since < self._left
 
     def complete(self, now: float) -> None:
         """End the measured wait: the command has a server again, or has ended."""
-        if self.since is not None:
-            self.left -= now - self.since
-            self.since = None
-            self.patience.left = min(self.patience.left, self.left)
+        if self._since is not None:
+            self._left -= now - self._since
+            self._since = None
+            self._patience.left = min(self._patience.left, self._left)
 
 
 class Waits:
@@ -60,7 +80,8 @@ class Waits:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._entries: dict[int, set[_WaitingCommand]] = {}  # by the identity of their client
+        self._entries: dict[int, set[WaitingCommand]] = {}  # by the identity of their client
+        self._wheel = TimeoutWheel()
         self.is_away = False
         self.is_refused = False  # a server has rejected our login
         self.has_lost_login = False  # a connection is open, and its user no longer exists
@@ -69,17 +90,22 @@ class Waits:
     def bounding(
         self,
         client: object,
-        timeout: asyncio.Timeout,
+        seconds: float | None,
         has_server: Callable[[], bool],
         deadline: Deadline,
         *,
         writing: bool = False,
-    ) -> AbstractContextManager[None]:
-        """Register the work of that `timeout`, which is shortened to end the waiting."""
+    ) -> WaitingCommand:
+        """Return the bounds of a command: so many seconds, and the patience without a server."""
         patience = deadline.patience or Patience(self._limit)
         # Not by the client itself: clients of the same address are equal.
         entries = self._entries.setdefault(id(client), set())
-        return _WaitingCommand(entries, timeout, has_server, patience, patience.left, writing)
+        until = inf if seconds is None else time.monotonic() + seconds
+        return WaitingCommand(self._wheel, until, entries, has_server, patience, is_write=writing)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        self._wheel.close()
 
     def record_denial(self, text: str) -> None:
         """Record the database's message about a command that lacked a privilege, or a login."""
@@ -105,7 +131,7 @@ class Waits:
 
     @property
     def _limit(self) -> float:
-        return float("inf") if self._seconds is None else self._seconds
+        return inf if self._seconds is None else self._seconds
 
     def expire(self, now: float, *, is_away: bool) -> None:
         """End commands that waited too long; `now` is the time of the event loop."""
@@ -113,10 +139,6 @@ class Waits:
         for entry in tuple(chain.from_iterable(self._entries.values())):
             if not is_away and entry.has_server():
                 entry.complete(now)
-            elif is_away or not entry.waits_at(now):
-                _end(entry, now)
-
-
-def _end(entry: _WaitingCommand, now: float) -> None:
-    if not entry.timeout.expired():
-        entry.timeout.reschedule(now)
+            elif (is_away or not entry.waits_at(now)) and not entry.expired:
+                self._wheel.remove(entry)
+                entry.expire()

@@ -14,6 +14,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
@@ -278,7 +279,7 @@ def _check_keys(
 ) -> bool:
     """Check if one of the `costly` keys is in the value, and none of the rejected ones."""
     try:
-        if type(value) in _SCALARS or not has_key(value, refused | costly):
+        if type(value) in _SCALARS or not has_key(value, _join(refused, costly)):
             return False
         if not has_key(value, refused):
             return True
@@ -290,6 +291,11 @@ def _check_keys(
     lowered = operator.lower()
     reason = _FROM_CALLER if lowered == "$expr" else _ALWAYS.get(lowered, _CONFIGURED)
     raise _violation("BLACKLISTED_OPERATOR", operator, found, reason)
+
+
+@lru_cache(maxsize=64)
+def _join(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
+    return first | second
 
 
 def has_key(value: Any, keys: frozenset[str]) -> bool:

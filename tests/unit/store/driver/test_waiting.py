@@ -24,10 +24,8 @@ class Command:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        timeout = asyncio.timeout(None)
-        with self._waits.bounding(CLIENT, timeout, lambda: self.has_server, self._deadline):
-            async with timeout:
-                await asyncio.Event().wait()
+        with self._waits.bounding(CLIENT, None, lambda: self.has_server, self._deadline):
+            await asyncio.Event().wait()
 
     async def is_ended(self) -> bool:
         for _ in range(5):
