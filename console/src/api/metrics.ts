@@ -33,6 +33,7 @@ export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[
 export interface History {
   /** The running server, all its workers together. */
   readonly instance: string;
+  /** Empty unless the caller has the root role. */
   readonly host: string;
   /** Whether the caller may read the operations. */
   readonly hasOperations: boolean;

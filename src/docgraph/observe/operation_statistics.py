@@ -12,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -84,8 +85,8 @@ class OperationStatistics:
             return
         with self._lock:
             self._rotate()
-            text = _FREQUENT.sub(_HIDDEN, event.text[:MAX_TEXT])
-            named = event.operation or find_name(text)
+            text, name = _mask(event.text[:MAX_TEXT])
+            named = event.operation or name
             tally = self._find((event.app, named, "" if named else text))
             tally.count += 1
             tally.failed += not event.ok
@@ -142,10 +143,12 @@ def _merge(found: dict[_Key, OperationTally], tallies: Iterable[OperationTally])
             known.merge(tally)
 
 
-def find_name(text: str) -> str:
-    """Return the name of the first operation in a text; empty: it has none."""
-    found = _NAMED.match(text)
-    return found[1] if found else ""
+@lru_cache(maxsize=MAX_OPERATIONS)
+def _mask(text: str) -> tuple[str, str]:
+    """Return a query without most literals, and the name of its first operation, if it has one."""
+    masked = _FREQUENT.sub(_HIDDEN, text)
+    found = _NAMED.match(masked)
+    return masked, found[1] if found else ""
 
 
 def strip_literals(query: str) -> str:

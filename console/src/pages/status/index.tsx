@@ -26,7 +26,7 @@ function Status() {
   return (
     <div class="page status">
       <h1>Status</h1>
-      {server !== null && <p class="soft status-note">Instance <code>{server.instance}</code> on {server.host}{last !== null && `, started ${tellMoment(last.startedAt * 1000)}, ${tellProcesses(last.processes)}`}</p>}
+      {server !== null && <p class="soft status-note">Instance <code>{server.instance}</code>{server.host !== "" && ` on ${server.host}`}{last !== null && `, started ${tellMoment(last.startedAt * 1000)}, ${tellProcesses(last.processes)}`}</p>}
       <StatusNotices looking={looking} />
       {first !== undefined && <Alerts intervals={intervals} />}
       {last !== null && <p class="soft status-note">The last minute</p>}

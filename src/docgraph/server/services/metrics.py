@@ -83,7 +83,7 @@ class MetricsService(Service):
         self._history.record()
         content = {
             "instance": self._instance.id,
-            "host": platform.node(),
+            "host": platform.node() if is_root else "",
             "interval": INTERVAL,
             "now": time.time(),
             "operations": is_root,
