@@ -158,10 +158,11 @@ def print_cached(uri: str, args: argparse.Namespace) -> None:
     turn = argparse.Namespace(**{**vars(args), "rounds": 1})
     with running_docgraph(uri, cached.FEW_FIT) as docgraph:
         for plain, missed in cached.MISSES:
-            pairs = [
-                [time_rung(one, [docgraph], turn)["docgraph"].cpu_ms for one in (plain, missed)]
-                for _ in range(args.rounds)
-            ]
+            pairs = []
+            for number in range(args.rounds):  # another one begins each time
+                order = (plain, missed) if number % 2 else (missed, plain)
+                found = [time_rung(one, [docgraph], turn)["docgraph"].cpu_ms for one in order]
+                pairs.append(found if number % 2 else found[::-1])
             before, after = (median(column) for column in zip(*pairs, strict=True))
             quotient = median(miss / hit for hit, miss in pairs)
             print(f"{missed.id:16} {after:10.3f}   {before:.3f}, {quotient:.3f}", flush=True)
