@@ -134,6 +134,23 @@ def test_the_commands_of_a_page_work_one_after_the_other(
         drop(mongo_client, db)
 
 
+def test_every_target_of_make_on_a_page_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    drills = [(one.stem, one.read_text()) for one in ROOT.glob("tests/drills/drill_*.py")]
+    known = {
+        *re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE),
+        *(stem.replace("_", "-") for stem, _ in drills),
+        *(f"drill-{one}" for _, text in drills for one in re.findall(r"test_([fl]\d+)_", text)),
+    }
+    named = {
+        target
+        for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+        for target in re.findall(r"(?:`|^ *)make ([a-z][a-z0-9-]*)", page.read_text(), re.MULTILINE)
+    }
+    assert named
+    assert named - known == set()
+
+
 @pytest.mark.usefixtures("preloaded")
 def test_uninstalling_drops_what_docgraph_stored_and_nothing_else(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path
