@@ -4,7 +4,7 @@ import { readAnswer } from "../../api/graphql.js";
 import type { LiveEvent } from "../../api/live.js";
 import { type Live, firstPause, runLive } from "./liveRun.js";
 
-const answerOf = (text: string): LiveEvent => ({ kind: "answer", answer: readAnswer(200, 1, new TextEncoder().encode(text)) });
+const answerOf = (text: string, status = 200): LiveEvent => ({ kind: "answer", answer: readAnswer(status, 1, new TextEncoder().encode(text)) });
 const ended: LiveEvent = { kind: "ended", errors: [] };
 
 /** Runs connections one after the other; returns what was shown and how long it waited. */
@@ -38,6 +38,12 @@ test("a lost connection is opened again, more and more slowly, and the last answ
   const { shown, waits } = await follow([answerOf("{}"), lost], [new Error("no connection")], [lost], [answerOf("{}"), ended]);
   assert.deepEqual(waits, [firstPause, firstPause * 2, firstPause * 4]);
   assert.deepEqual(shown.map(([, phase, count]) => [phase, count]), [["open", 1], ["waiting", 1], ["waiting", 1], ["waiting", 1], ["open", 2], ["ended", 2]]);
+});
+
+test("a server that is busy or starts again is tried again, and the last answer stays", async () => {
+  const { shown, waits } = await follow([answerOf("{}"), { kind: "lost" }], [answerOf("", 503), ended], [answerOf("{}"), ended]);
+  assert.equal(waits.length, 2);
+  assert.deepEqual(shown.map(([text, phase]) => [text, phase]), [["{}", "open"], ["{}", "waiting"], ["{}", "waiting"], ["{}", "open"], ["{}", "ended"]]);
 });
 
 test("a failure before the first answer is an error, not a lost connection", async () => {

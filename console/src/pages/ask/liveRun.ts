@@ -16,6 +16,7 @@ export interface Live {
 
 export const firstPause = 1000; // ms, before a lost connection is opened again
 const longestPause = 30_000;
+const passing = [429, 502, 503, 504]; // a server that starts again, or is busy: the last answer stays
 
 export function isFollowing(live: Live | undefined): boolean {
   return live?.phase === "open" || live?.phase === "waiting";
@@ -42,7 +43,7 @@ export async function runLive({ follow, wait, onChange }: LiveRun, signal: Abort
     try {
       for await (const event of follow()) {
         if (event.kind === "ended") return change({ phase: "ended", errors: event.errors });
-        if (event.kind === "lost") break;
+        if (event.kind === "lost" || (last !== null && passing.includes(event.answer.status))) break;
         last = event.answer;
         pause = firstPause;
         change({ phase: "open", count: live.count + 1, at: Date.now() });
