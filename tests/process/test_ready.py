@@ -171,6 +171,7 @@ def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Pa
     assert code == 1
     assert checks["address"]["found"] == "127.0.0.1:9, set at --set: no server listens there"
     assert checks["address"]["advice"]
+    assert (checks["login"]["state"], checks["JSON lane"]["state"]) == ("skipped", "ok")
 
     code, checks = examine("/core/workerz=2", cwd=tmp_path)
     assert code == 1

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Final
 
 from docgraph.exchange.data import Document
-from docgraph.runtime.native import explain_lane
 from docgraph.store.driver.connection_status import Lacking, Lost
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import find_obstacle, find_pool_size
@@ -79,7 +78,6 @@ async def diagnose_database(store: Store, workers: int) -> AsyncIterator[Diagnos
         yield _check_clock(hello, asked, time.time())
     yield await _check_connections(store, workers)
     yield _check_fast_path(store)
-    yield Diagnosis("JSON lane", CheckState.OK, explain_lane())
 
 
 async def _check_login(store: Store) -> Diagnosis:

@@ -17,6 +17,7 @@ from docgraph.exchange import ConfigError, Deadline, DocgraphError, StartupError
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.definition_writes import URIS
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.native import explain_lane
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare, require_allower
@@ -33,7 +34,7 @@ from docgraph.store.mounts import REVOCATION_STORE
 from docgraph.store.sections import MClient
 
 _CHECKS = (
-    *("address", "login", "version", "members", "clock", "connections", "fast path", "JSON lane"),
+    *("address", "login", "version", "members", "clock", "connections", "fast path"),
     *("rights", "indexes", "passwords"),
 )
 _MAX_APPS = 10_000
@@ -54,6 +55,7 @@ def examine(sources: ConfigSources) -> list[Diagnosis]:
     skipped = "not looked at, because of the above"
     return [
         *findings,
+        Diagnosis("JSON lane", CheckState.OK, explain_lane()),
         *(Diagnosis(one, CheckState.SKIPPED, skipped) for one in _CHECKS if one not in seen),
     ]
 
