@@ -35,7 +35,7 @@ export async function readHealth(signal: AbortSignal): Promise<Health | null> {
   const response = await send(pathOf("database-probe"), { signal });
   const body: unknown = await response.json().catch(() => null);
   if (!isRecord(body) || typeof body["latencyMs"] !== "number") return null;
-  return { isUp: response.ok, description: String(body["description"] ?? ""), ms: body["latencyMs"] };
+  return { isUp: response.ok, description: typeof body["description"] === "string" ? body["description"] : "", ms: body["latencyMs"] };
 }
 
 export function parseMetrics(text: string): readonly Sample[] {
