@@ -1,9 +1,9 @@
 /** The figures of the server, in the text format of Prometheus, and the state of its database. */
 
 import { isRecord } from "./error.js";
-import { requireRight } from "./rights.js";
 import { request, send } from "./session.js";
 import { pathOf, settings } from "./settings.js";
+import { requireRight } from "./rights.js";
 
 export interface Sample {
   readonly name: string;

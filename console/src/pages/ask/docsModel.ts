@@ -1,8 +1,6 @@
 /** What the documentation shows of a schema, and what is found in it. */
 
 import {
-  type GraphQLField,
-  type GraphQLInputField,
   type GraphQLNamedType,
   type GraphQLSchema,
   isEnumType,
@@ -48,7 +46,7 @@ export function search(schema: GraphQLSchema, text: string): { readonly found: r
   for (const type of listTypes(schema)) {
     put(groups, 0, type.name, wanted, { spot: { type: type.name }, about: kindOf(type) });
     if (!isObjectType(type) && !isInterfaceType(type) && !isInputObjectType(type)) continue;
-    for (const field of Object.values<GraphQLField<unknown, unknown> | GraphQLInputField>(type.getFields())) {
+    for (const field of Object.values(type.getFields())) {
       put(groups, 1, field.name, wanted, { spot: { type: type.name, field: field.name }, about: String(field.type) });
     }
   }
