@@ -346,6 +346,6 @@ def test_axe_finds_nothing_serious_and_narrow_screens_are_enough(window: Window)
     assert window.find_barriers_on_any_screen() == []
     window.page.get_by_role("link", name="shown", exact=True).click()
     window.page.get_by_role("table").get_by_role("link", name="x", exact=True).click()
-    window.page.get_by_role("button", name="Edit").click()
+    window.page.get_by_role("button", name="Edit", exact=True).click()
     window.page.get_by_role("textbox", name="JSON").get_by_text("1.5").wait_for()
     assert window.find_barriers_on_any_screen() == []

@@ -189,6 +189,9 @@ def test_metrics_of_two_workers_are_one_truth(tmp_path: Path) -> None:
             )
 
         eventually(lambda: count() == 20)
+        histories = [json.loads(ask(f"{url}/metrics?history=true")[1]) for _ in range(6)]
+        assert len({one["instance"] for one in histories}) == 1
+        assert len({one["points"][0]["at"] for one in histories}) == 1  # of whichever worker
 
 
 def test_without_an_allower_there_is_no_start(tmp_path: Path) -> None:

@@ -89,6 +89,67 @@ export async function readPage(segments: Segments, query: Query, after: string, 
   throw new ApiError(0, "client-error", "No page is small enough.");
 }
 
+/** The pages of a query, one after the other. */
+export async function* walkPages(segments: Segments, query: Query, signal: AbortSignal): AsyncGenerator<Page> {
+  for (let after: string | null = ""; after !== null; ) {
+    const page: Page = await readPage(segments, query, after, signal);
+    yield page;
+    after = page.next;
+  }
+}
+
+export interface Sample {
+  readonly documents: readonly Fields[];
+  /** False: the newest and the oldest of more. */
+  readonly isWhole: boolean;
+}
+
+const samplePages = 5; // from each end
+
+/** Documents that match, the newest and the oldest of them. */
+export async function readSample(segments: Segments, filter: string, signal: AbortSignal): Promise<Sample> {
+  const found = new Map<string, Fields>();
+  for (const sort of ["", "_id"]) {
+    let pages = 0;
+    for await (const { documents, next } of walkPages(segments, { filter, sort }, signal)) {
+      for (const one of documents) found.set(one.has("_id") ? writeTyped(one.get("_id")!, 0) : String(found.size), one);
+      pages += 1;
+      if (next === null) return { documents: [...found.values()], isWhole: true };
+      if (pages === samplePages) break;
+    }
+  }
+  return { documents: [...found.values()], isWhole: false };
+}
+
+export interface Figures {
+  /** Documents of a collection, or collections of a database. */
+  readonly count: number | null;
+  readonly bytes: number | null;
+  readonly indexes: number | null;
+}
+
+/** The size of a collection or a database, as far as the caller may read it. */
+export async function readFigures(segments: Segments, may: { readonly size: boolean; readonly indexes: boolean }, signal: AbortSignal): Promise<Figures> {
+  const [size, indexes] = await Promise.allSettled([
+    may.size ? requestJson<{ _size: number; _bytes?: number }>(`${dataPath([...segments, "_size"])}?count=estimated&bytes=true`, { signal }) : null,
+    may.indexes ? requestJson<readonly unknown[]>(dataPath([...segments, "_indexes"]), { signal }) : null,
+  ]);
+  const known = size.status === "fulfilled" ? size.value : null;
+  return { count: known?._size ?? null, bytes: known?._bytes ?? null, indexes: indexes.status === "fulfilled" ? (indexes.value?.length ?? null) : null };
+}
+
+const csvRows = 1000; // of a page; the default of `mongo.max-pagesize`
+
+/** The first documents as CSV, and whether there are more of them. */
+export async function readCsv(segments: Segments, query: Query, signal: AbortSignal): Promise<{ readonly text: string; readonly isWhole: boolean }> {
+  const path = `${dataPath(segments)}?format=csv&after=${writeQuery(query)}`;
+  const response = await request(`${path}&pagesize=${csvRows}`, { signal }).catch((error: unknown) => {
+    if (asApiError(error).status !== 400) throw error;
+    return request(path, { signal }); // the server has smaller pages
+  });
+  return { text: await response.text(), isWhole: findNext(response) === null };
+}
+
 /** Check whether the server can parse a query; throws what is wrong. No documents are read. */
 export async function checkQuery(segments: Segments, query: Query, signal: AbortSignal): Promise<void> {
   await requireRight("GET", dataPath(segments));

@@ -1,7 +1,7 @@
 /** The figures of the server, in the text format of Prometheus, and the state of its database. */
 
 import { isRecord } from "./error.js";
-import { request, send } from "./session.js";
+import { request, requestJson, send } from "./session.js";
 import { pathOf, settings } from "./settings.js";
 import { requireRight } from "./rights.js";
 
@@ -27,6 +27,61 @@ export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[
   await requireRight("GET", pathOf("metrics"));
   const response = await request(pathOf("metrics"), { signal });
   return parseMetrics(await response.text());
+}
+
+/** What the server has recorded of itself, before the page was opened. */
+export interface History {
+  /** The running server, all its workers together. */
+  readonly instance: string;
+  readonly host: string;
+  /** Whether the caller may read the operations. */
+  readonly hasOperations: boolean;
+  readonly points: readonly { readonly at: number; readonly samples: readonly Sample[] }[];
+}
+
+export async function readHistory(signal: AbortSignal): Promise<History> {
+  const { instance, host, now, operations, points } = await requestJson<{ instance: string; host: string; now: number; operations: boolean; points: readonly StoredPoint[] }>(`${pathOf("metrics")}?history=true`, { signal });
+  return { instance, host, hasOperations: operations, points: unfold(points, Date.now() - now * 1000) };
+}
+
+/** An operation of an app; `text` is that of the slowest request, without literals. */
+export interface Operation {
+  readonly app: string;
+  /** Empty: it has no name. */
+  readonly operation: string;
+  readonly text: string;
+  readonly count: number;
+  readonly failed: number;
+  /** How many took as long as each bucket says. */
+  readonly times: readonly number[];
+  /** Seconds. */
+  readonly slowest: number;
+  readonly at: number;
+}
+
+export interface Operations {
+  /** The ends of the buckets, in seconds. */
+  readonly bounds: readonly number[];
+  readonly operations: readonly Operation[];
+}
+
+/** The operations of the last 15 to 30 minutes, for the root role. */
+export function readOperations(signal: AbortSignal): Promise<Operations> {
+  return requestJson<Operations>(`${pathOf("metrics")}?operations=true`, { signal });
+}
+
+interface StoredPoint {
+  readonly at: number;
+  readonly values: Readonly<Record<string, number>>;
+}
+
+/** Each point with all of its samples: only what has changed is sent. `offset`: ms by which the clock of the browser is ahead. */
+export function unfold(points: readonly StoredPoint[], offset: number): History["points"] {
+  const known = new Map<string, Sample>();
+  return points.map(({ at, values }) => {
+    for (const [name, value] of Object.entries(values)) known.set(name, { ...(known.get(name) ?? parseMetrics(`${name} 0`)[0]!), value });
+    return { at: at * 1000 + offset, samples: [...known.values()] };
+  });
 }
 
 /** The state of the database; "unavailable" is a state, too. */

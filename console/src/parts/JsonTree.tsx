@@ -1,6 +1,7 @@
 /** JSON as a tree that opens level by level; large lists are shown in portions. */
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { LeafEditor, type Editing } from "./LeafEditor.js";
 import { Numeral, Scalar } from "./json.js";
 
 const portion = 100;
@@ -20,21 +21,25 @@ interface TreeProps {
   label: string;
   openLevels?: number;
   reveal?: Reveal;
+  /** How values are edited in place. */
+  editing?: Editing;
 }
 
 interface NodeProps {
   name: string | null;
+  path: readonly Step[];
+  editing: Editing | undefined;
   value: unknown;
   openLevels: number;
   /** The path from here; undefined: the value to reveal is elsewhere. */
   reveal: Reveal | undefined;
 }
 
-export function JsonTree({ value, label, openLevels = 2, reveal }: TreeProps) {
+export function JsonTree({ value, label, openLevels = 2, reveal, editing }: TreeProps) {
   const [levels] = useState(() => levelsThatFit(value, openLevels));
   return (
     <ul class="json" aria-label={label}>
-      <Node name={null} value={value} openLevels={levels} reveal={reveal} />
+      <Node name={null} path={[]} editing={editing} value={value} openLevels={levels} reveal={reveal} />
     </ul>
   );
 }
@@ -64,7 +69,7 @@ function valuesOf(value: object): Iterable<unknown> {
   return value instanceof Map ? (value as Map<string, unknown>).values() : Object.values(value);
 }
 
-function Node({ name, value, openLevels, reveal }: NodeProps) {
+function Node({ name, path, editing, value, openLevels, reveal }: NodeProps) {
   const [isOpen, setOpen] = useState(openLevels > 0);
   const [[first, end], setShown] = useState([0, portion]);
   const line = useRef<HTMLElement>(null);
@@ -77,7 +82,7 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
     if (index >= end || index < first) setShown([Math.floor(index / portion) * portion, (Math.floor(index / portion) + 1) * portion]);
   }, [reveal?.serial]);
   if (!isBranch(value)) {
-    return <li class="json-leaf"><span ref={line} tabIndex={-1}>{name !== null && <Name name={name} />}<Leaf value={value} /></span></li>;
+    return <li class="json-leaf"><span ref={line} tabIndex={-1}>{name !== null && <Name name={name} />}<LeafEditor path={path} value={value} editing={editing}><Leaf value={value} /></LeafEditor></span></li>;
   }
   const isList = Array.isArray(value);
   const names = isList ? null : namesOf(value);
@@ -95,7 +100,7 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
         <ul>
           {first > 0 && <More text={`${first} before`} onClick={() => setShown([Math.max(0, first - portion * 10), end])} />}
           {shown.map((key) => (
-            <Node key={key} name={key} value={childOf(key)} openLevels={openLevels - 1} reveal={stepInto(reveal, key)} />
+            <Node key={key} name={key} path={[...path, key]} editing={editing} value={childOf(key)} openLevels={openLevels - 1} reveal={stepInto(reveal, key)} />
           ))}
           {count > end && <More text={`${count - end} more`} onClick={() => setShown([first, end + portion * 10])} />}
         </ul>

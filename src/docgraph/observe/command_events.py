@@ -54,3 +54,14 @@ class SlowOperation(Event, frozen=True):
     plan: tuple[str, ...]
     account: str = ""
     error: str = ""  # the stable code of the error that ended it
+
+
+class OperationFinished(Event, frozen=True):
+    """A GraphQL operation ended; `text` is what the caller sent, with its literals. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    app: str
+    operation: str  # its name, if the request has one
+    text: str
+    duration: float  # seconds
+    ok: bool

@@ -36,11 +36,10 @@ from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.methods import METHODS
 from docgraph.observe.metric_list import METRICS
-from docgraph.observe.tallies import Labels, RequestTally, Tallies
+from docgraph.observe.tallies import SECONDS, Labels, RequestTally, Tallies
 
-__all__ = ["METRICS", "Meters", "mark_process_dead"]
+__all__ = ["METRICS", "SECONDS", "Meters", "mark_process_dead"]
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_CHILDREN = 1000  # label combinations of one metric
 BULK = 100  # requests that are added together: each costs less in a batch
 FLUSH_SECONDS = 0.25  # maximum age of a busy worker's numbers in other workers

@@ -13,6 +13,9 @@ from typing import Any
 
 Labels = tuple[str, ...]
 
+# Upper bounds of the buckets of durations.
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
 
 class RequestTally:
     """Count, durations and bytes sent of one kind of event."""

@@ -122,7 +122,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
     (ResourceType.SIZE, "GET"): OperationSpec(
         "How many there are",
         {200: "Size"},
-        ("filter", "shardkey", "count", "nocache", *_CONSISTENCY),
+        ("filter", "shardkey", "count", "bytes", "nocache", *_CONSISTENCY),
     ),
     (ResourceType.METADATA, "GET"): OperationSpec(
         "The metadata", {200: "Meta"}, ("jsonMode", "nocache")

@@ -174,10 +174,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Estimated number of documents and bytes per document; None: not known."""
+    """Estimated number of documents, bytes per document and bytes of all; None: not known."""
 
     documents: int | None = None
     bytes_each: int | None = None
+    bytes: int | None = None
 
 
 class Inventory:
@@ -226,7 +227,7 @@ class Inventory:
         size = sum(int(one.get("size", 0)) for one in stats)
         if any("timeseries" in one for one in stats):
             return Measure()  # it counts buckets
-        return Measure(documents, size // documents if documents else 0)
+        return Measure(documents, size // documents if documents else 0, size)
 
     async def sample(
         self,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import bson
 import pytest
 from bson import ObjectId
 
 from docgraph.observe.command_events import CommandFinished
+from tests.http.access_harness import ADA, ADMIN, allow, guarded
 from tests.http.harness import Mongo, identity, listening
 from tests.http.rest_harness import Api, serving
 
@@ -52,6 +54,37 @@ async def test_sizes(api: Api) -> None:
     assert (await api.get("/things/_size")).json == {"_size": 3}
     assert (await api.get("/things/_size", filter={"_id": 1})).json == {"_size": 1}
     assert (await api.get("/_size")).json["_size"] >= 2
+
+
+async def test_the_bytes_of_a_collection_are_those_of_all_documents(api: Api) -> None:
+    documents = [{"_id": n, "text": "x" * 100} for n in range(3)]
+    api.things.insert_many(documents)
+
+    size = await api.get("/things/_size", bytes="true")
+    assert size.json == {"_size": 3, "_bytes": sum(len(bson.encode(one)) for one in documents)}
+    for parameters in ({}, {"bytes": "false"}, {"bytes": "true", "filter": {"_id": {"$gt": -1}}}):
+        assert (await api.get("/things/_size", **parameters)).json == {"_size": 3}
+    api.mongo[api.db].create_collection("seen", viewOn="things", pipeline=[])
+    assert (await api.get("/seen/_size", bytes="true")).json == {"_size": 3}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({}, {"_size", "_bytes"}),
+        ({"readFilter": {"n": 1}}, {"_size"}),
+        ({"projectResponse": {"secret": 0}}, {"_size"}),
+    ],
+)
+async def test_the_bytes_of_what_a_rule_hides_are_not_told(
+    mongo_client: Mongo, mongo_uri: str, rule: Any, expected: set[str]
+) -> None:
+    async with guarded(mongo_client, mongo_uri) as service:
+        service.insert("things", {"_id": 1, "n": 1, "secret": "x" * 100})
+        await allow(service, "path-prefix('/things')", "user", mongo=rule)
+        for caller, members in ((ADA, expected), (ADMIN, {"_size", "_bytes"})):
+            reply = await service.request("GET", "/things/_size?bytes=true", headers=caller)
+            assert set(reply.json) == members
 
 
 async def test_the_etag_of_a_list_is_that_of_the_collection(api: Api) -> None:

@@ -55,7 +55,7 @@ function Conditions({ form, check, onChange, keys }: Pick<RuleFieldsProps, "form
       {Object.entries(filters).map(([name, text]) => (
         <div key={name} class="field">
           <div class="data-head"><code class="access-label">{name}</code><Button kind="quiet" aria-label={`Remove ${name}`} onClick={() => drop(name)}>Remove</Button></div>
-          <div class="data-filter"><Editor label={name} language="json" value={text} findings={markFindings(findingsOf(check, `mongo.${name}`))} keys={keys} onChange={(value) => onChange({ filters: { ...filters, [name]: value } })} /></div>
+          <div class="data-filter"><Editor label={name} language="shell" value={text} findings={markFindings(findingsOf(check, `mongo.${name}`))} keys={keys} onChange={(value) => onChange({ filters: { ...filters, [name]: value } })} /></div>
           <Findings findings={findingsOf(check, `mongo.${name}`)} />
           <p class="soft">{filterNames[name]}</p>
         </div>

@@ -3,17 +3,20 @@
 import { useState } from "preact/hooks";
 import { type Segments, type StoredDocument, dataPath } from "../../api/data.js";
 import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
+import { nameType, replaceAt, retype, textToEdit } from "../../api/retype.js";
 import { useRights } from "../../api/rights.js";
+import { type Fields, type Value, parseFields, writeTyped } from "../../api/typed.js";
 import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
 import { Scalar } from "../../parts/json.js";
 import { JsonTree } from "../../parts/JsonTree.js";
+import type { Editing } from "../../parts/LeafEditor.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { ConfirmDialog } from "./Confirm.js";
 import { Conflict } from "./Conflict.js";
 import { DocumentText } from "./DocumentText.js";
 import { Refusal } from "./Refusal.js";
 import { type DocumentState, type DocumentWork, isOvertaken, useDocument } from "./useDocument.js";
-import { findMistake, mostToEdit, ownText } from "./work.js";
+import { findMistake, isOwn, mostToEdit, ownFields, ownText } from "./work.js";
 
 interface DocumentPanelProps {
   owner: string | null;
@@ -86,7 +89,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
       <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={setView}>
-        {view === "tree" && stored !== null ? <JsonTree key={stored.text} value={stored.fields} label="Tree" openLevels={3} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
+        {view === "tree" && stored !== null ? <Tree key={stored.text} stored={stored} draft={draft?.text ?? null} mayEdit={mayEdit && mistake === null} onChange={work.change} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
       </Tabs>
       {isDeleting && (
         <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => { setDeleting(false); onChanged(); }} onClose={() => setDeleting(false)}>
@@ -95,6 +98,32 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
       )}
     </>
   );
+}
+
+interface TreeProps {
+  stored: StoredDocument;
+  /** The changed text; null: nothing is changed. */
+  draft: string | null;
+  mayEdit: boolean;
+  onChange: (text: string) => void;
+}
+
+/** The document as it would be saved; edited values keep their types. */
+function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
+  const own: Fields = draft === null || !mayEdit ? ownFields(stored.fields) : parseFields(draft);
+  const id = stored.fields.get("_id");
+  const shown: Fields = new Map([...(id === undefined ? [] : [["_id", id] as const]), ...own]);
+  const editing: Editing = {
+    begin: ([first = ""], value) => (isOwn(String(first)) ? textToEdit(value as Value) : null),
+    change: (path, value, text) => {
+      const typed = retype(value as Value, text);
+      if (typed === null) return `Not a value of type ${nameType(value as Value)}. To change the type, use the tab JSON.`;
+      onChange(writeTyped(replaceAt(own, path, typed)));
+      return null;
+    },
+  };
+  const canEdit = mayEdit && stored.text.length <= mostToEdit;
+  return <JsonTree value={shown} label="Tree" openLevels={3} {...(canEdit ? { editing } : {})} />;
 }
 
 /** All of the document, however large it is. */

@@ -6,6 +6,7 @@ import { asApiError } from "../../api/error.js";
 import { useRights } from "../../api/rights.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
 import { go } from "../../shell/router.js";
+import { Downloads } from "./Downloads.js";
 import { DocumentPanel } from "./DocumentPanel.js";
 import { DocumentTable } from "./DocumentTable.js";
 import { NewDocument } from "./NewDocument.js";
@@ -26,7 +27,7 @@ export function Documents({ owner, segments, spot }: DocumentsProps) {
   const close = () => go(addressOf(segments, { ...spot, id: undefined, isNew: false }));
   const table = (
     <div class="data-list">
-      <QueryForm segments={segments} spot={spot} onRepeat={list.reload} />
+      <QueryForm segments={segments} spot={spot} documents={list.page?.documents ?? []} onRepeat={list.reload} />
       <Pager segments={segments} spot={spot} list={list} />
       <Found owner={owner} segments={segments} spot={spot} list={list} />
     </div>
@@ -88,6 +89,7 @@ function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list:
       <Button disabled={!hasPrevious || isLoading} onClick={list.previous}>Previous</Button>
       <Button disabled={page?.next == null || isLoading} onClick={list.next}>Next</Button>
       <Counter segments={segments} filter={spot.filter} />
+      {count > 0 && <Downloads segments={segments} query={spot} />}
       {mayInsert && <a class="button button-plain data-insert" href={addressOf(segments, { ...spot, id: undefined, isNew: true })}>Insert</a>}
       {page?.size != null && <span class="soft">The documents are large: {page.size} on a page.</span>}
     </div>

@@ -9,9 +9,11 @@ import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
 import { go } from "../../shell/router.js";
+import { Cards } from "./Cards.js";
 import { NewCollectionDialog } from "./NewCollection.js";
 import { addressOf, readPath } from "./places.js";
-import { findMounted } from "./mounted.js";
+import { findMounted, withoutListed } from "./mounted.js";
+import { useOwn } from "./useOwn.js";
 import { Trail } from "./Trail.js";
 import { useCallerEffect } from "./useCallerEffect.js";
 import { dropVisit, listVisits } from "./visits.js";
@@ -60,7 +62,7 @@ export function Names({ owner, segments, kind }: NamesProps) {
       {found === null && <Loading what="Loading the names" />}
       {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
       {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={mayMake ? () => setMaking(true) : null} />}
-      {isTop && <OtherPlaces owner={owner} mounted={mounted} needsVisits={found !== null && "error" in found} />}
+      {isTop && <OtherPlaces owner={owner} mounted={found !== null && "names" in found ? withoutListed(mounted, found.names) : mounted} needsVisits={found !== null && "error" in found} />}
       {isMaking && <NewCollectionDialog segments={segments} onClose={() => setMaking(false)} />}
     </div>
   );
@@ -69,7 +71,9 @@ export function Names({ owner, segments, kind }: NamesProps) {
 function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: (() => void) | null }) {
   const [filter, setFilter] = useState("");
   const [most, setMost] = useState(portion);
+  const purposes = useOwn(segments);
   const fitting = names.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));
+  const [others, own] = kind === "database" ? [fitting.filter((name) => !purposes.has(name)), fitting.filter((name) => purposes.has(name))] : [fitting, []];
   const what = kind === "database" ? "collection" : "database";
   if (names.length === 0) {
     return (
@@ -83,11 +87,15 @@ function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & 
       {names.length > fewEnough && (
         <input class="input data-names-filter" type="search" aria-label={`Filter ${what}s`} placeholder={`Filter ${names.length} ${what}s`} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
       )}
-      <ul class="data-names" aria-label={kind === "database" ? "Collections" : "Databases"}>
-        {fitting.slice(0, most).map((name) => <li key={name}><a href={addressOf([...segments, name])}>{name}</a></li>)}
-      </ul>
+      <Cards label={kind === "database" ? "Collections" : "Databases"} segments={segments} kind={kind} names={others.slice(0, most)} />
       {fitting.length === 0 && <p class="soft">No {what} has that in its name.</p>}
-      {fitting.length > most && <div><Button onClick={() => setMost(most + portion)}>{fitting.length - most} more</Button></div>}
+      {others.length > most && <div><Button onClick={() => setMost(most + portion)}>{others.length - most} more</Button></div>}
+      {own.length > 0 && (
+        <section class="data-others" aria-label="System collections">
+          <h2>System</h2>
+          <Cards label="System collections" segments={segments} kind={kind} names={own} purposes={purposes} />
+        </section>
+      )}
     </>
   );
 }

@@ -1,21 +1,26 @@
 /** The filter and the sort order. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Segments } from "../../api/data.js";
 import { Button } from "../../parts/basic.js";
 import { Editor } from "../../parts/Editor.js";
 import { go } from "../../shell/router.js";
+import type { Fields } from "../../api/typed.js";
+import { completeFilter } from "./completeFilter.js";
 import { type Spot, addressOf } from "./places.js";
+import { namesOf, summarize } from "./summary.js";
 import { useQueryCheck } from "./useQueryCheck.js";
 
 interface QueryFormProps {
   segments: Segments;
   spot: Spot;
+  /** What is shown now: their names are offered while a filter is typed. */
+  documents: readonly Fields[];
   /** The same query was sent again. */
   onRepeat: () => void;
 }
 
-export function QueryForm({ segments, spot, onRepeat }: QueryFormProps) {
+export function QueryForm({ segments, spot, documents, onRepeat }: QueryFormProps) {
   const [filter, setFilter] = useState(spot.filter);
   const [sort, setSort] = useState(spot.sort);
   useEffect(() => {
@@ -32,12 +37,13 @@ export function QueryForm({ segments, spot, onRepeat }: QueryFormProps) {
     return true;
   };
   const [finding] = findings.filter;
+  const names = useMemo(() => namesOf(summarize(documents)), [documents]);
   return (
     <form class="data-query" onSubmit={(event) => (event.preventDefault(), find())}>
       <div class="data-filter-box">
         <span class="data-label" aria-hidden="true">Filter</span>
         <div class="data-filter">
-        <Editor label="Filter" language="json" value={filter} onChange={setFilter} findings={findings.filter} keys={[{ key: "Mod-Enter", run: find }]} />
+        <Editor label="Filter" language="shell" value={filter} onChange={setFilter} complete={(before) => completeFilter(before, names)} findings={findings.filter} keys={[{ key: "Mod-Enter", run: find }]} />
         </div>
       </div>
       <div class="data-sort">

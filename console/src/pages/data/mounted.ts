@@ -3,6 +3,7 @@
 import { isRecord } from "../../api/error.js";
 import { requestJson } from "../../api/session.js";
 import { settings } from "../../api/settings.js";
+import { readPath } from "./places.js";
 
 /** Paths below that of the REST API, encoded, without those that a path above them lists. */
 export async function findMounted(signal: AbortSignal): Promise<readonly string[]> {
@@ -22,4 +23,9 @@ function isList(path: unknown): boolean {
   const get = isRecord(path) ? path["get"] : undefined;
   const tags = isRecord(get) ? get["tags"] : undefined;
   return Array.isArray(tags) && tags.some((tag) => tag === "databases" || tag === "database");
+}
+
+/** Paths whose first names are not listed already. */
+export function withoutListed(mounted: readonly string[], names: readonly string[]): readonly string[] {
+  return mounted.filter((path) => !names.includes(readPath(path)[0] ?? ""));
 }

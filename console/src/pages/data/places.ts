@@ -5,7 +5,9 @@ import type { DocumentId } from "../../api/ids.js";
 import { parseTyped, writeTyped } from "../../api/typed.js";
 import { address } from "../../shell/router.js";
 
-export type View = "documents" | "indexes";
+export type View = "documents" | "schema" | "indexes";
+
+const views: readonly string[] = ["documents", "schema", "indexes"] satisfies readonly View[];
 
 export interface Spot extends Query {
   readonly view: View;
@@ -22,7 +24,7 @@ export function readSpot(hash: string): Spot {
   return {
     filter: told.get("filter") ?? "",
     sort: told.get("sort") ?? "",
-    view: told.get("view") === "indexes" ? "indexes" : "documents",
+    view: views.includes(told.get("view") ?? "") ? (told.get("view") as View) : "documents",
     id: readId(told.get("id")),
     isNew: told.has("new"),
   };

@@ -15,9 +15,14 @@ export const mostToEdit = 1 << 20; // characters; more is too much for a page
 
 const fixed = ["_id", "_etag"];
 
+/** Whether a field of the first level can be changed. */
+export function isOwn(name: string): boolean {
+  return !fixed.includes(name);
+}
+
 /** The fields that can be changed. */
 export function ownFields(fields: Fields): Fields {
-  return new Map([...fields].filter(([name]) => !fixed.includes(name)));
+  return new Map([...fields].filter(([name]) => isOwn(name)));
 }
 
 export function ownText({ fields, text }: StoredDocument): string {

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { tellClock } from "./figures.js";
+import { findIsolated, tellClock } from "./figures.js";
 
 export interface Line {
   readonly label: string;
@@ -96,7 +96,7 @@ function options(width: number, { lines, tell, least, isWhole }: Omit<ChartProps
       { ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map((one) => tellClock(one * 1000, false)), incrs: [60, 120, 300] },
       { ...axis, size: 64, space: 40, values: (_, ticks) => ticks.map(tell), ...(isWhole ? { incrs: wholeSteps } : {}) },
     ],
-    series: [{}, ...lines.map((line) => ({ stroke: colour(line.colour), width: 1.5, points: { show: false }, spanGaps: false, ...(line.dash ? { dash: [...line.dash] } : {}) }))],
+    series: [{}, ...lines.map((line) => ({ stroke: colour(line.colour), width: 1.5, points: { show: true, size: 5, fill: colour(line.colour), filter: (drawn: uPlot, series: number) => findIsolated(drawn.data[series] as readonly (number | null)[]) }, spanGaps: false, ...(line.dash ? { dash: [...line.dash] } : {}) }))],
     hooks: { setCursor: [(drawn) => onPoint(drawn.cursor.idx ?? null)] },
   };
 }

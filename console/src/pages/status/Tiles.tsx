@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Health } from "../../api/metrics.js";
+import { tellBytes } from "../data/tellFigures.js";
 import { tellCount, tellRate, tellSeconds, tellShare } from "./figures.js";
 import { type Recording, recent, secondsOf, sumOf } from "./record.js";
 import { quantile, sum } from "./tally.js";
@@ -12,6 +13,7 @@ export function Tiles({ recording: { last, intervals }, health }: { recording: R
   const lately = recent(intervals, minute);
   const all = sum(sumOf(lately, "requests"));
   const seconds = secondsOf(lately);
+  const cache = sumOf(lately, "cache");
   const time = (share: number) => tellSeconds(quantile(all, share, last?.bounds ?? []));
   return (
     <dl class="status-tiles" aria-label="The last minute">
@@ -25,6 +27,9 @@ export function Tiles({ recording: { last, intervals }, health }: { recording: R
           <Tile name="p95">{time(0.95)}</Tile>
           <Tile name="p99">{time(0.99)}</Tile>
           <Tile name="In flight">{tellCount(last.inFlight)}{last.streams > 0 && <span class="soft status-detail"> with {tellCount(last.streams)} {last.streams === 1 ? "stream" : "streams"}</span>}</Tile>
+          <Tile name="Streams">{tellCount(last.streams)}<span class="soft status-detail"> {tellCount(last.cursors)} {last.cursors === 1 ? "cursor" : "cursors"}{last.liveQueries > 0 && `, ${tellCount(last.liveQueries)} live`}</span></Tile>
+          <Tile name="Cache hits">{tellShare(cache.get("hit")?.count ?? 0, sum(cache).count)}<span class="soft status-detail"> {tellBytes(last.cacheBytes)}</span></Tile>
+          <Tile name="Connections" isBad={last.mostConnections > 0 && last.connections >= last.mostConnections}>{tellCount(last.connections)}<span class="soft status-detail"> of {tellCount(last.mostConnections)}</span></Tile>
         </>
       )}
     </dl>

@@ -31,3 +31,19 @@ export function tellClock(ms: number, withSeconds = true): string {
   const time = new Date(ms).toLocaleTimeString("en-GB");
   return withSeconds ? time : time.slice(0, 5);
 }
+
+/** Values between two gaps: no line leads to them, so they are drawn as points. */
+export function findIsolated(values: readonly (number | null | undefined)[]): number[] {
+  return values.flatMap((one, at) => (one != null && values[at - 1] == null && values[at + 1] == null ? [at] : []));
+}
+
+/** When it was, with the day unless it is today. */
+export function tellMoment(ms: number): string {
+  const day = new Date(ms).toLocaleDateString("en-CA");
+  return day === new Date().toLocaleDateString("en-CA") ? tellClock(ms) : `${day} ${tellClock(ms, false)}`;
+}
+
+/** With several workers, their parent is one of the processes. */
+export function tellProcesses(count: number): string {
+  return count <= 1 ? "one process" : `${tellCount(count - 1)} workers`;
+}

@@ -1,6 +1,7 @@
 /** What happened between one reading of the metrics and the next, for the last minutes. */
 
-import type { Snapshot } from "./snapshot.js";
+import type { History } from "../../api/metrics.js";
+import { type Snapshot, takeSnapshot } from "./snapshot.js";
 import { type Tallies, subtract, sumByName } from "./tally.js";
 
 export interface Interval {
@@ -9,6 +10,8 @@ export interface Interval {
   readonly requests: Tallies;
   readonly commands: Tallies;
   readonly operations: Tallies;
+  readonly cache: Tallies;
+  readonly troubles: Tallies;
   readonly inFlight: number;
   readonly pingMs: number | null;
 }
@@ -20,7 +23,7 @@ export interface Recording {
   readonly begunAnewAt: number | null;
 }
 
-export const longest = 15 * 60_000; // ms that are kept
+export const longest = 30 * 60_000; // ms that are kept, here and by the server
 export const emptyRecording: Recording = { last: null, intervals: [], begunAnewAt: null };
 
 export function record(recording: Recording, next: Snapshot): Recording {
@@ -32,12 +35,19 @@ export function record(recording: Recording, next: Snapshot): Recording {
   return { ...recording, last: next, intervals };
 }
 
+/** What the server has recorded before the page was opened. */
+export function recordHistory({ points }: Pick<History, "points">): Recording {
+  return points.reduce((recording, { at, samples }) => record(recording, takeSnapshot(at, samples, null, 0)), emptyRecording);
+}
+
 function compare(last: Snapshot, next: Snapshot): Interval | null {
   const requests = subtract(next.requests, last.requests);
   const commands = subtract(next.commands, last.commands);
   const operations = subtract(next.operations, last.operations);
-  if (requests === null || commands === null || operations === null) return null;
-  return { from: last.at, to: next.at, requests, commands, operations, inFlight: next.inFlight, pingMs: next.health?.isUp ? next.health.ms : null };
+  const cache = subtract(next.cache, last.cache);
+  const troubles = subtract(next.troubles, last.troubles);
+  if (requests === null || commands === null || operations === null || cache === null || troubles === null || next.at <= last.at) return null;
+  return { from: last.at, to: next.at, requests, commands, operations, cache, troubles, inFlight: next.inFlight, pingMs: next.health?.isUp ? next.health.ms : null };
 }
 
 /** The intervals of the last so many ms. */
@@ -50,7 +60,7 @@ export function secondsOf(intervals: readonly Interval[]): number {
   return intervals.reduce((all, one) => all + (one.to - one.from) / 1000, 0);
 }
 
-export function sumOf(intervals: readonly Interval[], what: "requests" | "commands" | "operations"): Tallies {
+export function sumOf(intervals: readonly Interval[], what: "requests" | "commands" | "operations" | "cache" | "troubles"): Tallies {
   return sumByName(intervals.map((one) => one[what]));
 }
 

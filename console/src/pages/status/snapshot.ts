@@ -18,12 +18,34 @@ export interface Snapshot {
   /** Without the one that asked for these figures. */
   readonly inFlight: number;
   readonly streams: number;
+  readonly cursors: number;
+  readonly liveQueries: number;
+  /** Connections to the database in use, and at most. */
+  readonly connections: number;
+  readonly mostConnections: number;
+  readonly cacheBytes: number;
+  readonly processes: number;
+  /** By the result: hit, miss, bypass. */
+  readonly cache: Tallies;
+  /** Things that should not happen, by the name of their metric. */
+  readonly troubles: Tallies;
   readonly health: Health | null;
 }
 
 type Labels = Readonly<Record<string, string>>;
 
 const ownServices = ["metrics", "database-probe"]; // what this page itself asks
+export const troubles: Readonly<Record<string, string>> = {
+  docgraph_workers_lost_total: "worker processes ended unexpectedly",
+  docgraph_http_failures_total: "requests ended in an unexpected exception",
+  docgraph_overloaded_total: "requests were rejected with 503: the server has too much to do",
+  docgraph_background_failures_total: "background tasks failed",
+  docgraph_plugin_failures_total: "exceptions of plugins",
+  docgraph_loop_lags_total: "delays of a worker",
+  docgraph_logins_blocked_total: "logins were blocked by the brute force guard",
+  docgraph_stream_stages_failed_total: "events failed in a stage of a change stream",
+  docgraph_log_lines_dropped_total: "log lines were dropped",
+};
 const separator = "\n"; // not part of any name of a service, a method or an app
 
 export function joinNames(...names: readonly string[]): string {
@@ -34,7 +56,8 @@ export function splitNames(key: string): readonly string[] {
   return key.split(separator);
 }
 
-export function takeSnapshot(at: number, samples: readonly Sample[], health: Health | null): Snapshot {
+/** `own`: requests in flight that are this page's. */
+export function takeSnapshot(at: number, samples: readonly Sample[], health: Health | null, own = 1): Snapshot {
   const byName = groupByName(samples);
   const find = (name: string) => byName.get(name) ?? [];
   const total = (name: string) => find(name).reduce((all, one) => all + one.value, 0);
@@ -50,8 +73,16 @@ export function takeSnapshot(at: number, samples: readonly Sample[], health: Hea
     requests: tally(find("docgraph_http_requests_total").filter(isForeign), find("docgraph_http_request_duration_seconds_bucket").filter(isForeign), nameRequest, bounds),
     commands: tally(find("docgraph_database_commands_total"), find("docgraph_database_command_duration_seconds_bucket"), nameCommand, bounds),
     operations: tally(find("docgraph_graphql_operations_total"), find("docgraph_graphql_operation_duration_seconds_bucket"), nameOperation, bounds),
-    inFlight: Math.max(0, total("docgraph_http_requests_in_flight") - 1),
+    inFlight: Math.max(0, total("docgraph_http_requests_in_flight") - own),
     streams: total("docgraph_stream_clients"),
+    cursors: total("docgraph_stream_cursors"),
+    liveQueries: total("docgraph_live_queries"),
+    connections: total("docgraph_database_connections"),
+    mostConnections: total("docgraph_database_connections_max"),
+    cacheBytes: total("docgraph_cache_bytes"),
+    processes: total("docgraph_processes"),
+    cache: tally(find("docgraph_cache_requests_total"), [], ({ result = "" }) => result, bounds),
+    troubles: tally(Object.keys(troubles).flatMap(find).map((one) => ({ ...one, labels: { metric: one.name } })), [], ({ metric = "" }) => metric, bounds),
     health,
   };
 }

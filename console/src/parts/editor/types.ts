@@ -2,7 +2,8 @@
 
 import type { GraphQLSchema } from "graphql";
 
-export type Language = "graphql" | "json" | "yaml" | "text";
+/** `shell`: JSON as lenient as the server reads it, with the notation of the shell of MongoDB. */
+export type Language = "graphql" | "json" | "shell" | "yaml" | "text";
 
 /** A finding at a position; lines and columns count from 1, as the server counts them. */
 export interface Finding {

@@ -27,6 +27,7 @@ import {
 } from "@codemirror/view";
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
+import { shell } from "./shell.js";
 import { theme } from "./theme.js";
 import type { EditorControl, EditorOptions, Finding, Language } from "./types.js";
 
@@ -160,6 +161,8 @@ function languageOf(language: Language, schema: GraphQLSchema | undefined, curre
       return graphql(schema, { onShowInDocs: (...names) => current.options.onShowDocs?.(...names) });
     case "json":
       return [json(), linter((view) => (view.state.doc.length === 0 ? [] : jsonParseLinter()(view)))];
+    case "shell":
+      return shell;
     case "yaml":
       return yaml();
     case "text":

@@ -45,6 +45,7 @@ from docgraph.graphql.http.live_engine import AppEngine
 from docgraph.graphql.http.live_events import wants_events
 from docgraph.graphql.http.live_messages import is_live_handshake
 from docgraph.graphql.http.live_service import LiveBounds, LiveService
+from docgraph.graphql.http.operation_timing import timing_operation
 from docgraph.graphql.http.persisted import (
     AppRequest,
     RequestedOperation,
@@ -276,13 +277,14 @@ class GraphqlService(Service):
         self._check_freedom(app, request, exchange)
         if app.definition.has_live(exchange.roles) and wants_events(exchange):
             return await self._live.answer_events(exchange, request)
-        table = await self._find_table(app, request, exchange)
-        if app.definition.cache is not None and table is None:
-            return await self._answer_cached(app, request, exchange)
-        ran = await self._run_shown(app, request, exchange, is_raw=table is None)
-        if table is not None and not ran.result.errors:
-            return await answer_table(*table, ran.plan, ran.result)
-        return self._render(app, ran, exchange).body
+        with timing_operation(exchange, request):
+            table = await self._find_table(app, request, exchange)
+            if app.definition.cache is not None and table is None:
+                return await self._answer_cached(app, request, exchange)
+            ran = await self._run_shown(app, request, exchange, is_raw=table is None)
+            if table is not None and not ran.result.errors:
+                return await answer_table(*table, ran.plan, ran.result)
+            return self._render(app, ran, exchange).body
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         found = plan, _ = await self._find(app, request, exchange)

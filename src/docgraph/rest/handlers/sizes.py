@@ -6,6 +6,7 @@ from docgraph.exchange import Answer, ResourceType
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.parameters.parameters import Count
 from docgraph.rest.writes.etags import etag_headers
+from docgraph.store.catalog import Inventory
 
 
 async def _get_size(call: RestCall) -> Answer:
@@ -18,7 +19,21 @@ async def _get_size(call: RestCall) -> Answer:
     await call.require_collection()
     headers = etag_headers(await call.find_metadata(call.collection))
     strategy, size = await count_documents(call)
-    return call.answer({"_size": size}, [*headers, ("X-Count-Strategy", strategy.value)])
+    content = {"_size": size}
+    if call.parameters.bytes and _is_whole(call):
+        inventory = Inventory(call.context.store)
+        measure = await inventory.measure(call.db, call.collection, deadline)
+        if measure.bytes is not None:
+            content["_bytes"] = measure.bytes
+    return call.answer(content, [*headers, ("X-Count-Strategy", strategy.value)])
+
+
+def _is_whole(call: RestCall) -> bool:
+    """Check if the request counts all documents, and no rule hides a part of them."""
+    parameters, permission = call.parameters, call.exchange.permission
+    is_narrow = permission is not None and permission.project_response is not None
+    given = parameters.shardkey is not None or parameters.filter is not None
+    return not (given or is_narrow or (call.rows or {}).get(f"{call.db}.{call.collection}"))
 
 
 async def count_documents(call: RestCall) -> tuple[Count, int]:

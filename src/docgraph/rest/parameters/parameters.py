@@ -62,6 +62,7 @@ class Parameters(DataParameters):
     avars: Document = field(default_factory=dict)
     format: str | None = None  # of a table; None: as `Accept` says
     raw_formulas: bool = False  # in CSV
+    bytes: bool = False  # the size of the collection, too
 
     @property
     def skip(self) -> int:
@@ -304,6 +305,7 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "nocache": lambda values, _: {"no_cache": True},
     "rep": _read_representation,
     "format": lambda values, _: {"format": values[0].strip().lower()},
+    "bytes": lambda values, _: {"bytes": values[0].strip().lower() == "true"},
     "csv-formulas": lambda values, _: {"raw_formulas": parse_formulas(values[0])},
     "sid": _reject_session,
     "txn": _reject_session,

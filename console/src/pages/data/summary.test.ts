@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Fields, parseTyped } from "../../api/typed.js";
+import { namesOf, summarize } from "./summary.js";
+
+const read = (text: string) => parseTyped(text) as readonly Fields[];
+const find = (text: string, path: string) => {
+  const found = summarize(read(text)).find((one) => one.path === path);
+  assert.ok(found, path);
+  return found;
+};
+
+test("types, gaps and examples of each field, also inside of objects and lists", () => {
+  const text = '[{"_id": 1, "a": {"b": "x"}}, {"_id": {"$numberLong": "2"}, "a": {}, "c": null}, {"_id": 3, "l": [{"n": 1}, {"n": "1"}, {}]}]';
+  assert.deepEqual(find(text, "_id").types, [["Int32", 2], ["Int64", 1]]);
+  assert.deepEqual(find(text, "_id").missing, { count: 0, of: 3 });
+  assert.deepEqual(find(text, "a").missing, { count: 1, of: 3 });
+  assert.deepEqual(find(text, "a.b").missing, { count: 1, of: 2 });
+  assert.deepEqual(find(text, "a.b").examples, ["x"]);
+  assert.deepEqual(find(text, "c").types, [["Null", 1]]);
+  assert.deepEqual(find(text, "l[]").types, [["Object", 3]]);
+  assert.equal(find(text, "l[]").missing, null);
+  assert.deepEqual(find(text, "l[].n").missing, { count: 1, of: 3 });
+});
+
+test("numbers and dates are spread over ranges, values that repeat are counted", () => {
+  const numbers = find(JSON.stringify(Array.from({ length: 101 }, (_, n) => ({ n }))), "n");
+  assert.ok(numbers.isRange);
+  assert.deepEqual(numbers.bars.map((one) => one.count), [10, 10, 10, 10, 10, 10, 10, 10, 10, 11]);
+  assert.equal(numbers.bars[0]?.label, "0 to 10");
+  const dates = find(JSON.stringify(Array.from({ length: 20 }, (_, n) => ({ at: { $date: Date.UTC(2024, n) } }))), "at");
+  assert.equal(dates.bars[0]?.label.slice(0, 10), "2024-01-01");
+  const roles = find('[{"r": "a"}, {"r": "b"}, {"r": "a"}, {"r": true}]', "r");
+  assert.deepEqual(roles.bars, [{ label: "a", count: 2 }, { label: "b", count: 1 }, { label: "true", count: 1 }]);
+  assert.deepEqual(find('[{"r": "a"}, {"r": "b"}]', "r").bars, []);
+});
+
+test("the names of fields as a filter writes them", () => {
+  assert.deepEqual([...namesOf(summarize(read('[{"l": [{"n": 1}], "s": ["x"]}]'))).entries()], [["l", "Array"], ["l.n", "Int32"], ["s", "Array"]]);
+});

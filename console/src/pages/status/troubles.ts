@@ -1,0 +1,25 @@
+/** Counters of faults, and how much they have increased. */
+
+import type { Interval } from "./record.js";
+import { troubles } from "./snapshot.js";
+import { sum } from "./tally.js";
+
+export interface Trouble {
+  readonly name: string;
+  readonly what: string;
+  readonly count: number;
+  /** ms, the end of the last interval in which it happened. */
+  readonly last: number;
+}
+
+export function findTroubles(intervals: readonly Interval[]): readonly Trouble[] {
+  const failed = intervals.map(({ requests, to }) => ({ count: sum(requests).failed, to }));
+  const all = [
+    { name: "failed", what: "requests failed (5xx)", parts: failed },
+    ...Object.entries(troubles).map(([name, what]) => ({ name, what, parts: intervals.map((one) => ({ count: one.troubles.get(name)?.count ?? 0, to: one.to })) })),
+  ];
+  return all.flatMap(({ name, what, parts }) => {
+    const moved = parts.filter((one) => one.count > 0);
+    return moved.length === 0 ? [] : [{ name, what, count: moved.reduce((sum, one) => sum + one.count, 0), last: moved[moved.length - 1]!.to }];
+  });
+}

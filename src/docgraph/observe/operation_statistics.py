@@ -1,0 +1,175 @@
+"""Statistics of GraphQL operations: counts, times and the slowest text of each, without literals.
+
+Each worker counts its own operations in two windows, the current quarter of an hour and the one
+before it, and saves them to a file. Any worker merges the files.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from docgraph.observe.command_events import OperationFinished
+from docgraph.observe.event import Event
+from docgraph.observe.tallies import SECONDS
+
+MAX_OPERATIONS: Final = 200  # of a worker in a window
+MAX_TEXT: Final = 2_000  # characters; the rest of a longer query is not read
+WINDOW: Final = 900.0  # seconds
+OTHERS: Final = "other operations"
+_FILES: Final = "operations-"
+_HIDDEN: Final = "…"
+_WORD: Final = re.compile(
+    r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n]|\\.)*"?|#[^\n\r]*|[_A-Za-z]\w*|-?\d[\w.+-]*'
+    r"|\.{3}|[^\s,]",
+    re.DOTALL,
+)
+# Cheap enough for the event loop: most literals, so that equal operations are counted together.
+_FREQUENT: Final = re.compile(
+    r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n]|\\.)*"?|(?<!\w)-?\d[\w.+-]*', re.DOTALL
+)
+_NAMED: Final = re.compile(r"\s*(?:query|mutation|subscription)\s+([_A-Za-z]\w*)")
+_SPACE: Final = re.compile(r" (?=[():!\]])|(?<=[(\[$@]) ")
+_Key = tuple[str, str, str]
+
+
+class OperationTally(msgspec.Struct):
+    """An operation of an app; unnamed ones are distinguished by their texts.
+
+    `times` counts durations by bucket, `slowest` (in seconds) and `at` are those of `text`.
+    """
+
+    app: str
+    operation: str
+    text: str = ""
+    count: int = 0
+    failed: int = 0
+    times: list[int] = msgspec.field(default_factory=lambda: [0] * (len(SECONDS) + 1))
+    slowest: float = 0.0
+    at: float = 0.0
+
+    def merge(self, other: OperationTally) -> None:
+        """Add another tally of the same operation."""
+        self.count += other.count
+        self.failed += other.failed
+        self.times = [one + more for one, more in zip(self.times, other.times, strict=True)]
+        if other.slowest >= self.slowest:
+            self.slowest, self.at, self.text = other.slowest, other.at, other.text
+
+
+class OperationStatistics:
+    """Counts the operations of this worker, and merges those of all workers in `directory`."""
+
+    def __init__(self, directory: Path, worker: int, now: Callable[[], float] = time.time) -> None:
+        self._directory = directory
+        self._path = directory / f"{_FILES}{worker}.json"
+        self._now = now
+        self._lock = threading.Lock()
+        self._begun = now()
+        self._current: dict[_Key, OperationTally] = {}
+        self._previous: dict[_Key, OperationTally] = {}
+
+    def count(self, event: Event) -> None:
+        """Count an operation that has ended; a listener of events."""
+        if not isinstance(event, OperationFinished):
+            return
+        with self._lock:
+            self._rotate()
+            text = _FREQUENT.sub(_HIDDEN, event.text[:MAX_TEXT])
+            named = event.operation or find_name(text)
+            tally = self._find((event.app, named, "" if named else text))
+            tally.count += 1
+            tally.failed += not event.ok
+            tally.times[bisect_left(SECONDS, event.duration)] += 1
+            if event.duration >= tally.slowest and tally.operation != OTHERS:
+                tally.slowest, tally.at, tally.text = event.duration, self._now(), text
+
+    def save(self) -> None:
+        """Write the tallies of this worker for the others; it blocks."""
+        with self._lock:
+            self._rotate()
+            found = deepcopy([*self._previous.values(), *self._current.values()])
+        for tally in found:
+            tally.text = strip_literals(tally.text)
+        content = msgspec.json.encode((self._now(), found))
+        fresh = self._path.with_suffix(".new")
+        fresh.write_bytes(content)
+        fresh.replace(self._path)
+
+    def load(self) -> list[OperationTally]:
+        """Return the operations of all workers; it blocks."""
+        found: dict[_Key, OperationTally] = {}
+        for path in sorted(self._directory.glob(f"{_FILES}*.json")):
+            at, tallies = msgspec.json.decode(
+                path.read_bytes(), type=tuple[float, list[OperationTally]]
+            )
+            if self._now() - at < 2 * WINDOW:  # else of a worker that has ended
+                _merge(found, tallies)
+        return list(found.values())
+
+    def _rotate(self) -> None:
+        passed = self._now() - self._begun
+        if 0 <= passed < WINDOW:
+            return
+        self._previous = self._current if passed < 2 * WINDOW else {}
+        self._current, self._begun = {}, self._now()
+
+    def _find(self, key: _Key) -> OperationTally:
+        tally = self._current.get(key)
+        if tally is None:
+            if len(self._current) >= MAX_OPERATIONS:
+                key = ("", OTHERS, "")
+            tally = self._current.setdefault(key, OperationTally(key[0], key[1]))
+        return tally
+
+
+def _merge(found: dict[_Key, OperationTally], tallies: Iterable[OperationTally]) -> None:
+    for tally in tallies:
+        key = (tally.app, tally.operation, "" if tally.operation else tally.text)
+        known = found.get(key)
+        if known is None:
+            found[key] = tally
+        else:
+            known.merge(tally)
+
+
+def find_name(text: str) -> str:
+    """Return the name of the first operation in a text; empty: it has none."""
+    found = _NAMED.match(text)
+    return found[1] if found else ""
+
+
+def strip_literals(query: str) -> str:
+    """Return a query in one line, with `…` in place of each literal; names and variables remain."""
+    words = [one for one in _WORD.findall(query[:MAX_TEXT]) if one[0] != "#"]
+    shown: list[str] = []
+    definitions: list[bool] = []  # for each open parenthesis: variables are defined in it
+    is_default = False
+    for number, (word, following) in enumerate(zip_longest(words, words[1:], fillvalue="")):
+        if word == "(":
+            definitions.append(following == "$")
+        elif word == ")" and definitions:
+            definitions.pop()
+        is_default = word == "=" or (is_default and word not in ("$", ")"))
+        is_type = bool(definitions) and definitions[-1] and not is_default
+        is_name = not definitions or is_type or following == ":" or words[number - 1] in ("$", "@")
+        is_shown = not _is_literal(word) and (is_name or not _is_word(word))
+        shown.append(word if is_shown else _HIDDEN)
+    return _SPACE.sub("", " ".join(shown))[:MAX_TEXT]
+
+
+def _is_word(text: str) -> bool:
+    return text[0] == "_" or text[0].isalpha()
+
+
+def _is_literal(text: str) -> bool:
+    return text[0] in '"-0123456789'

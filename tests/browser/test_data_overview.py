@@ -1,0 +1,196 @@
+"""The Data page in a real browser: what a collection holds, at a glance and as a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from bson import Decimal128, Int64, ObjectId
+from playwright.sync_api import Response
+
+from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Window
+from tests.browser.test_data import at, fill, open_data, save
+from tests.expect import present
+from tests.http.realms import render_basic
+from tests.programs import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+WHEN = datetime(2024, 2, 29, tzinfo=UTC)
+
+
+def card(window: Window, name: str) -> Locator:
+    """The card of a collection."""
+    items = window.page.get_by_role("listitem")
+    return items.filter(has=window.page.get_by_role("link", name=name, exact=True))
+
+
+def test_cards_have_counts_sizes_and_indexes_and_system_collections_are_apart(
+    window: Window,
+) -> None:
+    collection = fill(window.place, "large", *({"_id": n, "t": "x" * 80} for n in range(1200)))
+    collection.create_index("t")
+    open_data(window, "/data")
+    page = window.page
+    card(window, "large").get_by_text("1,200 documents · 122 kB · 2 indexes").wait_for()
+    system = page.get_by_role("list", name="System collections")
+    for name, purpose in (("users", "users"), ("acl", "rules"), ("gql-apps", "app definitions")):
+        system.get_by_role("link", name=name, exact=True).wait_for()
+        card(window, name).get_by_text(purpose).last.wait_for()
+    others = page.get_by_role("list", name="Collections", exact=True)
+    others.get_by_role("link", name="posts", exact=True).wait_for()
+    expect(others.get_by_role("link", name="users", exact=True)).to_have_count(0)
+    expect(page.get_by_role("list", name="Mounted elsewhere")).to_have_count(0)
+    assert window.find_barriers_on_any_screen() == []
+
+
+def test_cards_ask_for_nothing_that_is_not_allowed(window: Window) -> None:
+    rule = {"_id": "names", "predicate": "path('/') or path('/posts/_size')", "roles": ["reader"]}
+    headers = {"Authorization": render_basic(ADMIN, PASSWORD)}
+    reply = httpx2.post(f"{window.place.url}/acl?wm=upsert", json=rule, headers=headers)
+    assert reply.status_code in (200, 201)
+    refused: list[str] = []
+
+    def record(answer: Response) -> None:
+        if answer.status in (401, 403) and ("_size" in answer.url or "_indexes" in answer.url):
+            refused.append(answer.url)
+
+    window.open("")
+    window.log_in(READER)
+    window.page.on("response", record)
+    window.page.get_by_role("link", name="Data", exact=True).click()
+    card(window, "posts").get_by_text("30 documents").wait_for()
+    expect(card(window, "posts")).not_to_contain_text("index")
+    expect(card(window, "authors")).not_to_contain_text("document")
+    assert refused == []
+
+
+def test_a_filter_offers_names_and_operators_and_takes_the_notation_of_the_shell(
+    window: Window,
+) -> None:
+    ids = [ObjectId(), ObjectId()]
+    fill(window.place, "offered", *({"_id": id, "rating": {"stars": 1}, "at": WHEN} for id in ids))
+    open_data(window, at("offered"))
+    page = window.page
+    page.get_by_text("Documents 1 to 2", exact=True).wait_for()
+    editor = page.get_by_role("textbox", name="Filter")
+    offered = page.get_by_role("listbox").get_by_role("option")
+
+    editor.fill("{ra")
+    editor.press("Control+Space")
+    offered.filter(has_text='"rating.stars"').wait_for()
+    editor.press("Escape")
+    editor.fill("{at: {$gt")
+    editor.press("Control+Space")
+    offered.filter(has_text="$gte").wait_for()
+    editor.press("Escape")
+
+    marks = page.locator(".data-filter .cm-lintRange-error, .data-filter .cm-lint-marker-error")
+    editor.fill("{at: wrong}")
+    page.get_by_text("Filter, line 1: unknown word 'wrong'").wait_for()
+    marks.first.wait_for()
+    with page.expect_response(lambda one: "pagesize=0" in one.url and one.ok):
+        editor.fill(f"{{_id: ObjectId('{ids[0]}'), at: {{$lt: ISODate('2030-01-01')}}}}")
+    expect(marks).to_have_count(0)
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("Documents 1 to 1", exact=True).wait_for()
+    expect(marks).to_have_count(0)
+
+
+def test_the_schema_of_a_sample_has_types_gaps_examples_and_spreads(window: Window) -> None:
+    fill(
+        window.place,
+        "sampled",
+        *(
+            {"_id": n, "n": n, "kind": HOSTILE if n % 4 else "b", **({"gap": 1.5} if n < 5 else {})}
+            for n in range(20)
+        ),
+    )
+    open_data(window, at("sampled"))
+    page = window.page
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_text("All 20 documents").wait_for()
+    table = page.get_by_role("region", name="Schema of the sample")
+
+    def cells(name: str) -> Locator:
+        row = table.get_by_role("row").filter(has=page.get_by_text(name, exact=True))
+        return row.get_by_role("cell")
+
+    expect(cells("gap").nth(1)).to_have_text("Double")
+    expect(cells("gap").nth(2)).to_have_text("75 %")
+    expect(cells("gap").nth(3)).to_have_text("1.5")
+    expect(cells("n").nth(2)).to_have_text("0 %")
+    assert "0 to 1.9: 2" in (cells("n").get_by_role("img").get_attribute("aria-label") or "")
+    values = page.get_by_role("list", name="Most frequent values of kind").get_by_role("listitem")
+    expect(values).to_have_text([f"{HOSTILE[:60]}… 15", "b 5"])
+    assert window.find_barriers_on_any_screen() == []
+
+    window.open(at("sampled", view="schema", filter="{n: {$lt: 3}}"))
+    page.get_by_text("All 3 documents that match").wait_for()
+
+
+def test_what_matches_is_downloaded_as_json_and_as_csv(window: Window, tmp_path: Path) -> None:
+    documents = [{"_id": n, "long": Int64(n), "text": "=1"} for n in range(250)]
+    fill(window.place, "files", *documents)
+    open_data(window, at("files", filter='{"_id": {"$gte": 10}}', sort="_id"))
+    page = window.page
+    page.get_by_text("Documents 1 to 100", exact=True).wait_for()
+    for kind in ("json", "csv"):
+        with page.expect_download() as started:
+            page.get_by_role("button", name=f"Download {kind.upper()}").click()
+        assert started.value.suggested_filename == f"files.{kind}"
+        started.value.save_as(tmp_path / f"files.{kind}")
+        page.get_by_text("Downloaded", exact=True).wait_for()
+    found: list[dict[str, Any]] = json.loads((tmp_path / "files.json").read_text())
+    assert [one["_id"] for one in found] == list(range(10, 250))
+    assert found[0]["long"] == {"$numberLong": "10"}
+    with (tmp_path / "files.csv").open(newline="") as file:
+        lines = list(csv.reader(file))
+    assert lines[:2] == [["_id", "long", "text"], ["10", "10", "'=1"]]
+    assert len(lines) == 241
+
+
+def test_a_value_is_edited_in_place_and_keeps_its_type(window: Window) -> None:
+    before = {"long": Int64(5), "double": 1.5, "cost": Decimal128("1.50"), "at": WHEN, "s": "5"}
+    collection = fill(window.place, "placed", {"_id": "x", **before, "deep": [{"n": 1}]})
+    open_data(window, at("placed", id='"x"'))
+    page = window.page
+    tree = page.get_by_role("list", name="Tree")
+    expect(tree.get_by_role("button", name="Edit _id")).to_have_count(0)
+
+    def change(path: str, text: str) -> Locator:
+        tree.get_by_role("button", name=f"Edit {path}", exact=True).click()
+        area = tree.get_by_role("textbox", name=f"Value of {path}", exact=True)
+        area.fill(text)
+        area.press("Enter")
+        return area
+
+    wrong = change("long", "1.5")
+    tree.get_by_text("Not a value of type Int64").wait_for()
+    wrong.fill("6")
+    wrong.press("Enter")
+    for path, text in (("double", "2"), ("at", "2024-03-01"), ("s", "6"), ("deep.0.n", "7")):
+        change(path, text)
+        expect(tree.get_by_role("button", name=f"Edit {path}", exact=True)).to_be_focused()
+    area = change("cost", "x")
+    area.press("Escape")
+    expect(area).to_have_count(0)
+    assert window.find_barriers() == []
+    save(window)
+    after = present(collection.find_one())
+    after.pop("_etag")
+    assert after == {
+        "_id": "x",
+        "long": 6,
+        "double": 2.0,
+        "cost": Decimal128("1.50"),
+        "at": datetime(2024, 3, 1),
+        "s": "6",
+        "deep": [{"n": 7}],
+    }
+    assert [type(after[name]) for name in before] == [Int64, float, Decimal128, datetime, str]
