@@ -18,6 +18,9 @@ export interface Question {
   readonly operation: string | null;
 }
 
+/** Further headers of a request, by name. */
+export type RequestHeaders = Readonly<Record<string, string>>;
+
 /** The caller to ask as, which is for the root role. */
 export interface As {
   readonly roles?: readonly string[];
@@ -70,21 +73,25 @@ export function appPath(uri: string): string {
 }
 
 /** Ask an app, as oneself or as another caller; the response whatever its status, `ApiError` only if there is none. */
-export function ask(uri: string, question: Question, signal?: AbortSignal, as: As | null = null): Promise<Answer> {
+export function ask(uri: string, question: Question, signal?: AbortSignal, as: As | null = null, own: RequestHeaders = {}): Promise<Answer> {
   if (as !== null) return askAt(pathOf("tools", "draft"), writeQuestion(question, { app: uri, ...as }), signal);
-  return askAt(appPath(uri), writeQuestion(question), signal);
+  return askAt(appPath(uri), writeQuestion(question), signal, own);
 }
 
 /** Ask with this body at a path that answers as apps do. */
-export async function askAt(path: string, body: string, signal?: AbortSignal): Promise<Answer> {
+export async function askAt(path: string, body: string, signal?: AbortSignal, own: RequestHeaders = {}): Promise<Answer> {
   const started = performance.now();
-  const headers = { "Content-Type": "application/json", Accept: "application/graphql-response+json, application/json" };
+  const headers = { ...own, "Content-Type": "application/json", Accept: "application/graphql-response+json, application/json" };
   const response = await send(path, { method: "POST", headers, body, ...(signal ? { signal } : {}) });
   const bytes = await readBytes(response);
-  const ms = performance.now() - started;
+  return readAnswer(response.status, performance.now() - started, bytes);
+}
+
+/** The answer that these bytes are. */
+export function readAnswer(status: number, ms: number, bytes: ArrayBuffer | Uint8Array): Answer {
   const text = new TextDecoder().decode(bytes);
   const content = tryParse(text);
-  return { status: response.status, ms, bytes: bytes.byteLength, text, body: content, errors: readErrors(content) };
+  return { status, ms, bytes: bytes.byteLength, text, body: content, errors: readErrors(content) };
 }
 
 /** The body of a question; `more` are further members of it. */

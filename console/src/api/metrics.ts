@@ -40,6 +40,7 @@ export interface History {
 }
 
 export async function readHistory(signal: AbortSignal): Promise<History> {
+  await requireRight("GET", pathOf("metrics"));
   const { instance, host, now, operations, points } = await requestJson<{ instance: string; host: string; now: number; operations: boolean; points: readonly StoredPoint[] }>(`${pathOf("metrics")}?history=true`, { signal });
   return { instance, host, hasOperations: operations, points: unfold(points, Date.now() - now * 1000) };
 }
@@ -66,7 +67,8 @@ export interface Operations {
 }
 
 /** The operations of the last 15 to 30 minutes, for the root role. */
-export function readOperations(signal: AbortSignal): Promise<Operations> {
+export async function readOperations(signal: AbortSignal): Promise<Operations> {
+  await requireRight("GET", pathOf("metrics"));
   return requestJson<Operations>(`${pathOf("metrics")}?operations=true`, { signal });
 }
 

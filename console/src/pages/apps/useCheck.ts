@@ -15,11 +15,16 @@ export interface Check {
 const pause = 350; // ms without a key; large definitions wait as long as they took the last time
 const longestPause = 3000;
 
+/** How long to wait before a check, in ms; `took` is what the last one took, null before the first. */
+export function pauseBefore(took: number | null): number {
+  return took === null ? 0 : Math.min(longestPause, Math.max(pause, took));
+}
+
 /** `since` changes when something else has changed, such as the stored definition. */
 export function useCheck(definition: string | null, since: unknown): Check {
   const [check, setCheck] = useState<Omit<Check, "retry">>({ checked: null, about: "", isRunning: false, error: null });
   const [attempt, setAttempt] = useState(0);
-  const took = useRef(0);
+  const took = useRef<number | null>(null);
   useEffect(() => {
     if (definition === null) return undefined;
     const controller = new AbortController();
@@ -34,7 +39,8 @@ export function useCheck(definition: string | null, since: unknown): Check {
         if (!controller.signal.aborted) setCheck((before) => ({ ...before, isRunning: false, error }));
       }
     };
-    const timer = setTimeout(() => void run(), took.current === 0 ? 0 : Math.min(longestPause, Math.max(pause, took.current)));
+    const timer = setTimeout(() => void run(), pauseBefore(took.current));
+    took.current ??= 0; // the first one may never end: a key makes it superfluous
     return () => {
       clearTimeout(timer);
       controller.abort();

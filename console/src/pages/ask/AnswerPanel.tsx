@@ -1,29 +1,32 @@
 /** The answer: status and figures, errors, and the data as tree, table or text. */
 
-import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, FunctionComponent } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Answer, type Question, isObject } from "../../api/graphql.js";
 import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { layOut } from "../../parts/json.js";
 import { AnswerTable } from "./AnswerTable.js";
+import { type ChartList, findCharts } from "./chart.js";
 import { Errors } from "./Errors.js";
-import { describeBytes, describeMs } from "./figures.js";
+import { countOf, describeBytes, describeMs } from "./figures.js";
+import type { Live } from "./liveRun.js";
 
 export type AnswerState =
   | { readonly kind: "none" }
   | { readonly kind: "asking" }
-  | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number; readonly question: Question }
+  | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number; readonly question: Question; readonly live?: Live }
   | { readonly kind: "cancelled" }
   | { readonly kind: "failed"; readonly error: unknown };
 
 const fewCharacters = 20_000; // of an answer that is opened down to its relations
 const longestText = 200_000; // characters that are shown as text
 
-type Way = "tree" | "table" | "text";
+type Way = "tree" | "table" | "chart" | "text";
 const ways: readonly { key: Way; label: string }[] = [
   { key: "tree", label: "Tree" },
   { key: "table", label: "Table" },
+  { key: "chart", label: "Chart" },
   { key: "text", label: "Text" },
 ];
 
@@ -47,7 +50,7 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: 
     case "failed":
       return <ErrorNotice error={state.error} title="There is no answer" />;
     case "ready":
-      return <Ready key={state.serial} answer={state.answer} fileName={fileName} isLoggedIn={isLoggedIn} onPlace={onPlace} />;
+      return <Ready key={state.serial} answer={state.answer} live={state.live} fileName={fileName} isLoggedIn={isLoggedIn} onPlace={onPlace} />;
   }
 }
 
@@ -60,21 +63,25 @@ function NoAnswer({ isUnused }: Pick<AnswerPanelProps, "isUnused">) {
   );
 }
 
-type ReadyProps = Omit<AnswerPanelProps, "state" | "isUnused"> & { answer: Answer };
+type ReadyProps = Omit<AnswerPanelProps, "state" | "isUnused"> & { answer: Answer; live: Live | undefined };
 
-function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
-  const [way, setWay] = useState<Way>("tree");
+function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
+  const [chosen, setWay] = useState<Way>("tree");
   const [reveal, setReveal] = useState<{ path: readonly (string | number)[]; serial: number }>();
   const { status, text, body, errors } = answer;
+  const charts = useMemo(() => findCharts(isObject(body) ? body["data"] : body), [body]);
+  // The next answer of a live query may have no numbers.
+  const way = chosen === "chart" && charts.length === 0 ? "table" : chosen;
   const goTo = (path: readonly (string | number)[]) => {
     setWay("tree");
     setReveal({ path: ["data", ...path], serial: (reveal?.serial ?? 0) + 1 });
   };
   return (
     <div class="answer">
-      <Figures answer={answer}>
+      {live !== undefined && <LiveBar live={live} />}
+      <Figures answer={answer} isLive={live !== undefined}>
         <div class="answer-ways" role="group" aria-label="Show the answer as">
-          {ways.map(({ key, label }) => (
+          {ways.filter(({ key }) => key !== "chart" || charts.length > 0).map(({ key, label }) => (
             <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => setWay(key)}>{label}</button>
           ))}
         </div>
@@ -82,25 +89,64 @@ function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
         <Button kind="quiet" onClick={() => download(fileName, text)}>Download</Button>
       </Figures>
       {text === "" && <Refused status={status} isLoggedIn={isLoggedIn} />}
+      {live !== undefined && live.errors.length > 0 && <Errors errors={live.errors} onPlace={onPlace} onPath={goTo} />}
       <Errors errors={errors} onPlace={onPlace} onPath={goTo} />
-      {text !== "" && <Body way={body === undefined ? "text" : way} answer={answer} reveal={reveal} />}
+      {text !== "" && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal} />}
     </div>
   );
 }
 
-function Body({ way, answer: { body, text }, reveal }: { way: Way; answer: Answer; reveal: { path: readonly (string | number)[]; serial: number } | undefined }) {
+interface BodyProps {
+  way: Way;
+  answer: Answer;
+  charts: readonly ChartList[];
+  reveal: { path: readonly (string | number)[]; serial: number } | undefined;
+}
+
+function Body({ way, answer: { body, text }, charts, reveal }: BodyProps) {
+  if (way === "chart") return <LazyChart charts={charts} />;
   if (way === "text") return <Text text={text} isJson={body !== undefined} />;
   if (way === "table") return <AnswerTable data={isObject(body) ? body["data"] : body} />;
   return <JsonTree label="Answer" value={body} openLevels={text.length < fewCharacters ? 6 : 4} {...(reveal ? { reveal } : {})} />;
 }
 
-function Figures({ answer: { status, ms, bytes, errors }, children }: { answer: Answer; children: ComponentChildren }) {
+/** The chart is loaded when the user opens it. */
+function LazyChart({ charts }: { charts: readonly ChartList[] }) {
+  const [loaded, setLoaded] = useState<{ Chart: FunctionComponent<{ charts: readonly ChartList[] }> } | { failed: unknown } | null>(null);
+  useEffect(() => {
+    import("./AnswerChart.js").then(({ default: Chart }) => setLoaded({ Chart }), (failed: unknown) => setLoaded({ failed }));
+  }, []);
+  if (loaded === null) return <Loading what="Loading the chart" />;
+  return "failed" in loaded ? <ErrorNotice error={loaded.failed} title="The chart cannot be loaded" /> : <loaded.Chart charts={charts} />;
+}
+
+const phases: Readonly<Record<Live["phase"], string>> = {
+  open: "Live",
+  waiting: "Connection lost, connecting again …",
+  stopped: "Stopped",
+  ended: "Ended by the server",
+};
+
+/** How a live query is; the dot pulses with each answer. */
+function LiveBar({ live: { phase, count, at } }: { live: Live }) {
+  return (
+    <div class="answer-live" data-phase={phase}>
+      <span key={count} class="answer-pulse" aria-hidden="true" />
+      <strong role="status">{phases[phase]}</strong>
+      <span class="answer-live-count">{countOf(count, "answer")}</span>
+      <span class="soft">the latest at <time dateTime={new Date(at).toISOString()}>{new Date(at).toLocaleTimeString()}</time></span>
+    </div>
+  );
+}
+
+function Figures({ answer: { status, ms, bytes, errors }, isLive, children }: { answer: Answer; isLive: boolean; children: ComponentChildren }) {
   const kind = status !== 200 ? "bad" : errors.length > 0 ? "partly" : "good";
   return (
     <div class="answer-bar">
-      <p class="answer-figures" role="status">
+      {/* Each answer of a live query would be read out. */}
+      <p class="answer-figures" role={isLive ? undefined : "status"}>
         <span class={`answer-status answer-status-${kind}`}>{status}</span>
-        <span>{describeMs(ms)}</span>
+        {!isLive && <span>{describeMs(ms)}</span>}
         <span>{describeBytes(bytes)}</span>
       </p>
       <div class="answer-actions">{children}</div>

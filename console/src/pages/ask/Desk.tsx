@@ -1,5 +1,6 @@
 /** An app, the tabs of its queries, and the panel next to them. */
 
+import { OperationTypeNode } from "graphql";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Question, VisibleApp } from "../../api/graphql.js";
 import { useLooking } from "../../api/looking.js";
@@ -10,7 +11,11 @@ import { AppChoice } from "./AppChoice.js";
 import type { Spot } from "./docsModel.js";
 import { writeExamples } from "./example.js";
 import { readShared, writeShared } from "./link.js";
+import { readHeaders } from "./headers.js";
+import { allowsLive, isLive, toggleLive } from "./liveDirective.js";
+import { isFollowing } from "./liveRun.js";
 import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
+import { type Builder, makeBuilder } from "./queryBuilder.js";
 import { SchemaNotice } from "./SchemaNotice.js";
 import { type ResultKind, Sheet, useMayExplain } from "./Sheet.js";
 import { Side, type SideKind } from "./Side.js";
@@ -34,7 +39,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const work = useWork(owner, app, hash, () => go(home, { replace: true }));
   const { draft } = work;
   const as = useLooking();
-  const answers = useAnswers(JSON.stringify([owner, as]), app, draft.id, as);
+  const answers = useAnswers(JSON.stringify([owner, as]), app, draft.id, as, work.workspace.drafts.map((one) => one.id));
   const { state: schemaState, again } = useSchema(app, owner, as);
   const schema = schemaState.kind === "ready" ? schemaState.schema : undefined;
   const [side, setSide] = useState<SideKind | null>(null);
@@ -42,17 +47,23 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const [result, setResult] = useState<ResultKind>("answer");
   const mayExplain = useMayExplain();
   const editor = useRef<EditorControl>(null);
+  const builder = useRef<Builder | null>(null);
   const reading = useMemo(() => readOperations(draft.query), [draft.query]);
   const operation = chooseOperation(reading, draft.operation);
   const { query, variables } = draft;
   const isOneOfSeveral = reading.operations.length > 1;
   const name = isOneOfSeveral ? (operation?.name?.value ?? namesOf(reading)[0] ?? null) : null;
   const question: Question = { query, variables, operation: name };
+  const mayBeLive = as === null && operation?.operation !== OperationTypeNode.MUTATION && allowsLive(schema) === true;
+  const followed = answers.answer.kind === "ready" && isFollowing(answers.answer.live);
 
   const run = () => {
     if (!query.trim()) return true;
     work.note(draft);
-    answers.run(question);
+    answers.run(question, {
+      headers: readHeaders(draft.headers ?? "").headers,
+      isLive: as === null && isLive(operation) && allowsLive(schema) !== false,
+    });
     if (mayExplain && result === "plan") answers.explain(question, true);
     return true;
   };
@@ -106,12 +117,15 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         reading={reading}
         operation={name}
         isRunning={answers.answer.kind === "asking" || answers.plan.kind === "asking"}
+        isFollowing={followed}
+        isLive={mayBeLive ? isLive(operation) : null}
         side={side}
         link={() => `${location.origin}${home}#${writeShared(draft)}`}
         onOperation={(chosen) => work.change({ operation: chosen })}
         onRun={run}
         onCancel={answers.cancel}
         onPrettify={tidy}
+        onLive={() => operation && work.change({ query: toggleLive(query, operation) })}
         onSide={setSide}
       />
       {!work.isKept && <p class="ask-notice soft" role="status">This browser does not store what you type: copy it before you leave.</p>}
@@ -140,9 +154,12 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
             schema={schemaState}
             way={way}
             entries={work.entries}
+            builder={makeBuilder({ text: query, reading, operation, schema, onChange: (text) => work.change({ query: text }) }, builder)}
+            draft={draft}
+            place={{ owner, app }}
             onGo={setWay}
             onClose={() => setSide(null)}
-            onOpen={(entry) => work.open(makeDraft(entry.query, entry.variables))}
+            onOpen={(entry) => work.open({ ...makeDraft(entry.query, entry.variables), ...("headers" in entry ? { headers: entry.headers } : {}) })}
             onClear={work.clearHistory}
           />
         )}

@@ -5,35 +5,36 @@ import {
   type GraphQLInputField,
   type GraphQLNamedType,
   type GraphQLSchema,
-  type GraphQLType,
-  getNamedType,
   isEnumType,
   isInputObjectType,
   isInterfaceType,
   isObjectType,
   isUnionType,
 } from "graphql";
-import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Button, Field } from "../../parts/basic.js";
-import { Argument, Deprecation, Description } from "./DocsParts.js";
+import { type Path, findPlace } from "./builder.js";
+import { FieldLine, FieldSelection } from "./DocsFields.js";
+import { Argument, Deprecation, Description, Portions, TypeLink } from "./DocsParts.js";
 import { type Spot, kindOf, listTypes, search } from "./docsModel.js";
-
-const portion = 200; // types or fields in one portion
+import type { Builder } from "./queryBuilder.js";
 
 interface DocsProps {
   schema: GraphQLSchema;
   /** The path to what is shown, outermost first; empty: the overview. */
   way: readonly Spot[];
   onGo: (way: readonly Spot[]) => void;
+  builder: Builder;
 }
 
-export function Docs({ schema, way, onGo }: DocsProps) {
+export function Docs({ schema, way, onGo, builder }: DocsProps) {
   const [text, setText] = useState("");
-  const open = (spot: Spot) => {
+  const latest = useRef<(spot: Spot) => void>(() => undefined);
+  latest.current = (spot) => {
     setText("");
     onGo([...way, spot]);
   };
+  const open = useCallback((spot: Spot) => latest.current(spot), []); // the same function: lines need not be drawn again
   const spot = way.at(-1);
   return (
     <div class="docs">
@@ -43,7 +44,7 @@ export function Docs({ schema, way, onGo }: DocsProps) {
       ) : (
         <>
           <Trail way={way} onGo={onGo} />
-          {spot === undefined ? <Overview schema={schema} onOpen={open} /> : <Shown schema={schema} spot={spot} onOpen={open} />}
+          {spot === undefined ? <Overview schema={schema} builder={builder} onOpen={open} /> : <Shown schema={schema} spot={spot} way={way} builder={builder} onOpen={open} />}
         </>
       )}
     </div>
@@ -89,18 +90,12 @@ function Results({ schema, text, onOpen }: OpenProps & { schema: GraphQLSchema; 
   );
 }
 
-function Overview({ schema, onOpen }: OpenProps & { schema: GraphQLSchema }) {
+function Overview({ schema, builder, onOpen }: OpenProps & { schema: GraphQLSchema; builder: Builder }) {
   const types = useMemo(() => listTypes(schema), [schema]);
   const query = schema.getQueryType();
-  return (
-    <>
-      {schema.description && <Description text={schema.description} />}
-      {query && (
-        <section>
-          <h3>Queries</h3>
-          <Portions items={Object.values(query.getFields())} render={(field) => <FieldLine key={field.name} type={query} field={field} onOpen={onOpen} />} />
-        </section>
-      )}
+  // No key changes these lines.
+  const shownTypes = useMemo(
+    () => (
       <section>
         <h3>Types</h3>
         <Portions
@@ -113,28 +108,36 @@ function Overview({ schema, onOpen }: OpenProps & { schema: GraphQLSchema }) {
           )}
         />
       </section>
-    </>
+    ),
+    [types, onOpen],
   );
-}
-
-/** A list that shows its items in portions. */
-function Portions<Item>({ items, render }: { items: readonly Item[]; render: (item: Item) => ComponentChildren }) {
-  const [shown, setShown] = useState(portion);
   return (
     <>
-      <ul class="docs-list">{items.slice(0, shown).map(render)}</ul>
-      {items.length > shown && (
-        <Button kind="quiet" onClick={() => setShown(shown + portion)}>Show more of {items.length}</Button>
+      {schema.description && <Description text={schema.description} />}
+      {query && (
+        <section>
+          <h3>Queries</h3>
+          <p class="soft docs-hint">{builder.obstacle ?? "Check a field to add it to the query."}</p>
+          <Portions items={Object.values(query.getFields())} render={(field) => <FieldLine key={field.name} type={query} field={field} path={[field.name]} builder={builder} onOpen={onOpen} />} />
+        </section>
       )}
+      {shownTypes}
     </>
   );
 }
 
-function Shown({ schema, spot, onOpen }: OpenProps & { schema: GraphQLSchema; spot: Spot }) {
+interface ShownProps extends OpenProps {
+  schema: GraphQLSchema;
+  builder: Builder;
+}
+
+function Shown({ schema, spot, way, builder, onOpen }: ShownProps & { spot: Spot; way: readonly Spot[] }) {
   const type = schema.getType(spot.type);
   if (type === undefined) return <p class="soft">The schema no longer has {spot.type}.</p>;
   const field = spot.field === undefined ? undefined : fieldsOf(type)?.[spot.field];
-  return field ? <FieldPage type={type} field={field} onOpen={onOpen} /> : <TypePage schema={schema} type={type} onOpen={onOpen} />;
+  const place = isInputObjectType(type) ? null : findPlace(schema, builder.operation, type.name, way.slice(0, field ? -1 : undefined));
+  const shared = { schema, type, place, builder, onOpen };
+  return field ? <FieldPage field={field} {...shared} /> : <TypePage {...shared} />;
 }
 
 type AnyField = GraphQLField<unknown, unknown> | GraphQLInputField;
@@ -143,7 +146,13 @@ function fieldsOf(type: GraphQLNamedType): Readonly<Record<string, AnyField>> | 
   return isObjectType(type) || isInterfaceType(type) || isInputObjectType(type) ? type.getFields() : undefined;
 }
 
-function TypePage({ schema, type, onOpen }: OpenProps & { schema: GraphQLSchema; type: GraphQLNamedType }) {
+interface PageProps extends ShownProps {
+  type: GraphQLNamedType;
+  /** Where fields of the type are added; null: nowhere. */
+  place: Path | null;
+}
+
+function TypePage({ schema, type, place, builder, onOpen }: PageProps) {
   const fields = fieldsOf(type);
   const implemented = isObjectType(type) || isInterfaceType(type) ? type.getInterfaces() : [];
   const possible = isUnionType(type) || isInterfaceType(type) ? schema.getPossibleTypes(type) : [];
@@ -155,7 +164,12 @@ function TypePage({ schema, type, onOpen }: OpenProps & { schema: GraphQLSchema;
       {fields && (
         <section>
           <h4>Fields</h4>
-          <Portions key={type.name} items={Object.values(fields)} render={(field) => <FieldLine key={field.name} type={type} field={field} onOpen={onOpen} />} />
+          {place !== null && place.length > 0 && <p class="soft docs-hint">Checked fields are added to <code>{place.join(".")}</code>.</p>}
+          <Portions
+            key={type.name}
+            items={Object.values(fields)}
+            render={(field) => <FieldLine key={field.name} type={type} field={field} path={place && [...place, field.name]} builder={builder} onOpen={onOpen} />}
+          />
         </section>
       )}
       <Types title="One of" types={possible} onOpen={onOpen} />
@@ -189,29 +203,14 @@ function Types({ title, types, onOpen }: OpenProps & { title: string; types: rea
   );
 }
 
-function FieldLine({ type, field, onOpen }: OpenProps & { type: GraphQLNamedType; field: AnyField }) {
-  const args = "args" in field ? field.args : [];
-  return (
-    <li class="docs-entry">
-      <div class="docs-signature">
-        <button type="button" class="docs-link" onClick={() => onOpen({ type: type.name, field: field.name })}>{field.name}</button>
-        {args.length > 0 && <span class="soft">({args.length <= 3 ? args.map((one) => one.name).join(", ") : `${args.length} arguments`})</span>}
-        <span class="soft">: </span>
-        <TypeLink type={field.type} onOpen={onOpen} />
-      </div>
-      <Description text={field.description} isShort />
-      <Deprecation reason={field.deprecationReason} />
-    </li>
-  );
-}
-
-function FieldPage({ type, field, onOpen }: OpenProps & { type: GraphQLNamedType; field: AnyField }) {
+function FieldPage({ type, field, place, builder, onOpen }: PageProps & { field: AnyField }) {
   const args = "args" in field ? field.args : [];
   return (
     <>
       <h3 class="docs-title"><span class="soft">{type.name}.</span>{field.name}</h3>
       <Description text={field.description} />
       <Deprecation reason={field.deprecationReason} />
+      {place !== null && "args" in field && <FieldSelection field={field} path={[...place, field.name]} builder={builder} onOpen={onOpen} />}
       <h4>Type</h4>
       <p><TypeLink type={field.type} onOpen={onOpen} /></p>
       {args.length > 0 && (
@@ -225,18 +224,5 @@ function FieldPage({ type, field, onOpen }: OpenProps & { type: GraphQLNamedType
         </section>
       )}
     </>
-  );
-}
-
-/** `[Post!]!` with the name as a link. */
-function TypeLink({ type, onOpen }: OpenProps & { type: GraphQLType }) {
-  const { name } = getNamedType(type);
-  const [before = "", after = ""] = String(type).split(name);
-  return (
-    <span class="docs-of">
-      {before}
-      <button type="button" class="docs-link docs-type" onClick={() => onOpen({ type: name })}>{name}</button>
-      {after}
-    </span>
   );
 }

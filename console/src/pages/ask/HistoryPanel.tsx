@@ -37,7 +37,7 @@ export function HistoryPanel({ entries, onOpen, onClear }: HistoryProps) {
   );
 }
 
-function gistOf(query: string): string {
+export function gistOf(query: string): string {
   const gist = query.replace(/#.*$/gm, "").replace(/\s+/g, " ").trim();
   return gist.length > longestGist ? `${gist.slice(0, longestGist)}…` : gist;
 }

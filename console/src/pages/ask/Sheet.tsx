@@ -10,8 +10,8 @@ import { Tabs } from "../../parts/Tabs.js";
 import { AnswerPanel } from "./AnswerPanel.js";
 import type { Example } from "./example.js";
 import { PlanPanel } from "./PlanPanel.js";
+import { QueryInputs } from "./QueryInputs.js";
 import type { Answers } from "./useAnswers.js";
-import { VariablesEditor } from "./VariablesEditor.js";
 import { type Draft, titleOf } from "./workspace.js";
 
 export type ResultKind = "answer" | "plan";
@@ -78,7 +78,7 @@ export function Sheet(props: SheetProps) {
           {...(schema ? { schema } : {})}
         />
       </div>
-      <VariablesEditor draft={draft} schema={schema} operation={operation} keys={keys} onChange={(variables) => onChange({ variables })} />
+      <QueryInputs draft={draft} schema={schema} operation={operation} keys={keys} onChange={onChange} />
     </div>
   );
   return (

@@ -1,4 +1,4 @@
-/** The panel next to the query: the documentation, or the history. */
+/** The panel next to the query: the documentation, the saved queries, or the history. */
 
 import { Button, Loading } from "../../parts/basic.js";
 import { Docs } from "./Docs.js";
@@ -6,22 +6,31 @@ import type { Spot } from "./docsModel.js";
 import { HistoryPanel } from "./HistoryPanel.js";
 import type { Entry } from "./history.js";
 import type { SchemaState } from "./introspection.js";
+import type { Builder } from "./queryBuilder.js";
+import { SavedPanel } from "./SavedPanel.js";
+import type { SavedPlace, SavedQuery } from "./saved.js";
+import type { Draft } from "./workspace.js";
 
-export type SideKind = "docs" | "history";
+export type SideKind = "docs" | "saved" | "history";
 
 interface SideProps {
   side: SideKind;
   schema: SchemaState;
   way: readonly Spot[];
   entries: readonly Entry[];
+  builder: Builder;
+  draft: Draft;
+  place: SavedPlace;
   onGo: (way: readonly Spot[]) => void;
   onClose: () => void;
-  onOpen: (entry: Entry) => void;
+  onOpen: (entry: Entry | SavedQuery) => void;
   onClear: () => void;
 }
 
-export function Side({ side, schema, way, entries, onGo, onClose, onOpen, onClear }: SideProps) {
-  const title = side === "docs" ? "Documentation" : "History";
+const titles: Readonly<Record<SideKind, string>> = { docs: "Documentation", saved: "Saved queries", history: "History" };
+
+export function Side({ side, schema, way, entries, builder, draft, place, onGo, onClose, onOpen, onClear }: SideProps) {
+  const title = titles[side];
   return (
     <aside class="ask-side" aria-label={title}>
       <div class="ask-side-head">
@@ -29,8 +38,9 @@ export function Side({ side, schema, way, entries, onGo, onClose, onOpen, onClea
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
       {side === "history" && <HistoryPanel entries={entries} onOpen={onOpen} onClear={onClear} />}
+      {side === "saved" && <SavedPanel place={place} draft={draft} onOpen={onOpen} />}
       {side === "docs" && schema.kind === "loading" && <Loading what="Loading the schema" />}
-      {side === "docs" && schema.kind === "ready" && <Docs schema={schema.schema} way={way} onGo={onGo} />}
+      {side === "docs" && schema.kind === "ready" && <Docs schema={schema.schema} way={way} onGo={onGo} builder={builder} />}
       {side === "docs" && (schema.kind === "refused" || schema.kind === "failed") && <p class="soft">Without a schema there is nothing to show.</p>}
     </aside>
   );

@@ -3,28 +3,34 @@
 import { useId } from "preact/hooks";
 import { Button, CopyButton } from "../../parts/basic.js";
 import type { Reading } from "./operations.js";
+import type { SideKind } from "./Side.js";
 import { namesOf } from "./operations.js";
 
 interface ToolbarProps {
   reading: Reading;
   operation: string | null;
   isRunning: boolean;
-  side: "docs" | "history" | null;
+  /** A live query is followed. */
+  isFollowing: boolean;
+  /** Whether the operation is live; null: it cannot be. */
+  isLive: boolean | null;
+  side: SideKind | null;
   link: () => string;
   onOperation: (name: string | null) => void;
   onRun: () => void;
   onCancel: () => void;
   onPrettify: () => void;
-  onSide: (side: "docs" | "history" | null) => void;
+  onLive: () => void;
+  onSide: (side: SideKind | null) => void;
 }
 
-export function Toolbar({ reading, operation, isRunning, side, link, onOperation, onRun, onCancel, onPrettify, onSide }: ToolbarProps) {
+export function Toolbar({ reading, operation, isRunning, isFollowing, isLive, side, link, onOperation, onRun, onCancel, onPrettify, onLive, onSide }: ToolbarProps) {
   const id = useId();
   const names = namesOf(reading);
-  const toggle = (which: "docs" | "history") => onSide(side === which ? null : which);
+  const toggle = (which: SideKind) => onSide(side === which ? null : which);
   return (
     <div class="ask-toolbar" role="toolbar" aria-label="Query">
-      {isRunning ? <Button kind="danger" onClick={onCancel}>Cancel</Button> : <Button kind="primary" title="Ctrl-Enter" onClick={onRun}>Run</Button>}
+      {isFollowing ? <Button kind="danger" onClick={onCancel}>Stop</Button> : isRunning ? <Button kind="danger" onClick={onCancel}>Cancel</Button> : <Button kind="primary" title="Ctrl-Enter" onClick={onRun}>Run</Button>}
       {reading.operations.length > 1 && (
         <div class="ask-operation">
           <label for={id}>Operation</label>
@@ -34,8 +40,10 @@ export function Toolbar({ reading, operation, isRunning, side, link, onOperation
         </div>
       )}
       <Button kind="quiet" title="Shift-Alt-F" onClick={onPrettify}>Prettify</Button>
+      {isLive !== null && <Button kind="quiet" aria-pressed={isLive} title="Send the answer again whenever it changes" onClick={onLive}>Live</Button>}
       <CopyButton text={link} label="Copy link" />
       <span class="ask-toolbar-gap" />
+      <Button kind="quiet" aria-pressed={side === "saved"} onClick={() => toggle("saved")}>Saved</Button>
       <Button kind="quiet" aria-pressed={side === "history"} onClick={() => toggle("history")}>History</Button>
       <Button kind="quiet" aria-pressed={side === "docs"} onClick={() => toggle("docs")}>Docs</Button>
     </div>

@@ -44,17 +44,17 @@ export function search(schema: GraphQLSchema, text: string): { readonly found: r
   const wanted = text.trim().toLowerCase();
   const groups: Found[][] = [[], [], [], []];
   for (const type of listTypes(schema)) {
-    put(groups, 0, type.name, wanted, { spot: { type: type.name }, about: kindOf(type) });
+    put(groups, 0, type.name, wanted, () => ({ spot: { type: type.name }, about: kindOf(type) }));
     if (!isObjectType(type) && !isInterfaceType(type) && !isInputObjectType(type)) continue;
     for (const field of Object.values(type.getFields())) {
-      put(groups, 1, field.name, wanted, { spot: { type: type.name, field: field.name }, about: String(field.type) });
+      put(groups, 1, field.name, wanted, () => ({ spot: { type: type.name, field: field.name }, about: String(field.type) }));
     }
   }
   const all = groups.flat();
   return { found: all.slice(0, mostFound), hasMore: all.length > mostFound };
 }
 
-function put(groups: Found[][], kind: 0 | 1, name: string, wanted: string, found: Found): void {
+function put(groups: Found[][], kind: 0 | 1, name: string, wanted: string, describe: () => Found): void {
   const at = name.toLowerCase().indexOf(wanted);
-  if (at >= 0) groups[(at === 0 ? 0 : 2) + kind]!.push(found);
+  if (at >= 0) groups[(at === 0 ? 0 : 2) + kind]!.push(describe());
 }

@@ -18,11 +18,10 @@ const fewRows = 5;
 /** Queries that need no argument, those over a relation first; none where everything needs one. */
 export function writeExamples(schema: GraphQLSchema): readonly Example[] {
   const fields = Object.values(schema.getQueryType()?.getFields() ?? {}).filter(isPlain);
-  const related = fields.flatMap((field) => relationsOf(field).map((relation) => write(field, relation)));
+  const related = fields.map((field) => relationsOf(field).map((relation) => write(field, relation)));
   const alone = fields.filter((field) => isLeafType(getNamedType(field.type)) || leavesOf(field).length > 0).map((field) => write(field, null));
   // One relation of each field before the second one of any.
-  const first = related.filter(({ title }, index) => related.findIndex((one) => one.title.split(" ")[0] === title.split(" ")[0]) === index);
-  const ordered = [...first, ...alone, ...related.filter((one) => !first.includes(one))];
+  const ordered = [...related.flatMap((all) => all.slice(0, 1)), ...alone, ...related.flatMap((all) => all.slice(1))];
   return ordered.sort((one, other) => Number(other.isSmall) - Number(one.isSmall)).slice(0, mostExamples);
 }
 

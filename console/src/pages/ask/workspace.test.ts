@@ -50,3 +50,17 @@ test("an example gives its place to a query", () => {
   assert.deepEqual(openDraft(startWorkspace(example), mine).drafts, [mine]);
   assert.equal(changeDraft(startWorkspace(example), { query: "{ c }" }).drafts[0]?.isExample, false);
 });
+
+test("headers are kept with their tab, unless one may be a secret", () => {
+  const now = { drafts: [{ ...makeDraft("{ a }"), headers: "X-Tenant: a" }, { ...makeDraft("{ b }"), headers: "Authorization: Basic abc" }, { ...makeDraft("{ c }"), headers: "X-Api-Key: abc" }], current: "" };
+  saveWorkspace(place, nothing, now);
+  assert.deepEqual(loadWorkspace(place)?.drafts.map((one) => one.headers), ["X-Tenant: a", "", ""]);
+  assert.doesNotMatch(JSON.stringify(Object.keys(localStorage).map((key) => localStorage.getItem(key))), /abc/);
+});
+
+test("a window that hears of its tab from another keeps its secret headers", () => {
+  const mine = startWorkspace({ ...makeDraft("{ a }"), headers: "X-Api-Key: abc" });
+  const [draft] = mine.drafts;
+  const merged = mergeOther(place, mine, keptKey("ada", "ask", "blog", "tab", draft!.id), { ...draft, query: "{ b }", headers: "" });
+  assert.deepEqual([merged.drafts[0]?.query, merged.drafts[0]?.headers], ["{ b }", "X-Api-Key: abc"]);
+});

@@ -1,5 +1,6 @@
 /** The unsaved queries of a user: tabs with a query and its variables, each stored separately in this browser, so that windows share them. */
 
+import { storable } from "./headers.js";
 import { dropKept, keptKey, listNames, readKept, writeKept } from "../../api/kept.js";
 
 export interface Draft {
@@ -7,6 +8,8 @@ export interface Draft {
   readonly query: string;
   readonly variables: string;
   readonly operation: string | null;
+  /** Headers that are sent with it, one in each line. */
+  readonly headers?: string;
   /** Written by the page, so it can be replaced. */
   readonly isExample?: boolean;
 }
@@ -96,9 +99,9 @@ export function saveWorkspace(place: TabsPlace, before: Workspace, now: Workspac
 }
 
 function saveDraft(key: string, draft: Draft): boolean {
-  const { query, variables, isExample } = draft;
+  const { query, variables, headers = "", isExample } = draft;
   const isWorthIt = isExample !== true && (query.trim() !== "" || variables.trim() !== "");
-  if (isWorthIt && query.length + variables.length <= mostCharacters) return writeKept(key, draft);
+  if (isWorthIt && query.length + variables.length + headers.length <= mostCharacters) return writeKept(key, storable(headers) === headers ? draft : { ...draft, headers: "" });
   dropKept(key);
   return !isWorthIt;
 }
@@ -107,16 +110,21 @@ function saveDraft(key: string, draft: Draft): boolean {
 export function mergeOther(place: TabsPlace, workspace: Workspace, key: string, value: unknown): Workspace {
   if (isDraft(value) && key === keyOf(place, value.id)) {
     const isKnown = workspace.drafts.some((one) => one.id === value.id);
-    const drafts = isKnown ? workspace.drafts.map((one) => (one.id === value.id ? value : one)) : [...workspace.drafts, value];
+    const drafts = isKnown ? workspace.drafts.map((one) => (one.id === value.id ? withOwnSecrets(value, one) : one)) : [...workspace.drafts, value];
     return { ...workspace, drafts };
   }
   const gone = value === null ? workspace.drafts.find((one) => key === keyOf(place, one.id)) : undefined;
   return gone === undefined ? workspace : closeDraft(workspace, gone.id);
 }
 
+/** Headers that may be secrets are in no storage: a window keeps its own. */
+function withOwnSecrets(stored: Draft, { headers = "" }: Draft): Draft {
+  return headers !== "" && storable(headers) === "" ? { ...stored, headers } : stored;
+}
+
 function isDraft(value: unknown): value is Draft {
   if (typeof value !== "object" || value === null) return false;
-  const { id, query, variables, operation } = value as Partial<Record<keyof Draft, unknown>>;
-  const isText = [id, query, variables].every((one) => typeof one === "string");
+  const { id, query, variables, operation, headers = "" } = value as Partial<Record<keyof Draft, unknown>>;
+  const isText = [id, query, variables, headers].every((one) => typeof one === "string");
   return isText && (operation === null || typeof operation === "string");
 }

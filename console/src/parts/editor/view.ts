@@ -28,6 +28,7 @@ import {
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
 import { shell } from "./shell.js";
+import { compareTexts } from "./compareTexts.js";
 import { theme } from "./theme.js";
 import type { EditorControl, EditorOptions, Finding, Language } from "./types.js";
 
@@ -74,11 +75,11 @@ export class CodeEditor implements EditorControl {
   }
 
   private take(value: string): void {
-    const doc = this.view.state.doc;
-    const isNow = value === doc.toString();
+    const text = this.view.state.doc.toString();
+    const isNow = value === text;
     if (!isNow && this.told.has(value)) return;
     this.told.clear();
-    if (!isNow) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: fromPage.of(true) });
+    if (!isNow) this.view.dispatch({ changes: compareTexts(text, value), annotations: fromPage.of(true) });
   }
 
   private tell({ docChanged, transactions, state }: ViewUpdate): void {
