@@ -31,6 +31,7 @@ PAGES = [
     "/live",
     "/live/posts",
     "/live/posts/_streams/all",
+    "/status",
     "/nowhere",
 ]
 # Counts what the page has begun: requests without an answer, and work that waits for a moment.
@@ -102,7 +103,7 @@ def test_nothing_is_refused_after_logging_out(window: Window) -> None:
     window.page.add_init_script(COUNT)
     window.open("/access/users")
     window.log_in()
-    for path in ("/access/users", "/data/posts", "/apps"):
+    for path in ("/access/users", "/data/posts", "/apps", "/status"):
         window.page.goto("about:blank")
         window.open(path)
         window.page.evaluate("testRest()")
