@@ -52,7 +52,7 @@ console: $(VENV)/.created ## build the console (with Node 20.19+, or one from Py
 	@$(BIN)/python tools/console.py
 	@touch $(VENV)/.console
 
-console-check: $(VENV)/.created ## check the types of the console, run its unit tests, and build it
+console-check: $(VENV)/.created ## check the types and lint rules of the console, run its unit tests, and build it
 	@$(BIN)/python tools/console.py --check $(ARGS)
 	@touch $(VENV)/.console
 

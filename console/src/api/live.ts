@@ -27,10 +27,16 @@ export async function* followQuery(uri: string, question: Question, signal: Abor
   let hasAnswer = false;
   try {
     for await (const { name, data } of readEvents(response.body, () => undefined)) {
-      if (name === "complete") return yield { kind: "ended", errors: [] };
+      if (name === "complete") {
+        yield { kind: "ended", errors: [] };
+        return;
+      }
       if (name !== "next") continue;
       const answer = readAnswer(response.status, performance.now() - started, new TextEncoder().encode(data));
-      if (hasAnswer && !(isRecord(answer.body) && "data" in answer.body)) return yield { kind: "ended", errors: readErrors(answer.body) };
+      if (hasAnswer && !(isRecord(answer.body) && "data" in answer.body)) {
+        yield { kind: "ended", errors: readErrors(answer.body) };
+        return;
+      }
       hasAnswer = true;
       yield { kind: "answer", answer };
     }

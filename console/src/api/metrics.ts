@@ -68,7 +68,8 @@ export interface Operations {
 }
 
 /** The operations of the last 15 to 30 minutes, for the root role. */
-export function readOperations(signal: AbortSignal): Promise<Operations> {
+export async function readOperations(signal: AbortSignal): Promise<Operations> {
+  await requireRight("GET", pathOf("metrics"));
   return requestJson<Operations>(`${pathOf("metrics")}?operations=true`, { signal });
 }
 
@@ -92,7 +93,7 @@ export async function readHealth(signal: AbortSignal): Promise<Health | null> {
   const response = await send(pathOf("database-probe"), { signal });
   const body: unknown = await response.json().catch(() => null);
   if (!isRecord(body) || typeof body["latencyMs"] !== "number") return null;
-  return { isUp: response.ok, description: String(body["description"] ?? ""), ms: body["latencyMs"] };
+  return { isUp: response.ok, description: typeof body["description"] === "string" ? body["description"] : "", ms: body["latencyMs"] };
 }
 
 export function parseMetrics(text: string): readonly Sample[] {

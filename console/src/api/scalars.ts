@@ -83,7 +83,7 @@ function makeBinary(base64: string, subType: string, raw: () => string): Scalar 
 
 function tellUuid(base64: string): string {
   try {
-    const digits = [...atob(base64)].map((sign) => sign.charCodeAt(0).toString(16).padStart(2, "0")).join("");
+    const digits = Array.from(atob(base64), (sign) => sign.charCodeAt(0).toString(16).padStart(2, "0")).join("");
     return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   } catch {
     return base64;

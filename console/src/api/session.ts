@@ -164,7 +164,10 @@ async function resumeByCookie(name: string): Promise<void> {
 /** A token from before, or of another tab; it may have ended. */
 async function resumeBy({ name, authorization: mine }: KeptToken): Promise<void> {
   const response = await sendAs(rolesPath(name), {}, mine, "omit");
-  if (!response.ok) return keepToken(null);
+  if (!response.ok) {
+    keepToken(null);
+    return;
+  }
   const { roles } = (await response.json()) as { roles: string[] };
   if (sessionState.value.login !== null) return;
   authorization = mine;

@@ -81,8 +81,8 @@ export async function readStreams(collection: Segments, signal: AbortSignal): Pr
 
 /** The names of all streams of a collection, from its properties: for callers who may manage it. */
 async function readNames(collection: Segments, signal: AbortSignal): Promise<readonly string[]> {
-  const properties = await requestJson<Record<string, unknown>>(`${dataPath(collection)}/_meta`, { signal }).catch((error: unknown) => {
-    if (error instanceof ApiError && error.status === 404) return {} as Record<string, unknown>; // nothing was written yet
+  const properties = await requestJson<Record<string, unknown>>(`${dataPath(collection)}/_meta`, { signal }).catch((error: unknown): Record<string, unknown> => {
+    if (error instanceof ApiError && error.status === 404) return {}; // nothing was written yet
     throw error;
   });
   const streams: unknown = properties["streams"];

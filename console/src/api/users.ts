@@ -2,7 +2,7 @@
 
 import { insertFirst, patchDocument, removeDocument } from "./changes.js";
 import { type Segments, readDocument, readPage } from "./data.js";
-import { ApiError, asApiError } from "./error.js";
+import { ApiError, asApiError, isRecord } from "./error.js";
 import type { DocumentId } from "./ids.js";
 import { type UsersPlace, segmentsOf } from "./realm.js";
 import { type Fields, type Value, isFields, writeTyped } from "./typed.js";
@@ -93,6 +93,9 @@ function find(fields: Fields, path: string): Value | undefined {
 function put(document: Record<string, unknown>, path: string, value: unknown): void {
   const names = path.split(".");
   let inner = document;
-  for (const name of names.slice(0, -1)) inner = inner[name] = (inner[name] as Record<string, unknown> | undefined) ?? {};
+  for (const name of names.slice(0, -1)) {
+    const next = inner[name];
+    inner = inner[name] = isRecord(next) ? next : {};
+  }
   inner[names[names.length - 1]!] = value;
 }

@@ -83,7 +83,7 @@ async function copyText(text: string): Promise<boolean> {
   area.className = "offscreen";
   document.body.append(area);
   area.select();
-  const done = document.execCommand("copy");
+  const done = document.execCommand("copy"); // eslint-disable-line @typescript-eslint/no-deprecated -- over plain http there is nothing else
   area.remove();
   return done;
 }

@@ -31,7 +31,7 @@ type Reviver = (this: unknown, key: string, value: unknown, context?: { source?:
 const manyDigits = /[\d.]{16}/; // fewer digits are always kept
 
 export function parseJson(text: string): unknown {
-  return manyDigits.test(text) ? JSON.parse(text, keepDigits as (key: string, value: unknown) => unknown) : JSON.parse(text);
+  return manyDigits.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text);
 }
 
 /** Browsers that do not provide the source of a value round it. */

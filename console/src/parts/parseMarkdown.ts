@@ -31,7 +31,7 @@ function splitLists(lines: readonly string[]): readonly Block[] {
     const last = blocks[blocks.length - 1];
     const isItem = item.test(line);
     if (last === undefined || (isItem && !last.isList)) blocks.push({ isList: isItem, lines: [line] });
-    else if (last.isList && !isItem) last.lines[last.lines.length - 1] += ` ${line.trim()}`;
+    else if (last.isList && !isItem) last.lines.push(`${last.lines.pop() ?? ""} ${line.trim()}`);
     else last.lines.push(line);
   }
   return blocks.map((block) =>

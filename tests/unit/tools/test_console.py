@@ -19,7 +19,7 @@ def test_the_lock_file_names_no_registry_and_every_version_is_pinned() -> None:
 
     assert "resolved" not in lock
     assert not re.search(
-        r"registry|https?://(?!(opencollective|github|www\.patreon|tidelift))", lock
+        r"registry|https?://(?!(opencollective|github|www\.patreon|tidelift|eslint\.org))", lock
     )
     for kind in ("dependencies", "devDependencies"):
         assert all(EXACT.fullmatch(version) for version in packages[kind].values())

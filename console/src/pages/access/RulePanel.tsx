@@ -88,7 +88,7 @@ function Opened({ id, known, onChanged, work }: RulePanelProps & { work: RuleWor
       {check.failed !== null && <Notice kind="warning">The server could not check the rule. It checks it when you save.</Notice>}
       <RuleFields form={form} isNew={id === undefined} check={isChanged || id !== undefined ? check : nothingFound} known={known} onChange={work.change} onSave={save} />
       {isDeleting && id !== undefined && (
-        <ConfirmDialog title="Delete this rule" action="Delete" said={{ 412: "The rule was changed in the meantime: check it again.", 403: "You may not delete rules." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged(null))} onClose={() => setDeleting(false)}>
+        <ConfirmDialog title="Delete this rule" action="Delete" said={{ 412: "The rule was changed in the meantime: check it again.", 403: "You may not delete rules." }} onConfirm={work.remove} onDone={() => { setDeleting(false); onChanged(null); }} onClose={() => setDeleting(false)}>
           <p>From the next request on, the server rejects what only <strong>{nameOfId(id)}</strong> allows.</p>
         </ConfirmDialog>
       )}

@@ -109,7 +109,7 @@ export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProp
         <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} shownField={shownField} onChange={change} /></Kept>
         {tab === "try" && <Try owner={owner} id={id} definition={definition} check={check} />}
         {tab === "changes" && <Changes check={check} isChanged={isChanged} />}
-        {tab === "advice" && <AdviceView definition={check.about} onField={(field) => (setTab("definition"), setShownField({ field }))} />}
+        {tab === "advice" && <AdviceView definition={check.about} onField={(field) => { setTab("definition"); setShownField({ field }); }} />}
         {tab === "access" && <MatrixView definition={check.about} checked={check.checked} />}
       </Tabs>
       {saving.kind === "breaking" && <ConfirmBreaking effects={saving.effects} onCancel={() => setSaving({ kind: "idle" })} onSave={() => void put(saving.definition)} />}

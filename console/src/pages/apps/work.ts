@@ -55,7 +55,7 @@ export function haveSameTexts(one: Version, other: Version): boolean {
 export function asVersion(value: unknown): Version | null {
   if (!isRecord(value) || !isRecord(value["texts"]) || !Array.isArray(value["others"])) return null;
   const { texts, others, etag } = value;
-  const areTexts = parts.every((part) => typeof (texts as Record<string, unknown>)[part] === "string");
+  const areTexts = parts.every((part) => typeof texts[part] === "string");
   const areOthers = others.every((one) => Array.isArray(one) && one.length === 2 && one.every((text) => typeof text === "string"));
   if (!areTexts || !areOthers || (etag !== null && typeof etag !== "string")) return null;
   return value as unknown as Version;

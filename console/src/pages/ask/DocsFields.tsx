@@ -144,7 +144,7 @@ function ArgumentInput({ argument, of, value, builder, onValue }: ArgumentInputP
     <div class="docs-argument">
       <label for={id}>{name}</label>
       {isChoice ? (
-        <select {...common} value={shown} onChange={(event) => (setTyped(null), onValue(event.currentTarget.value || null))}>
+        <select {...common} value={shown} onChange={(event) => { setTyped(null); onValue(event.currentTarget.value || null); }}>
           {!isRequired && <option value="">–</option>}
           {choicesOf(type).map((one) => <option key={one} value={one}>{one}</option>)}
         </select>

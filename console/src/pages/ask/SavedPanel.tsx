@@ -55,7 +55,7 @@ function SaveForm({ place, draft }: { place: SavedPlace; draft: Draft }) {
   };
   return (
     <form class="saved-form" onSubmit={save}>
-      <Field label="Name" value={given} onInput={(value) => (setName(value.slice(0, longestName)), setSaid(null))} autocomplete="off" />
+      <Field label="Name" value={given} onInput={(value) => { setName(value.slice(0, longestName)); setSaid(null); }} autocomplete="off" />
       <Button type="submit" disabled={given.trim() === "" || draft.query.trim() === ""}>{isKnown ? "Replace" : "Save"}</Button>
       {said !== null && (said.fault === null ? <p class="soft" role="status">Saved as {said.name}.</p> : <Notice kind="error">{said.fault}</Notice>)}
     </form>

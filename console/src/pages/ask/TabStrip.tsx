@@ -16,7 +16,10 @@ export function TabStrip({ drafts, current, onSelect, onClose, onNew }: TabStrip
   const move = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const at = drafts.findIndex((one) => one.id === current);
-    if (event.key === "Delete") return onClose(current);
+    if (event.key === "Delete") {
+      onClose(current);
+      return;
+    }
     if (by === undefined) return;
     event.preventDefault();
     const next = (at + by + drafts.length) % drafts.length;

@@ -21,7 +21,7 @@ test("points are in the order of the answer, with gaps for missing values", () =
 test("long numbers are drawn, texts with digits are not numbers", () => {
   const [chart] = findCharts(parseJson('{"a":[{"n":9007199254740993,"t":"1"},{"n":1,"t":"2"}]}'));
   assert.deepEqual(chart?.numbers, ["n"]);
-  assert.equal(readPoints(chart!, "t", "n").values[0], 9007199254740992);
+  assert.equal(readPoints(chart, "t", "n").values[0], 9007199254740992);
 });
 
 test("a long list is cut, and the chart has a summary", () => {

@@ -58,7 +58,7 @@ export function readPoints({ rows }: ChartList, label: string | null, column: st
     labels: shown.map((row, index) => (label === null ? String(index + 1) : cellOf(row, label))),
     values: shown.map((row) => {
       const value = valueOf(row, column);
-      return value === null || value === undefined ? null : Number(String(value));
+      return value === null || value === undefined ? null : Number(value instanceof Numeral ? value.text : value);
     }),
   };
 }

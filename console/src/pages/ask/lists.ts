@@ -66,7 +66,10 @@ function isParent(name: string, names: ReadonlySet<string>): boolean {
 }
 
 function* namesIn(row: unknown): Generator<string> {
-  if (!isRow(row)) return yield "value";
+  if (!isRow(row)) {
+    yield "value";
+    return;
+  }
   for (const [name, value] of Object.entries(row)) {
     if (!isRow(value)) yield name;
     else for (const below of Object.keys(value)) yield `${name}.${below}`;
@@ -90,8 +93,8 @@ function render(value: unknown): string {
     const isPlain = value.length <= 5 && value.every((one) => typeof one !== "object");
     return isPlain ? cut(value.join(", ")) : countOf(value.length, "item");
   }
-  if (value instanceof Numeral || typeof value !== "object") return cut(String(value));
-  return cut(JSON.stringify(value));
+  if (value instanceof Numeral) return cut(value.text);
+  return cut(typeof value === "string" ? value : JSON.stringify(value));
 }
 
 function cut(text: string): string {

@@ -42,7 +42,10 @@ export async function runLive({ follow, wait, onChange }: LiveRun, signal: Abort
   while (!signal.aborted) {
     try {
       for await (const event of follow()) {
-        if (event.kind === "ended") return change({ phase: "ended", errors: event.errors });
+        if (event.kind === "ended") {
+          change({ phase: "ended", errors: event.errors });
+          return;
+        }
         if (event.kind === "lost" || (last !== null && passing.includes(event.answer.status))) break;
         last = event.answer;
         pause = firstPause;

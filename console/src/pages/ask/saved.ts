@@ -27,7 +27,7 @@ function keyOf({ owner, app }: SavedPlace, name: string): string {
 
 /** Whether a key is that of a saved query of this place. */
 export function isSavedKey(place: SavedPlace, key: string): boolean {
-  return key.startsWith(`${keyOf(place, "").slice(0, -3)}`);
+  return key.startsWith(keyOf(place, "").slice(0, -3));
 }
 
 /** The saved queries by name. */

@@ -111,6 +111,6 @@ function stopFollowing(answer: AnswerState): AnswerState {
 function waitFor(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
   });
 }

@@ -70,11 +70,11 @@ function namesOf(variables: readonly Variable[]): string {
 function* checkValue(node: JsonNode, type: GraphQLInputType): Generator<Fault> {
   if (isNonNullType(type)) {
     if (node.kind === "null") yield fault(node, `${String(type)} must not be null`);
-    else yield* checkValue(node, type.ofType as GraphQLInputType);
+    else yield* checkValue(node, type.ofType);
   } else if (node.kind === "null") return;
   else if (isListType(type)) {
     // A single value means a list with this value.
-    for (const one of node.elements ?? [node]) yield* checkValue(one, type.ofType as GraphQLInputType);
+    for (const one of node.elements ?? [node]) yield* checkValue(one, type.ofType);
   } else if (isInputObjectType(type)) yield* checkObject(node, type);
   else if (isEnumType(type)) {
     const values = type.getValues().map((one) => one.name);
@@ -83,7 +83,10 @@ function* checkValue(node: JsonNode, type: GraphQLInputType): Generator<Fault> {
 }
 
 function* checkObject(node: JsonNode, type: Extract<GraphQLInputType, { getFields: unknown }>): Generator<Fault> {
-  if (node.kind !== "object") return yield fault(node, `An object of ${type.name} is expected`);
+  if (node.kind !== "object") {
+    yield fault(node, `An object of ${type.name} is expected`);
+    return;
+  }
   const fields = type.getFields();
   for (const { name, from, to, node: value } of node.members ?? []) {
     const field = fields[name];
@@ -147,14 +150,14 @@ function descend(level: Level | null, name: string | null): Level | null {
     return found ? { type: found.type } : null;
   }
   const type = bare(level.type);
-  if (name === null) return isListType(type) ? { type: type.ofType as GraphQLInputType } : null;
-  const object = isListType(type) ? bare(type.ofType as GraphQLInputType) : type;
+  if (name === null) return isListType(type) ? { type: type.ofType } : null;
+  const object = isListType(type) ? bare(type.ofType) : type;
   const field = isInputObjectType(object) ? object.getFields()[name] : undefined;
   return field ? { type: field.type } : null;
 }
 
 function bare(type: GraphQLInputType): GraphQLInputType {
-  return isNonNullType(type) ? (type.ofType as GraphQLInputType) : type;
+  return isNonNullType(type) ? type.ofType : type;
 }
 
 interface Named {
@@ -165,7 +168,7 @@ interface Named {
 function namesAt(level: Level): readonly Named[] {
   if ("variables" in level) return level.variables;
   const type = bare(level.type);
-  const object = isListType(type) ? bare(type.ofType as GraphQLInputType) : type;
+  const object = isListType(type) ? bare(type.ofType) : type;
   return isInputObjectType(object) ? Object.values(object.getFields()) : [];
 }
 

@@ -92,7 +92,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
         {view === "tree" && stored !== null ? <Tree key={stored.text} stored={stored} draft={draft?.text ?? null} mayEdit={mayEdit && mistake === null} onChange={work.change} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
       </Tabs>
       {isDeleting && (
-        <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged())} onClose={() => setDeleting(false)}>
+        <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => { setDeleting(false); onChanged(); }} onClose={() => setDeleting(false)}>
           <p>The document <strong>{nameOfId(id)}</strong> is deleted permanently, unless it was changed in the meantime.</p>
         </ConfirmDialog>
       )}

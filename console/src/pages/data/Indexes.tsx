@@ -58,7 +58,8 @@ export function Indexes({ segments }: { segments: Segments }) {
 }
 
 function nameOf(index: Fields): string {
-  return String(index.get("_id"));
+  const name = index.get("_id");
+  return typeof name === "string" ? name : "";
 }
 
 function Options({ index }: { index: Fields }) {

@@ -54,7 +54,7 @@ export function NewIndexDialog({ segments, onMade, onClose }: NewIndexProps) {
 /** The default name that the database gives an index; empty: the keys are not valid. */
 function nameFor(keys: string): string {
   const fields = readFields(keys);
-  return fields === null ? "" : [...fields].map(([name, value]) => `${name}_${value instanceof Scalar ? value.text : String(value)}`).join("_").replace(/^_+/, "");
+  return fields === null ? "" : [...fields].map(([name, value]) => `${name}_${value instanceof Scalar ? value.text : typeof value === "string" ? value : ""}`).join("_").replace(/^_+/, "");
 }
 
 function readFields(text: string): ReadonlyMap<string, Value> | null {

@@ -52,7 +52,7 @@ export function QueryForm({ segments, spot, documents, onRepeat }: QueryFormProp
           <input class="input" type="text" value={sort} placeholder="newest first" autocomplete="off" spellcheck={false} onInput={(event) => setSort(event.currentTarget.value)} />
         </label>
         <Button kind="primary" type="submit">Find</Button>
-        {(spot.filter !== "" || spot.sort !== "" || filter !== "" || sort !== "") && <Button kind="quiet" onClick={() => (setFilter(""), setSort(""), ask({ filter: "", sort: "" }))}>Clear</Button>}
+        {(spot.filter !== "" || spot.sort !== "" || filter !== "" || sort !== "") && <Button kind="quiet" onClick={() => { setFilter(""); setSort(""); ask({ filter: "", sort: "" }); }}>Clear</Button>}
       </div>
       <p class="data-hint soft" role="status">
         {finding !== undefined ? <span class="data-wrong">Filter, line {finding.line}: {finding.message}</span>

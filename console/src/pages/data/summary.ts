@@ -61,7 +61,7 @@ function addFields(fields: Fields, prefix: string, found: Map<string, Found>, ob
 
 function addValue(value: Value, path: string, found: Map<string, Found>, objects: Map<string, number>, level: number): void {
   if (!found.has(path) && found.size >= mostFields) return;
-  const one = found.get(path) ?? { types: new Map(), texts: new Map(), numbers: [], dates: [], count: 0 };
+  const one = found.get(path) ?? { types: new Map<string, number>(), texts: new Map<string, number>(), numbers: [], dates: [], count: 0 };
   found.set(path, one);
   one.count += 1;
   const type = nameType(value);

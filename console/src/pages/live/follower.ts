@@ -72,7 +72,10 @@ export class Follower {
       } catch (thrown) {
         if (signal.aborted) return;
         const error = asApiError(thrown);
-        if (!this.wasOpen || !passing.includes(error.status)) return this.end({ kind: "refused", error });
+        if (!this.wasOpen || !passing.includes(error.status)) {
+          this.end({ kind: "refused", error });
+          return;
+        }
         reason = error.message;
       }
       if (signal.aborted || reason === null) return;

@@ -41,7 +41,7 @@ export interface Current {
 const fromPage = Annotation.define<true>();
 
 /** Findings arrive at any time; without this effect the linter reads them only after a key press. */
-const newFindings = StateEffect.define<null>();
+const newFindings = StateEffect.define();
 
 function hasNewFindings({ transactions }: ViewUpdate): boolean {
   return transactions.some((one) => one.effects.some((effect) => effect.is(newFindings)));

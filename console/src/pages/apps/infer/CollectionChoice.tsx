@@ -26,7 +26,10 @@ export function CollectionChoice({ definition, isReading, onRead }: CollectionCh
     const controller = new AbortController();
     setFound({ kind: "loading" });
     listSources(db, definition, controller.signal).then(
-      (sources) => (setLeft(new Set()), setFound({ kind: "ready", sources })),
+      (sources) => {
+        setLeft(new Set());
+        setFound({ kind: "ready", sources });
+      },
       (error: unknown) => controller.signal.aborted || setFound({ kind: "failed", error }),
     );
     return () => controller.abort();
@@ -43,7 +46,7 @@ export function CollectionChoice({ definition, isReading, onRead }: CollectionCh
   const { sources } = found;
   const chosen = sources.collections.map(({ name }) => name).filter((name) => !left.has(name));
   return (
-    <form class="infer-choice" onSubmit={(event) => (event.preventDefault(), chosen.length > 0 && onRead(sources.db, chosen))}>
+    <form class="infer-choice" onSubmit={(event) => { event.preventDefault(); if (chosen.length > 0) onRead(sources.db, chosen); }}>
       <label class="infer-db">
         Database
         <select class="input" value={sources.db} onChange={(event) => setDb(event.currentTarget.value)}>
@@ -77,7 +80,10 @@ function Choices({ collections, left, onChange }: ChoicesProps) {
   const shown = collections.filter(({ name }) => name.toLowerCase().includes(filter.trim().toLowerCase()));
   const set = (names: readonly string[], isChosen: boolean) => {
     const next = new Set(left);
-    for (const name of names) isChosen ? next.delete(name) : next.add(name);
+    for (const name of names) {
+      if (isChosen) next.delete(name);
+      else next.add(name);
+    }
     onChange(next);
   };
   const names = shown.map(({ name }) => name);

@@ -75,12 +75,14 @@ function Entry({ id, name, about, canDrop, edits, gone, mistakes, onEdit }: Entr
   const isIn = !edits.dropped.has(id);
   const drop = (isDropped: boolean) => {
     const dropped = new Set(edits.dropped);
-    isDropped ? dropped.add(id) : dropped.delete(id);
+    if (isDropped) dropped.add(id);
+    else dropped.delete(id);
     onEdit({ ...edits, dropped });
   };
   const rename = (next: string) => {
     const names = new Map(edits.names);
-    next === name ? names.delete(id) : names.set(id, next);
+    if (next === name) names.delete(id);
+    else names.set(id, next);
     onEdit({ ...edits, names });
   };
   return (
