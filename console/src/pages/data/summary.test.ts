@@ -33,6 +33,7 @@ test("numbers and dates are spread over ranges, values that repeat are counted",
   const roles = find('[{"r": "a"}, {"r": "b"}, {"r": "a"}, {"r": true}]', "r");
   assert.deepEqual(roles.bars, [{ label: "a", count: 2 }, { label: "b", count: 1 }, { label: "true", count: 1 }]);
   assert.deepEqual(find('[{"r": "a"}, {"r": "b"}]', "r").bars, []);
+  assert.deepEqual(find('[{"r": 1}, {"r": "1"}, {"r": 1}]', "r").bars, [{ label: "1", count: 2 }, { label: '"1"', count: 1 }]);
 });
 
 test("the names of fields as a filter writes them", () => {

@@ -76,7 +76,7 @@ function addScalar(value: null | boolean | string | Scalar, one: Found): void {
   if (value === null) return;
   if (value instanceof Scalar && /^(Int|Double|Decimal)/.test(value.type)) pushFinite(one.numbers, Number(value.text));
   if (value instanceof Scalar && value.type === "Date") pushFinite(one.dates, Number(value.key));
-  const text = String(value);
+  const text = typeof value === "string" ? `"${value}` : String(value); // the text "1" is not the number 1
   if (one.texts.has(text) || one.texts.size < mostTexts) one.texts.set(text, (one.texts.get(text) ?? 0) + 1);
 }
 
@@ -91,7 +91,8 @@ function parentOf(path: string): string {
 
 function describe(path: string, { types, texts, numbers, dates, count }: Found, of: number): FieldSummary {
   const values = [...texts].sort((a, b) => b[1] - a[1]);
-  const [spread, tell] = numbers.length >= dates.length ? [numbers, tellNumber] as const : [dates, tellDay] as const;
+  const tell = (text: string) => (text.startsWith('"') ? (texts.has(text.slice(1)) ? `${cut(text)}"` : cut(text.slice(1))) : cut(text));
+  const [spread, tellEnd] = numbers.length >= dates.length ? [numbers, tellNumber] as const : [dates, tellDay] as const;
   const isRange = spread.length > 0 && spread.length * 2 > count && new Set(spread).size > mostBars;
   const repeats = texts.size < [...texts.values()].reduce((all, one) => all + one, 0);
   return {
@@ -99,8 +100,8 @@ function describe(path: string, { types, texts, numbers, dates, count }: Found, 
     types: [...types].sort((a, b) => b[1] - a[1]),
     count,
     missing: path.endsWith("[]") ? null : { count: Math.max(0, of - count), of },
-    examples: values.slice(0, mostExamples).map(([text]) => cut(text)),
-    bars: isRange ? spreadOut(spread, tell) : repeats ? values.slice(0, mostBars).map(([text, number]) => ({ label: cut(text), count: number })) : [],
+    examples: values.slice(0, mostExamples).map(([text]) => tell(text)),
+    bars: isRange ? spreadOut(spread, tellEnd) : repeats ? values.slice(0, mostBars).map(([text, number]) => ({ label: tell(text), count: number })) : [],
     isRange,
   };
 }
