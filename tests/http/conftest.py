@@ -26,8 +26,14 @@ async def shared_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Ap
 
 @pytest.fixture(autouse=True)
 def patient_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, the database finishes the trial of a stage the first time."""
+    """However busy the machine is, the database finishes what is tried or counted before a query.
+
+    A trial is finished the first time.
+    """
     monkeypatch.setattr("docgraph.store.collection_stats._TRIAL_MS", (60_000,))
+    monkeypatch.setattr("docgraph.store.collection_stats._PATIENCE_MS", 60_000)
+    monkeypatch.setattr("docgraph.graphql.execute.cost_estimate._COUNT_MS", 60_000)
+    monkeypatch.setattr("docgraph.graphql.freshness.read_sources._PATIENCE_MS", 60_000)
 
 
 @pytest.fixture

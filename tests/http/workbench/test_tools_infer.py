@@ -367,8 +367,13 @@ async def test_collections_that_there_is_no_time_for_are_named(service: Service)
     assert "for lack of time: categories, orders;" in caught.value.hint
 
 
-async def test_a_slow_collection_does_not_use_up_the_time_of_the_others(service: Service) -> None:
+async def test_a_slow_collection_does_not_use_up_the_time_of_the_others(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is first by name, and refers to the others as they refer to it."""
+    monkeypatch.setattr("docgraph.workbench.infer.survey._GLANCE_MS", 900)
+    monkeypatch.setattr("docgraph.workbench.infer.relations._PATIENCE_MS", 2_000)
+    monkeypatch.setattr("docgraph.store.collection_stats._PATIENCE_MS", 2_000)
     db = f"slow_{service.db}"
     database = service.mongo[db]
     first, second, third = ([ObjectId() for _ in range(30)] for _ in range(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -20,7 +21,10 @@ from docgraph.store.driver.scratch import Scratch
 from docgraph.workbench.fuzz.fuzz_values import Canary, make_canary
 
 _HEAD_SECONDS: Final = 15.0
-_QUIET_SECONDS: Final = 1.0  # after which no more events are expected
+# After so many turns without one, no more events are expected. A pause of the whole process, in
+# which its server delivers nothing, counts as one turn.
+_QUIET_TURNS: Final = 20
+_TURN_SECONDS: Final = 0.05
 _OK: Final = 200
 
 
@@ -60,11 +64,11 @@ class StreamListener:
         return Reply(status, (), whole, whole)
 
     async def _read_on(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            async with asyncio.timeout(_QUIET_SECONDS):
-                return await reader.read(1 << 16)
-        except TimeoutError:
-            return b""
+        for _ in range(_QUIET_TURNS):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TURN_SECONDS):
+                    return await reader.read(1 << 16)
+        return b""
 
     async def _change(self, collection: ServedCollection, made: Made) -> None:
         """Change, add and remove hidden and visible documents."""

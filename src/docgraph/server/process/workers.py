@@ -372,10 +372,14 @@ async def _serve(
         stop.request("the parent process has ended")
         loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process has ended")
 
+    def reload() -> None:
+        server.reload()
+
     loop.add_reader(channel.fileno(), parent_is_gone)
+    # Before log files are opened: no later rotation is missed. It runs when `server` exists.
+    loop.add_signal_handler(signal.SIGHUP, reload)
     application = make_application()
     server = make_server(application)
-    loop.add_signal_handler(signal.SIGHUP, server.reload)
 
     def notify_parent(missing: str) -> None:
         channel.send(_Ready(missing))

@@ -1,0 +1,21 @@
+"""Fixtures of the tests of the workbench."""
+
+from __future__ import annotations
+
+import pytest
+
+_BRIEF = (
+    "advise.advise._GLANCE_MS",
+    "advise.index_serving._EXPLAIN_MS",
+    "advise.index_serving._TRY_MS",
+    "advise.look._COUNT_MS",
+    "infer.relations._PATIENCE_MS",
+    "infer.survey._GLANCE_MS",
+)
+
+
+@pytest.fixture(autouse=True)
+def patient_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, the database answers what a tool may do without."""
+    for name in _BRIEF:
+        monkeypatch.setattr(f"docgraph.workbench.{name}", 60_000)
