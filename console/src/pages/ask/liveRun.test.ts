@@ -13,7 +13,7 @@ async function follow(...connections: readonly (readonly (LiveEvent | Error)[])[
   const waits: number[] = [];
   const left = [...connections];
   const controller = new AbortController();
-  // eslint-disable-next-line @typescript-eslint/require-await -- the type of what it stands for
+  // eslint-disable-next-line @typescript-eslint/require-await -- the real one waits
   async function* open() {
     for (const one of left.shift() ?? []) {
       if (one instanceof Error) throw one;
