@@ -47,6 +47,8 @@ OTHERS = {
     "access/file_rules.py": "rules of the configuration",
     "access/rulebook.py": "rules that were checked when they were written",
     "workbench/fuzz/surface.py": "values of a definition that is examined on the command line",
+    "observe/metrics_history.py": "what another worker stored",
+    "observe/operation_statistics.py": "what another worker stored",
     "observe/otel/collector.py": "our own modules",
     "openapi/schemas.py": "addresses in stored schemas",
     "rest/rejections.py": "the query string, which was parsed before",
@@ -54,6 +56,7 @@ OTHERS = {
     "server/batch/failures.py": "an answer of ours",
     "server/http/bridge.py": "the path, which was parsed before",
     "server/prepare.py": "the configuration",
+    "server/services/metrics.py": "what another worker stored",
     "server/process/host.py": "our own modules",
     "server/process/forker.py": "what another process of ours sends",
     "store/driver/client.py": "the connection string",
@@ -62,6 +65,7 @@ OTHERS = {
     "plugins/discover.py": "plugins",
     "auth/tokens/claim_warnings.py": "rules that are stored",
     "store/collection_stats.py": "a function of its own",
+    "workbench/infer/mapping_entries.py": "mappings that `workbench/draft.py` has parsed before",
     "workbench/draft.py": "named with `workbench/requests.py`, which calls it",
 }
 LOCAL = ("cli/", "config/", "embedded/")  # what people at the machine give

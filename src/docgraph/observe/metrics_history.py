@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -76,12 +77,7 @@ class MetricsHistory:
             while len(points) > MAX_POINTS:
                 oldest = points.pop(0)
                 points[0].values = oldest.values | points[0].values
-            self._save(points)
-
-    def _save(self, points: list[MetricsPoint]) -> None:
-        fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(points))
-        fresh.replace(self._path)  # readers see all of it or the previous one
+            save_json(self._path, points)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -91,6 +87,14 @@ class MetricsHistory:
             yield
         finally:
             os.close(fd)
+
+
+def save_json(path: Path, content: object) -> None:
+    """Write a file that only its owner can read; readers see all of it or the previous one."""
+    fresh = path.with_suffix(".new")
+    with open(fresh, "wb", opener=partial(os.open, mode=0o600)) as file:
+        file.write(msgspec.json.encode(content))
+    fresh.replace(path)
 
 
 def _find_values(families: Iterable[Family]) -> Iterator[tuple[str, float]]:

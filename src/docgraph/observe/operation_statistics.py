@@ -21,6 +21,7 @@ import msgspec
 
 from docgraph.observe.command_events import OperationFinished
 from docgraph.observe.event import Event
+from docgraph.observe.metrics_history import save_json
 from docgraph.observe.tallies import SECONDS
 
 MAX_OPERATIONS: Final = 200  # of a worker in a window
@@ -101,10 +102,7 @@ class OperationStatistics:
             found = deepcopy([*self._previous.values(), *self._current.values()])
         for tally in found:
             tally.text = strip_literals(tally.text)
-        content = msgspec.json.encode((self._now(), found))
-        fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(content)
-        fresh.replace(self._path)
+        save_json(self._path, (self._now(), found))
 
     def load(self) -> list[OperationTally]:
         """Return the operations of all workers; it blocks."""
