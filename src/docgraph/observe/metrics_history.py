@@ -59,8 +59,8 @@ class MetricsHistory:
         """Return the points, the oldest first."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=list[MetricsPoint])
-        except FileNotFoundError:
-            return []
+        except (FileNotFoundError, msgspec.DecodeError):
+            return []  # the next point writes the file again
 
     def record(self) -> None:
         """Add the current values, unless another worker has just done so."""

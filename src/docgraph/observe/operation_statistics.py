@@ -26,19 +26,19 @@ from docgraph.observe.tallies import SECONDS
 
 MAX_OPERATIONS: Final = 200  # of a worker in a window
 MAX_TEXT: Final = 2_000  # characters; the rest of a longer query is not read
+_MAX_NAME: Final = 100  # characters
 WINDOW: Final = 900.0  # seconds
 OTHERS: Final = "other operations"
 _FILES: Final = "operations-"
 _HIDDEN: Final = "…"
+# As GraphQL reads it: a quote in a comment begins no string.
+_TEXTS: Final = r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n\r]|\\[^\n\r])*"?|#[^\n\r]*'
 _WORD: Final = re.compile(
-    r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n]|\\.)*"?|#[^\n\r]*|[_A-Za-z]\w*|-?\d[\w.+-]*'
-    r"|\.{3}|[^\s,]",
+    _TEXTS + r"|[_A-Za-z]\w*|-?\d[\w.+-]*|\.{3}|[^\s,]",
     re.DOTALL,
 )
 # Cheap enough for the event loop: most literals, so that equal operations are counted together.
-_FREQUENT: Final = re.compile(
-    r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n]|\\.)*"?|(?<!\w)-?\d[\w.+-]*', re.DOTALL
-)
+_FREQUENT: Final = re.compile(_TEXTS + r"|(?<!\w)-?\d[\w.+-]*", re.DOTALL)
 _NAMED: Final = re.compile(r"\s*(?:query|mutation|subscription)\s+([_A-Za-z]\w*)")
 _SPACE: Final = re.compile(r" (?=[():!\]])|(?<=[(\[$@]) ")
 _Key = tuple[str, str, str]
@@ -68,6 +68,9 @@ class OperationTally(msgspec.Struct):
             self.slowest, self.at, self.text = other.slowest, other.at, other.text
 
 
+_Saved = tuple[float, list[OperationTally]]
+
+
 class OperationStatistics:
     """Counts the operations of this worker, and merges those of all workers in `directory`."""
 
@@ -87,7 +90,7 @@ class OperationStatistics:
         with self._lock:
             self._rotate()
             text, name = _mask(event.text[:MAX_TEXT])
-            named = event.operation or name
+            named = (event.operation or name)[:_MAX_NAME]
             tally = self._find((event.app, named, "" if named else text))
             tally.count += 1
             tally.failed += not event.ok
@@ -108,9 +111,10 @@ class OperationStatistics:
         """Return the operations of all workers; it blocks."""
         found: dict[_Key, OperationTally] = {}
         for path in sorted(self._directory.glob(f"{_FILES}*.json")):
-            at, tallies = msgspec.json.decode(
-                path.read_bytes(), type=tuple[float, list[OperationTally]]
-            )
+            try:
+                at, tallies = msgspec.json.decode(path.read_bytes(), type=_Saved)
+            except msgspec.DecodeError:
+                continue  # its worker writes it again
             if self._now() - at < 2 * WINDOW:  # else of a worker that has ended
                 _merge(found, tallies)
         return list(found.values())
@@ -144,7 +148,7 @@ def _merge(found: dict[_Key, OperationTally], tallies: Iterable[OperationTally])
 @lru_cache(maxsize=MAX_OPERATIONS)
 def _mask(text: str) -> tuple[str, str]:
     """Return a query without most literals, and the name of its first operation, if it has one."""
-    masked = _FREQUENT.sub(_HIDDEN, text)
+    masked = _FREQUENT.sub(lambda found: "" if found[0][0] == "#" else _HIDDEN, text)
     found = _NAMED.match(masked)
     return masked, found[1] if found else ""
 

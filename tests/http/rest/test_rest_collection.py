@@ -87,6 +87,18 @@ async def test_the_bytes_of_what_a_rule_hides_are_not_told(
             assert set(reply.json) == members
 
 
+async def test_the_bytes_of_passwords_are_for_the_root_role(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with guarded(mongo_client, mongo_uri) as service:
+        service.insert("users", {"_id": "eve", "password": "x" * 100})
+        service.app.store.guard.hide(service.db, "users", "password")
+        await allow(service, "path-prefix('/users')", "user")
+        for caller, members in ((ADA, {"_size"}), (ADMIN, {"_size", "_bytes"})):
+            reply = await service.request("GET", "/users/_size?bytes=true", headers=caller)
+            assert (reply.status, set(reply.json)) == (200, members)
+
+
 async def test_the_etag_of_a_list_is_that_of_the_collection(api: Api) -> None:
     etag = ObjectId()
     api.mongo[api.db]["_properties"].insert_one({"_id": "_properties.things", "_etag": etag})

@@ -97,6 +97,32 @@ def test_workers_are_merged_and_ended_ones_are_left_out_after_a_while(tmp_path: 
     assert workers[0].load() == []
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        '# docs say """\n{ a(x: """\ns3cret\n""") { b } }',
+        '# "\r{ a(x: """\ns3cret\n""") { b } }',
+        '# see 5" \\\n{ a(\nx: S3CRET) { b } }',
+        '{ a # """\n (x: "s3cret # \\" s3cret") # "\n { b } }',
+    ],
+)
+def test_a_quote_in_a_comment_shows_no_literal(tmp_path: Path, query: str) -> None:
+    statistics = OperationStatistics(tmp_path, 1, Clock())
+    finish(statistics, query)
+    statistics.save()
+    (one,) = statistics.load()
+    assert one.text == "{ a(x: …) { b } }"
+
+
+def test_names_are_bounded_and_a_broken_file_of_another_worker_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "operations-2.json").write_bytes(b'[1, [{"app')
+    statistics = OperationStatistics(tmp_path, 1, Clock())
+    finish(statistics, "{ a }", name="N" * 60_000)
+    statistics.save()
+    (one,) = statistics.load()
+    assert one.operation == "N" * 100
+
+
 def test_what_is_older_than_two_windows_is_removed(tmp_path: Path) -> None:
     clock = Clock()
     statistics = OperationStatistics(tmp_path, 1, clock)

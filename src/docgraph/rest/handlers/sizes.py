@@ -32,8 +32,11 @@ def _is_whole(call: RestCall) -> bool:
     """Check if the request counts all documents, and no rule hides a part of them."""
     parameters, permission = call.parameters, call.exchange.permission
     is_narrow = permission is not None and permission.project_response is not None
-    given = parameters.shardkey is not None or parameters.filter is not None
-    return not (given or is_narrow or (call.rows or {}).get(f"{call.db}.{call.collection}"))
+    is_given = parameters.shardkey is not None or parameters.filter is not None
+    has_rows = (call.rows or {}).get(f"{call.db}.{call.collection}")
+    account = call.exchange.account
+    hidden = call.context.store.guard.unnamed(call.db, call.collection, account)
+    return not (is_given or is_narrow or has_rows or hidden)
 
 
 async def count_documents(call: RestCall) -> tuple[Count, int]:
