@@ -48,13 +48,11 @@ class Patience:
 class Deadline(NamedTuple):
     """`at` is a time of `time.monotonic`; None: no deadline of its own.
 
-    `enforced`: the code that set the deadline cancels late work itself, so that lower layers need
-    no timers for it. `patience` is that of the request, if it has one.
+    `patience` is that of the request, if it has one.
     """
 
     at: float | None = None
     limit_ms: int = 0
-    enforced: bool = False
     patience: Patience | None = None
 
     @classmethod

@@ -60,11 +60,14 @@ def find(store: Store, database: str, request: str, deadline: Deadline) -> Any:
     return store.find(database, "items", {}, limit=5, deadline=deadline, comment=comment)
 
 
-async def test_a_cancelled_read_ends_and_that_of_another_request_goes_on(
-    distant: Store, mongo_client: Mongo, database: str
+@pytest.mark.parametrize("is_same_request", [False, True])
+async def test_a_cancelled_read_ends_and_every_other_goes_on(
+    distant: Store, mongo_client: Mongo, database: str, is_same_request: bool
 ) -> None:
+    """Also one with the same id: those of a WebSocket, or of a caller who sends it."""
     mongo_client[database]["items"].insert_one({"_id": 1})
-    place, gone, staying = f"{database}.items", uuid4().hex, uuid4().hex
+    place, gone = f"{database}.items", uuid4().hex
+    staying = gone if is_same_request else uuid4().hex
     with waiting(mongo_client, place):
         tasks = [
             asyncio.create_task(find(distant, database, request, Deadline.never()))
@@ -76,7 +79,12 @@ async def test_a_cancelled_read_ends_and_that_of_another_request_goes_on(
         await eventually(lambda: len(running(mongo_client, place)) == 1)
 
         (left,) = running(mongo_client, place)
-        assert left["command"]["comment"] == {"request": staying}
+        assert left["command"]["comment"]["request"] == staying
+        # Until it would have been found by the second look, too.
+        store_task = distant._commands._abandoned._task
+        assert store_task is not None
+        await store_task
+        assert len(running(mongo_client, place)) == 1
     assert await tasks[1] == [{"_id": 1}]
 
 

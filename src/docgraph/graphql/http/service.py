@@ -423,7 +423,7 @@ class GraphqlService(Service):
         if limit <= 0:
             return await work
         at = time.monotonic() + limit / 1000 if given.at is None else given.at
-        exchange.deadline = Deadline(at, limit, enforced=True, patience=given.patience)
+        exchange.deadline = Deadline(at, limit, patience=given.patience)
         bound = self._patrol.until(at + _GRACE)
         try:
             with bound:

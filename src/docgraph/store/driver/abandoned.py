@@ -1,17 +1,21 @@
-"""Abandoned reads: kill the database operations of cancelled requests (`killOp`).
+"""Abandoned reads: kill the database operations of cancelled commands (`killOp`).
 
 A cancelled read closes its connection, and the server ends a read whose client has disconnected. It
 checks twice a second, and it cannot see the disconnect behind a proxy that keeps its own connection
-open. So docgraph sends `killOp` for the commands that have the id of the request in their comment.
+open. So docgraph sends `killOp` for the commands that have the mark of the read in their comment.
 That needs no privileges: every user may list and kill their own operations, and those of other
 users are not listed.
 
-Comments of writes have no such id: writes are never killed.
+The mark is unique. The id of the request would not do: several reads and operations of a WebSocket
+have the same one, and with `core.tracing-headers` callers choose it. Comments of writes have no
+mark: writes are never killed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+from itertools import count
 from typing import Any, Final
 
 import pymongo
@@ -27,7 +31,8 @@ from docgraph.store.driver.errors import DRIVER_ERRORS
 _LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3
 _TIMEOUT_SECONDS: Final = 5.0
-_MAX_REQUESTS: Final = 1000
+_MAX_MARKS: Final = 1000
+_MARK: Final = "read"  # the member of the comment
 # A database that rejects the command with one of these codes will reject it again.
 _NEVER: Final = frozenset(
     {
@@ -50,15 +55,23 @@ class AbandonedReads:
         self._preferences: dict[int, _ServerMode] = {}  # by their mode: they are not hashable
         self._task: asyncio.Task[None] | None = None
         self._is_off = False
+        self._prefix = secrets.token_hex(8)
+        self._numbers = count()
+
+    def mark(self, command: Document) -> None:
+        """Mark a command in its comment, if that names a request, so that `add` can end it."""
+        comment = command.get("comment")
+        if isinstance(comment, dict) and "request" in comment:
+            command["comment"] = {**comment, _MARK: f"{self._prefix}-{next(self._numbers)}"}
 
     def add(self, command: Document, preference: _ServerMode) -> None:
-        """End that command, if its comment names a request; return immediately."""
+        """End that command, if it is marked; return immediately."""
         comment = command.get("comment")
-        request = comment.get("request") if isinstance(comment, dict) else None
-        if not request or self._is_off or len(self._looks) >= _MAX_REQUESTS:
+        mark = comment.get(_MARK) if isinstance(comment, dict) else None
+        if not mark or self._is_off or len(self._looks) >= _MAX_MARKS:
             return
         self._preferences[preference.mode] = preference
-        self._looks[request, preference.mode] = _LOOKS
+        self._looks[mark, preference.mode] = _LOOKS
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="end abandoned reads")
 
@@ -72,18 +85,18 @@ class AbandonedReads:
     async def _run(self) -> None:
         while self._looks and not self._is_off:
             by_mode: dict[int, list[str]] = {}
-            for request, mode in self._looks:
-                by_mode.setdefault(mode, []).append(request)
+            for mark, mode in self._looks:
+                by_mode.setdefault(mode, []).append(mark)
             self._looks = {key: left - 1 for key, left in self._looks.items() if left > 1}
-            for mode, requests in by_mode.items():
-                await self._end(requests, self._preferences[mode])
+            for mode, marks in by_mode.items():
+                await self._end(marks, self._preferences[mode])
             if self._looks:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _end(self, requests: list[str], preference: _ServerMode) -> None:
+    async def _end(self, marks: list[str], preference: _ServerMode) -> None:
         try:
             with pymongo.timeout(_TIMEOUT_SECONDS):
-                for operation in await self._find(requests, preference):
+                for operation in await self._find(marks, preference):
                     await self._client.admin.command(
                         {"killOp": 1, "op": operation}, read_preference=preference
                     )
@@ -91,10 +104,10 @@ class AbandonedReads:
             self._is_off = isinstance(error, OperationFailure) and error.code in _NEVER
             emit(UnattendedFailed("end abandoned reads", error))
 
-    async def _find(self, requests: list[str], preference: _ServerMode) -> list[Any]:
-        """Return the operations of our own user for these requests."""
-        named = {"$in": requests}
-        places = ("command.comment.request", "cursor.originatingCommand.comment.request")
+    async def _find(self, marks: list[str], preference: _ServerMode) -> list[Any]:
+        """Return the operations of our own user with these marks."""
+        named = {"$in": marks}
+        places = [f"{one}.comment.{_MARK}" for one in ("command", "cursor.originatingCommand")]
         stages: list[Document] = [
             {"$currentOp": {}},
             {"$match": {"$or": [{place: named} for place in places]}},

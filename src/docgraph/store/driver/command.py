@@ -136,6 +136,7 @@ class Commands:
 
         If `take` is given, it receives them in portions, and none are returned.
         """
+        self._abandoned.mark(command)
         with Observed(db, command) as seen:
             seconds = self.budget(deadline)
             if seconds is not None:
@@ -151,14 +152,7 @@ class Commands:
             wait = Wait(deadline, seen.restart, isinstance(take, RawTake))
             read = partial(self._read, database, command, preference, one_batch, take, wait)
             try:
-                if (
-                    deadline.enforced
-                    and seconds != self._ceiling
-                    and self._knows_server(preference)
-                ):
-                    documents = await self._under(deadline, read, preference)
-                else:
-                    documents = await self.within(seconds, read, deadline, preference=preference)
+                documents = await self.within(seconds, read, deadline, preference=preference)
                 if take is None:
                     seen.documents = len(documents)
                 return documents
@@ -242,28 +236,12 @@ class Commands:
         if self.waits.is_away:
             raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
 
-    def _knows_server(self, preference: _ServerMode) -> bool:
-        """Check if a read is sent immediately, as nearly always."""
-        return self._fast_path is not None and self._fast_path.knows_server(preference)
-
     def _translate(self, error: BaseException) -> DocgraphError:
         if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
             self.waits.is_refused = True
         if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
             self.waits.record_denial(str(error))
         return translate(error)
-
-    async def _under(
-        self, deadline: Deadline, read: Callable[[], Awaitable[T]], preference: _ServerMode
-    ) -> T:
-        """Await work that the caller bounds in time; raise only docgraph's errors."""
-        self._reject_if_away()
-        try:
-            return await read()
-        except DRIVER_ERRORS as error:
-            if _is_timeout(error) and deadline.is_within(_GRACE):
-                raise self._out_of_time(False, preference) from error
-            raise self._translate(error) from error
 
     def has_server(self, *, writing: bool, preference: _ServerMode | None = None) -> bool:
         """Check if a server that accepts such commands is known."""

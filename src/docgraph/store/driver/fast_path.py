@@ -377,18 +377,11 @@ class FastPath:
             rest, documents = split_batch(payload)
         return decode_reply(rest, self._options, db, command), documents
 
-    def knows_server(self, preference: _ServerMode) -> bool:
-        """Check if the server for such a read is known, so that the read does not wait for one."""
-        return (
-            self._primary is not None
-            and self._known is self._client._topology.description
-            and not preference.mode
-        )
-
     async def _select(self, preference: _ServerMode, name: str) -> Server:
         """Return the server to use; the primary stays the same until the topology changes."""
-        if self._primary is not None and self.knows_server(preference):
-            return self._primary
+        primary = None if preference.mode else self._primary
+        if primary is not None and self._known is self._client._topology.description:
+            return primary
         if _find_topology(self._client) is None:
             return await self._client._select_server(preference, None, name)
         known = self._client._topology.description
