@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { type Segments, type StoredDocument, dataPath } from "../../api/data.js";
 import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
-import { nameType, replaceAt, retype, textToEdit } from "../../api/retype.js";
+import { explainMistake, replaceAt, retype, textToEdit } from "../../api/retype.js";
 import { useRights } from "../../api/rights.js";
 import { type Fields, type Value, parseFields, writeTyped } from "../../api/typed.js";
 import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
@@ -117,7 +117,7 @@ function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
     begin: ([first = ""], value) => (isOwn(String(first)) ? textToEdit(value as Value) : null),
     change: (path, value, text) => {
       const typed = retype(value as Value, text);
-      if (typed === null) return `Not a value of type ${nameType(value as Value)}. To change the type, use the tab JSON.`;
+      if (typed === null) return explainMistake(value as Value, text);
       onChange(writeTyped(replaceAt(own, path, typed)));
       return null;
     },
