@@ -222,8 +222,10 @@ def test_an_edit_keeps_what_a_rule_hides_inside_a_document(window: Window) -> No
     window.open(at("veiled"))
     window.log_in(READER)
     rows = window.page.get_by_role("table").get_by_role("row")
-    for row in (1, 2):
+    opened = window.page.get_by_role("region", name="Document", exact=True)
+    for row, name in ((1, "x"), (2, "1.5Decimal128")):
         rows.nth(row).get_by_role("link").click()
+        expect(opened.get_by_role("heading")).to_have_text(name)
         change(window, "deep.n", "2")
         save(window)
     edit(window, '"gone": 1', '"new": 1')
