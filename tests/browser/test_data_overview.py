@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 from bson import Decimal128, Int64, ObjectId
+from bson.datetime_ms import DatetimeMS
 
 from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Window
-from tests.browser.test_data import at, fill, open_data, save
+from tests.browser.test_data import at, edit, fill, open_data, save
 from tests.expect import present
 from tests.http.realms import render_basic
 from tests.programs import expect
@@ -156,6 +157,28 @@ def test_what_matches_is_downloaded_as_json_and_as_csv(window: Window, tmp_path:
     assert len(lines) == 241
 
 
+def change(window: Window, path: str, text: str) -> Locator:
+    """Type a text over a value in the tree."""
+    tree = window.page.get_by_role("list", name="Tree")
+    tree.get_by_role("button", name=f"Edit {path}", exact=True).click()
+    area = tree.get_by_role("textbox", name=f"Value of {path}", exact=True)
+    area.fill(text)
+    area.press("Enter")
+    return area
+
+
+def allow(window: Window, name: str, methods: str, **more: Any) -> None:
+    """Allow the reader these methods in a collection of this name."""
+    rule = {"_id": name, "predicate": f"path-prefix('/{name}') and method({methods})"}
+    headers = {"Authorization": render_basic(ADMIN, PASSWORD)}
+    reply = httpx2.post(
+        f"{window.place.url}/acl?wm=upsert",
+        json={**rule, "roles": ["reader"], **more},
+        headers=headers,
+    )
+    assert reply.status_code in (200, 201)
+
+
 def test_a_value_is_edited_in_place_and_keeps_its_type(window: Window) -> None:
     before = {"long": Int64(5), "double": 1.5, "cost": Decimal128("1.50"), "at": WHEN, "s": "5"}
     collection = fill(window.place, "placed", {"_id": "x", **before, "deep": [{"n": 1}]})
@@ -164,21 +187,14 @@ def test_a_value_is_edited_in_place_and_keeps_its_type(window: Window) -> None:
     tree = page.get_by_role("list", name="Tree")
     expect(tree.get_by_role("button", name="Edit _id")).to_have_count(0)
 
-    def change(path: str, text: str) -> Locator:
-        tree.get_by_role("button", name=f"Edit {path}", exact=True).click()
-        area = tree.get_by_role("textbox", name=f"Value of {path}", exact=True)
-        area.fill(text)
-        area.press("Enter")
-        return area
-
-    wrong = change("long", "1.5")
+    wrong = change(window, "long", "1.5")
     tree.get_by_text("Not a value of type Int64").wait_for()
     wrong.fill("6")
     wrong.press("Enter")
     for path, text in (("double", "2"), ("at", "2024-03-01"), ("s", "6"), ("deep.0.n", "7")):
-        change(path, text)
+        change(window, path, text)
         expect(tree.get_by_role("button", name=f"Edit {path}", exact=True)).to_be_focused()
-    area = change("cost", "x")
+    area = change(window, "cost", "x")
     area.press("Escape")
     expect(area).to_have_count(0)
     assert window.find_barriers() == []
@@ -195,3 +211,71 @@ def test_a_value_is_edited_in_place_and_keeps_its_type(window: Window) -> None:
         "deep": [{"n": 7}],
     }
     assert [type(after[name]) for name in before] == [Int64, float, Decimal128, datetime, str]
+
+
+def test_an_edit_keeps_what_a_rule_hides_inside_a_document(window: Window) -> None:
+    ids = ("x", Decimal128("1.5"))  # the second has no address of its own
+    deep = {"n": 1, "secret": "H", "gone": 1}
+    collection = fill(window.place, "veiled", *({"_id": id, "deep": deep} for id in ids))
+    hiding = {"projectResponse": {"deep.secret": 0}, "allowBulkPatch": True}
+    allow(window, "veiled", "GET, PATCH", mongo=hiding)
+    window.open(at("veiled"))
+    window.log_in(READER)
+    rows = window.page.get_by_role("table").get_by_role("row")
+    opened = window.page.get_by_role("region", name="Document", exact=True)
+    for row, name in ((1, "x"), (2, "1.5Decimal128")):
+        rows.nth(row).get_by_role("link").click()
+        expect(opened.get_by_role("heading")).to_have_text(name)
+        change(window, "deep.n", "2")
+        save(window)
+    edit(window, '"gone": 1', '"new": 1')
+    save(window)
+    found = [one["deep"] for one in collection.find()]
+    expected = {"n": 2, "secret": "H"}
+    assert {**expected, "gone": 1} in found
+    assert {**expected, "new": 1} in found
+
+
+def test_nothing_is_saved_while_an_editor_holds_what_is_not_valid(window: Window) -> None:
+    collection = fill(window.place, "held", {"_id": "x", "a": 1, "b": 1})
+    open_data(window, at("held", id='"x"'))
+    change(window, "a", "2")
+    page = window.page
+    button = page.get_by_role("button", name="Save")
+    expect(button).to_be_enabled()
+    area = change(window, "b", "wrong")
+    page.get_by_text("Not a value of type Int32").wait_for()
+    expect(button).to_be_disabled()
+    area.fill("worse")
+    expect(button).to_be_enabled()
+    button.dispatch_event("mousedown")
+    area.blur()
+    button.dispatch_event("click")
+    page.get_by_text("Not a value of type Int32").wait_for()
+    expect(button).to_be_disabled()
+    expect(area).to_have_value("worse")
+    assert present(collection.find_one())["a"] == 1
+
+    area.fill("3")
+    save(window)
+    after = present(collection.find_one())
+    assert (after["a"], after["b"]) == (2, 3)
+
+
+def test_who_may_only_replace_documents_is_offered_no_edit(window: Window) -> None:
+    fill(window.place, "replaced", {"_id": "x", "n": 1})
+    allow(window, "replaced", "GET, PUT, DELETE")
+    open_data(window, at("replaced", id='"x"'), READER)
+    document = window.page.get_by_role("region", name="Document", exact=True)
+    document.get_by_role("button", name="Delete").wait_for()  # the rights are known
+    for name in ("Edit", "Edit n", "Save"):
+        expect(document.get_by_role("button", name=name, exact=True)).to_have_count(0)
+
+
+def test_dates_that_javascript_does_not_have_are_listed(window: Window) -> None:
+    far = [DatetimeMS(9_000_000_000_000_000 + at) for at in range(8)]
+    fill(window.place, "far", *({"_id": at, "at": one} for at, one in enumerate(far)))
+    open_data(window, at("far"))
+    page = window.page
+    page.get_by_text("Documents 1 to 8", exact=True).wait_for()
+    page.get_by_role("table").get_by_text("9000000000000007 ms").wait_for()

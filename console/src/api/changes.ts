@@ -5,7 +5,7 @@ import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
 import { requireRight } from "./rights.js";
 import { request } from "./session.js";
-import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
+import { type Fields, type Value, isFields, parseTyped, writeTyped } from "./typed.js";
 
 const jsonBody = { "Content-Type": "application/json" };
 
@@ -40,20 +40,23 @@ export async function insertFirst(segments: Segments, document: string): Promise
  * Change a document from `before` to `after`, if its etag is still this one (412: it is not).
  *
  * Only what differs is sent, so that nothing else is touched, such as properties that rules hide from the caller; the whole
- * document is sent where the order of its names has changed, or its id has no path.
+ * document is sent where the order of its names has changed.
  */
 export async function changeDocument(segments: Segments, id: DocumentId, before: Fields, after: Fields, etag: string): Promise<void> {
   const headers = { ...jsonBody, ...matching(etag) };
   const path = pathTo(dataPath(segments), id);
-  if (path === null) {
-    requirePlainNames(after.keys());
+  const patch = describeDifference(before, after);
+  if (patch === null) requirePlainNames(after.keys());
+  if (path !== null) {
+    await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
+  } else if (patch === null) {
     const body = writeTyped(new Map([["_id", id], ...after]), 0);
     await request(`${dataPath(segments)}?wm=update`, { method: "POST", headers, body });
-    return;
+  } else {
+    const response = await request(pathByFilter(`${dataPath(segments)}/*`, id), { method: "PATCH", headers, body: patch });
+    const { matched } = (await response.json()) as { matched: number };
+    if (matched !== 1) throw new ApiError(404, "not-found", "The document no longer exists, or you may not change it.");
   }
-  const patch = hasKeptOrder(before, after) ? describeDifference(before, after) : null;
-  if (patch === null) requirePlainNames(after.keys());
-  await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
 }
 
 /** Execute an update of a document, if its etag is still this one (412: it is not). */
@@ -111,18 +114,44 @@ function hasKeptOrder(before: Fields, after: Fields): boolean {
   return [...after.keys()].slice(0, kept.length).every((name, index) => name === kept[index]);
 }
 
-function describeDifference(before: Fields, after: Fields): string {
-  const set = [...after].filter(([name, value]) => !before.has(name) || writeTyped(before.get(name)!, 0) !== writeTyped(value, 0));
-  const unset = [...before.keys()].filter((name) => !after.has(name));
-  requirePlainNames([...set.map(([name]) => name), ...unset]);
-  const parts = [set.length > 0 ? `"$set": ${writeTyped(new Map(set), 0)}` : "", unset.length > 0 ? `"$unset": ${JSON.stringify(Object.fromEntries(unset.map((name) => [name, ""])))}` : ""];
-  return `{${parts.filter(Boolean).join(", ")}}`;
+/** The update that makes `after` of `before`, as JSON; null: none does, as the order of the first-level names has changed. */
+export function describeDifference(before: Fields, after: Fields): string | null {
+  if (!hasKeptOrder(before, after)) return null;
+  const { changed, removed } = compareFields(before, after);
+  requirePlainNames([...changed.map(([name]) => name), ...removed]);
+  const set = new Map<string, Value>();
+  const unset = new Map<string, Value>(removed.map((name) => [name, ""]));
+  for (const [name, value] of changed) addChange(name, before.get(name), value, set, unset);
+  const parts = [["$set", set] as const, ["$unset", unset] as const].filter(([, fields]) => fields.size > 0);
+  return writeTyped(new Map<string, Value>(parts), 0);
+}
+
+/** In an embedded document only what differs, as paths; all of it where the order has changed, or a name cannot be in a path. */
+function addChange(path: string, before: Value | undefined, after: Value, set: Map<string, Value>, unset: Map<string, Value>): void {
+  const inner = isFields(before) && isFields(after) && hasKeptOrder(before, after) ? compareFields(before, after) : null;
+  if (inner === null || ![...inner.changed.map(([name]) => name), ...inner.removed].every(isPlainName)) {
+    set.set(path, after);
+    return;
+  }
+  for (const name of inner.removed) unset.set(`${path}.${name}`, "");
+  for (const [name, value] of inner.changed) addChange(`${path}.${name}`, (before as Fields).get(name), value, set, unset);
+}
+
+function compareFields(before: Fields, after: Fields): { readonly changed: readonly (readonly [name: string, value: Value])[]; readonly removed: readonly string[] } {
+  return {
+    changed: [...after].filter(([name, value]) => !before.has(name) || writeTyped(before.get(name)!, 0) !== writeTyped(value, 0)),
+    removed: [...before.keys()].filter((name) => !after.has(name)),
+  };
+}
+
+function isPlainName(name: string): boolean {
+  return name !== "" && !name.includes(".") && !name.startsWith("$");
 }
 
 /** On the first level, the REST API reads a dot as a nested path, and a dollar sign as an operator. */
 function requirePlainNames(names: Iterable<string>): void {
   for (const name of names) {
-    if (name === "" || name.includes(".") || name.startsWith("$")) {
+    if (!isPlainName(name)) {
       const message = `The REST API cannot write a first-level property with the name ${JSON.stringify(name)}.`;
       throw new ApiError(0, "no-such-name", message, undefined, "Change it with another program. The other properties can be changed here.");
     }

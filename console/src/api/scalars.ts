@@ -59,14 +59,22 @@ function wrap(type: string, name: string, text: string): Scalar {
 function readDate(value: Value, raw: () => string): Scalar | null {
   const text = value instanceof Scalar ? value.text : value;
   if (typeof text !== "string") return null;
-  const millis = /^-?\d+$/.test(text) ? Number(text) : dateText.test(text) ? Date.parse(text) : Number.NaN;
+  const millis = /^-?\d+$/.test(text) ? Number(text) : parseMoment(text);
   if (Number.isNaN(millis)) return null;
   if (millis < 0 || millis > lastDate) return new Scalar("Date", tellFarDate(millis, text), raw(), text);
   const shown = new Date(millis).toISOString();
   return new Scalar("Date", shown, `{"$date": "${shown}"}`, String(millis));
 }
 
-function tellFarDate(millis: number, text: string): string {
+/** The milliseconds of a date with a time zone, or of a day; NaN: there is no such day. */
+export function parseMoment(text: string): number {
+  const day = text.slice(0, 10);
+  const midnight = dateText.test(text) ? Date.parse(day) : Number.NaN;
+  return !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day) ? Date.parse(text) : Number.NaN;
+}
+
+/** A date in ISO 8601, or the text of its milliseconds where JavaScript has no such date. */
+export function tellFarDate(millis: number, text: string): string {
   const date = new Date(millis);
   return Number.isNaN(date.getTime()) ? `${text} ms` : date.toISOString();
 }

@@ -10,6 +10,8 @@ export interface Editing {
   begin(path: Path, value: unknown): string | null;
   /** Apply the text; return what is wrong with it, or null. */
   change(path: Path, value: unknown, text: string): string | null;
+  /** Whether the editor at a path is open with a text that cannot be applied. */
+  hold(path: Path, isHeld: boolean): void;
 }
 
 interface LeafEditorProps {
@@ -35,7 +37,7 @@ export function LeafEditor({ path, value, editing, children }: LeafEditorProps) 
     hadFocus.current = isByKey;
     setOpen(false);
   };
-  if (isOpen) return <OpenEditor label={`Value of ${path.join(".")}`} text={text} onChange={(typed) => editing.change(path, value, typed)} onClose={close} />;
+  if (isOpen) return <OpenEditor label={`Value of ${path.join(".")}`} text={text} onChange={(typed) => editing.change(path, value, typed)} onHold={(isHeld) => editing.hold(path, isHeld)} onClose={close} />;
   return <>{children}<button ref={opener} type="button" class="json-edit" aria-label={`Edit ${path.join(".")}`} onClick={() => setOpen(true)}>✎</button></>;
 }
 
@@ -43,10 +45,11 @@ interface OpenEditorProps {
   label: string;
   text: string;
   onChange: (text: string) => string | null;
+  onHold: (isHeld: boolean) => void;
   onClose: (isByKey: boolean) => void;
 }
 
-function OpenEditor({ label, text, onChange, onClose }: OpenEditorProps) {
+function OpenEditor({ label, text, onChange, onHold, onClose }: OpenEditorProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   const isDone = useRef(false); // removing the textarea causes another blur event
   const [typed, setTyped] = useState(text);
@@ -54,7 +57,12 @@ function OpenEditor({ label, text, onChange, onClose }: OpenEditorProps) {
   useLayoutEffect(() => {
     area.current?.focus();
     area.current?.select();
+    return () => onHold(false);
   }, []);
+  const sayWrong = (said: string | null) => {
+    setWrong(said);
+    onHold(said !== null); // immediately: the same click can be one on Save
+  };
   const close = (isByKey: boolean) => {
     isDone.current = true;
     onClose(isByKey);
@@ -62,7 +70,7 @@ function OpenEditor({ label, text, onChange, onClose }: OpenEditorProps) {
   const finish = (isByKey: boolean) => {
     if (isDone.current) return;
     const said = typed === text ? null : onChange(typed);
-    setWrong(said);
+    sayWrong(said);
     if (said === null) close(isByKey);
   };
   const press = (event: KeyboardEvent) => {
@@ -71,9 +79,13 @@ function OpenEditor({ label, text, onChange, onClose }: OpenEditorProps) {
     else return;
     event.preventDefault();
   };
+  const input = (next: string) => {
+    setTyped(next);
+    sayWrong(null); // checked again when it is applied
+  };
   return (
     <span class="json-editor">
-      <textarea ref={area} class="input" aria-label={label} aria-invalid={wrong !== null} rows={Math.min(8, typed.split("\n").length)} value={typed} spellcheck={false} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={press} onBlur={() => finish(false)} />
+      <textarea ref={area} class="input" aria-label={label} aria-invalid={wrong !== null} rows={Math.min(8, typed.split("\n").length)} value={typed} spellcheck={false} onInput={(event) => input(event.currentTarget.value)} onKeyDown={press} onBlur={() => finish(false)} />
       {wrong !== null && <span class="json-wrong" role="alert">{wrong}</span>}
     </span>
   );

@@ -1,9 +1,9 @@
 /** One document: as a tree, and as JSON that keeps its types, which can be changed. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Segments, type StoredDocument, dataPath } from "../../api/data.js";
 import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
-import { nameType, replaceAt, retype, textToEdit } from "../../api/retype.js";
+import { explainMistake, replaceAt, retype, textToEdit } from "../../api/retype.js";
 import { useRights } from "../../api/rights.js";
 import { type Fields, type Value, parseFields, writeTyped } from "../../api/typed.js";
 import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
@@ -60,12 +60,20 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
   const [isDeleting, setDeleting] = useState(false);
   const path = pathTo(dataPath(segments), id) ?? dataPath([...segments, "*"]);
   const rights = useRights([path]);
-  const mayEdit = rights.may("PATCH", path) || rights.may("PUT", path);
+  const mayEdit = rights.may("PATCH", path); // to replace a document would remove what is hidden
+  const held = useRef(new Set<string>()); // values whose editors hold what cannot be applied
+  const [isHeld, setHeld] = useState(false);
   if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never existed.</p></Empty>;
   const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
   const mistake = draft === null ? null : findMistake(draft.text);
+  const canSave = draft !== null && mistake === null && !isBehind && !isSaving;
+  const hold: Editing["hold"] = (at, isNow) => {
+    if (isNow) held.current.add(JSON.stringify(at));
+    else held.current.delete(JSON.stringify(at));
+    setHeld(held.current.size > 0);
+  };
   const save = () => {
-    if (draft === null || mistake !== null || isBehind || isSaving) return true;
+    if (!canSave || held.current.size > 0) return true;
     setSaving(true);
     setError(null);
     const end = () => setSaving(false);
@@ -80,16 +88,16 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
     <>
       <div class="data-actions">
         {mayEdit && view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
-        {mayEdit && (view === "json" || draft !== null) && <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>}
+        {mayEdit && (view === "json" || draft !== null) && <Button kind="primary" disabled={!canSave || isHeld} onClick={save}>Save</Button>}
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
-        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
+        {draft !== null && <span class="chip" role="status">{isHeld ? "a value is not valid" : work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
       </div>
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
       <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={setView}>
-        {view === "tree" && stored !== null ? <Tree key={stored.text} stored={stored} draft={draft?.text ?? null} mayEdit={mayEdit && mistake === null} onChange={work.change} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
+        {view === "tree" && stored !== null ? <Tree key={stored.text} stored={stored} draft={draft?.text ?? null} mayEdit={mayEdit && mistake === null} isSaving={isSaving} onChange={work.change} onHold={hold} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
       </Tabs>
       {isDeleting && (
         <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => { setDeleting(false); onChanged(); }} onClose={() => setDeleting(false)}>
@@ -105,11 +113,13 @@ interface TreeProps {
   /** The changed text; null: nothing is changed. */
   draft: string | null;
   mayEdit: boolean;
+  isSaving: boolean;
   onChange: (text: string) => void;
+  onHold: Editing["hold"];
 }
 
 /** The document as it would be saved; edited values keep their types. */
-function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
+function Tree({ stored, draft, mayEdit, isSaving, onChange, onHold }: TreeProps) {
   const own: Fields = draft === null || !mayEdit ? ownFields(stored.fields) : parseFields(draft);
   const id = stored.fields.get("_id");
   const shown: Fields = new Map([...(id === undefined ? [] : [["_id", id] as const]), ...own]);
@@ -117,12 +127,13 @@ function Tree({ stored, draft, mayEdit, onChange }: TreeProps) {
     begin: ([first = ""], value) => (isOwn(String(first)) ? textToEdit(value as Value) : null),
     change: (path, value, text) => {
       const typed = retype(value as Value, text);
-      if (typed === null) return `Not a value of type ${nameType(value as Value)}. To change the type, use the tab JSON.`;
+      if (typed === null) return explainMistake(value as Value, text);
       onChange(writeTyped(replaceAt(own, path, typed)));
       return null;
     },
+    hold: onHold,
   };
-  const canEdit = mayEdit && stored.text.length <= mostToEdit;
+  const canEdit = mayEdit && !isSaving && stored.text.length <= mostToEdit;
   return <JsonTree value={shown} label="Tree" openLevels={3} {...(canEdit ? { editing } : {})} />;
 }
 

@@ -36,6 +36,21 @@ test("numbers and dates are spread over ranges, values that repeat are counted",
   assert.deepEqual(find('[{"r": 1}, {"r": "1"}, {"r": 1}]', "r").bars, [{ label: "1", count: 2 }, { label: '"1"', count: 1 }]);
 });
 
+test("dates that JavaScript does not have, and the largest numbers, have ranges, too", () => {
+  const dates = find(JSON.stringify(Array.from({ length: 10 }, (_, n) => ({ at: { $date: { $numberLong: String(9e15 * (n % 2 === 0 ? 1 : -1) + n) } } }))), "at");
+  assert.ok(dates.isRange);
+  assert.equal(dates.bars[0]?.label, "-8999999999999999 ms to -226189-01-31");
+  assert.equal(dates.bars[9]?.count, 5);
+  const far = find(JSON.stringify(Array.from({ length: 10 }, (_, n) => ({ at: { $date: { $numberLong: String(4e14 + n) } } }))), "at");
+  assert.match(far.bars[0]!.label, /^\+0\d{5}-\d\d-\d\d to /);
+  const large = find('[{"n": 1e308}, {"n": -1e308}, {"n": 0.0}, {"n": 1.0}, {"n": 1.7976931348623157e308}, {"n": -1.7976931348623157e308}]', "n");
+  assert.deepEqual(large.bars.map((one) => one.count), [1, 0, 1, 0, 0, 2, 0, 1, 0, 1]);
+  for (const { label } of large.bars) assert.doesNotMatch(label, /NaN|∞|Infinity/);
+  assert.equal(large.bars[9]?.label, "1.438e+308 to 1.798e+308");
+  const small = find(JSON.stringify(Array.from({ length: 6 }, (_, n) => ({ n: n * 5e-324 }))), "n");
+  assert.equal(small.bars.reduce((all, one) => all + one.count, 0), 6);
+});
+
 test("the names of fields as a filter writes them", () => {
   assert.deepEqual([...namesOf(summarize(read('[{"l": [{"n": 1}], "s": ["x"]}]'))).entries()], [["l", "Array"], ["l.n", "Int32"], ["s", "Array"]]);
 });

@@ -1,6 +1,7 @@
 /** Schema summary of a sample: the fields, with types, missing values, examples and distribution. */
 
 import { nameType } from "../../api/retype.js";
+import { tellFarDate } from "../../api/scalars.js";
 import { type Fields, type Value, isFields } from "../../api/typed.js";
 import { Scalar } from "../../parts/json.js";
 
@@ -38,6 +39,7 @@ const mostTexts = 2000; // different values that are counted
 const mostExamples = 3;
 const mostBars = 5;
 const ranges = 10;
+const manyDigits = 1e15; // such numbers have an exponent
 const longest = 60; // characters of an example
 
 /** Summarize each field; `[]` in a path means the elements of a list. */
@@ -108,18 +110,21 @@ function describe(path: string, { types, texts, numbers, dates, count }: Found, 
 
 function spreadOut(values: readonly number[], tell: (value: number) => string): readonly Bar[] {
   const [least, most] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
-  const width = (most - least) / ranges;
+  const scale = Number.isFinite(most - least) ? 1 : 2; // a difference has to be a number, too
+  const width = (most / scale - least / scale) / ranges || Number.MIN_VALUE;
   const counts = Array.from({ length: ranges }, () => 0);
-  for (const value of values) counts[Math.min(ranges - 1, Math.floor((value - least) / width))]! += 1;
-  return counts.map((count, at) => ({ label: `${tell(least + at * width)} to ${tell(least + (at + 1) * width)}`, count }));
+  for (const value of values) counts[Math.min(ranges - 1, Math.floor((value / scale - least / scale) / width))]! += 1;
+  const end = (at: number) => tell(Math.min(most, (least / scale + at * width) * scale));
+  return counts.map((count, at) => ({ label: `${end(at)} to ${end(at + 1)}`, count }));
 }
 
 function tellNumber(value: number): string {
+  if (Math.abs(value) >= manyDigits) return value.toPrecision(4);
   return Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
 
 function tellDay(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
+  return tellFarDate(ms, String(Math.round(ms))).split("T")[0]!;
 }
 
 function cut(text: string): string {
