@@ -40,7 +40,7 @@ export function readVersion({ etag, members }: StoredApp, told: ToldTexts = {}):
     mappings: told.mappings ?? spread(members.get("mappings")),
     descriptor: told.descriptor ?? spread(members.get("descriptor")),
   };
-  return { etag, texts, others: [...members].filter(([name]) => !(name in texts)) };
+  return { etag, texts, others: [...members].filter(([name]) => !Object.hasOwn(texts, name)) };
 }
 
 function spread(json = ""): string {

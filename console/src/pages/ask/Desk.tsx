@@ -24,7 +24,7 @@ import { Toolbar } from "./Toolbar.js";
 import { useAnswers } from "./useAnswers.js";
 import { spotOf, useSchema } from "./useSchema.js";
 import { useWork } from "./useWork.js";
-import { makeDraft } from "./workspace.js";
+import { makeDraft, mostDrafts } from "./workspace.js";
 
 interface DeskProps {
   app: string;
@@ -129,6 +129,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         onSide={setSide}
       />
       {!work.isKept && <p class="ask-notice soft" role="status">This browser does not store what you type: copy it before you leave.</p>}
+      {work.isCrowded && <p class="ask-notice soft" role="status">{`The query is not open: there are ${mostDrafts} tabs. Close one first${readShared(hash) === null ? "" : ", and the query of the link opens"}.`}</p>}
       {as !== null && <LookingBanner as={as} />}
       <SchemaNotice state={schemaState} isLoggedIn={owner !== null} isForAnother={as !== null} onAgain={again} />
       <div class={side === null ? "ask-body" : "ask-body ask-body-side"}>

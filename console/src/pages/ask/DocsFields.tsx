@@ -129,13 +129,13 @@ function ArgumentInput({ argument, of, value, builder, onValue }: ArgumentInputP
   const id = useId();
   const [typed, setTyped] = useState<string | null>(null); // while the user types
   const isRequired = isRequiredArgument(argument);
-  const shown = typed ?? showValue(type, value);
-  const written = writeValue(type, shown, builder.variables);
+  const shown = typed ?? showValue(type, value, builder.variables, isRequired);
+  const written = writeValue(type, shown, builder.variables, isRequired);
   const isMissing = isRequired && "literal" in written && written.literal === null;
   const fault = "fault" in written ? written.fault : isMissing ? "It has to be given" : null;
   const change = (text: string) => {
     setTyped(text);
-    const next = writeValue(type, text, builder.variables);
+    const next = writeValue(type, text, builder.variables, isRequired);
     if ("literal" in next && !(isRequired && next.literal === null)) onValue(next.literal);
   };
   const common = { id, "aria-label": `${name} of ${of}`, class: "input docs-input", disabled: builder.obstacle !== null, onBlur: () => setTyped(null) };

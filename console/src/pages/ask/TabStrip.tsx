@@ -1,7 +1,7 @@
 /** The tabs of the queries. */
 
 import { useRef } from "preact/hooks";
-import { type Draft, titleOf } from "./workspace.js";
+import { type Draft, mostDrafts, titleOf } from "./workspace.js";
 
 interface TabStripProps {
   drafts: readonly Draft[];
@@ -12,6 +12,7 @@ interface TabStripProps {
 }
 
 export function TabStrip({ drafts, current, onSelect, onClose, onNew }: TabStripProps) {
+  const isFull = drafts.length >= mostDrafts;
   const list = useRef<HTMLDivElement>(null);
   const move = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -45,7 +46,7 @@ export function TabStrip({ drafts, current, onSelect, onClose, onNew }: TabStrip
           );
         })}
       </div>
-      <button type="button" class="ask-tab-new" aria-label="New query" title="New query" onClick={onNew}>+</button>
+      <button type="button" class="ask-tab-new" aria-label="New query" disabled={isFull} title={isFull ? `There are ${mostDrafts} tabs: close one first` : "New query"} onClick={onNew}>+</button>
     </div>
   );
 }

@@ -10,6 +10,8 @@ import {
   type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
+  type Token,
+  TokenKind,
   TypeInfo,
   getNamedType,
   isAbstractType,
@@ -115,7 +117,7 @@ function typeAt(schema: GraphQLSchema, path: Path): GraphQLNamedType | undefined
 function insert(text: string, { loc, selections }: SelectionSetNode, added: Written): string {
   const close = loc!.end - 1;
   const before = text.slice(0, close).trimEnd();
-  const isOneLine = !text.slice(loc!.start, close).includes("\n");
+  const isOneLine = !/[\r\n]/.test(text.slice(loc!.start, close));
   if (isOneLine) return `${before} ${layOutInline(added)} ${text.slice(close)}`;
   const indent = indentAt(text, beginsLine(text, close) ? close : loc!.start);
   const first = selections[0]!.loc!.start;
@@ -154,33 +156,39 @@ export function removeField(text: string, operation: OperationDefinitionNode, pa
 
 /** The text without a part of it: whole lines where it has them for itself, else the space before it. */
 function cut(text: string, start: number, end: number): string {
-  const rest = /^[ \t,]*(\n|$)/.exec(text.slice(end));
+  const rest = /^[ \t,]*(\r?\n|$)/.exec(text.slice(end));
   if (rest && beginsLine(text, start)) return text.slice(0, text.lastIndexOf("\n", start - 1) + 1) + text.slice(end + rest[0].length);
   const before = text.slice(0, start).replace(/[ \t,]*$/, "");
-  return before + text.slice(end).replace(/^,*/, "");
+  const after = text.slice(end);
+  return join(before, before.endsWith("(") ? after.replace(/^[ \t,]*/, "") : before.endsWith("{") ? after.replace(/^[ \t]*,+/, "") : after);
 }
 
 /** The text with another value of an argument of a field; null: without the argument. */
 export function setArgument(text: string, field: FieldNode, name: string, value: string | null): string {
   const all = field.arguments ?? [];
-  const index = all.findIndex((one) => one.name.value === name);
-  const found = all[index];
+  const found = all.find((one) => one.name.value === name);
   if (found) {
-    if (value !== null) return splice(text, found.value.loc!.start, found.value.loc!.end, value);
-    if (all.length > 1) {
-      const [start, end] = index === 0 ? [found.loc!.start, all[1]!.loc!.start] : [all[index - 1]!.loc!.end, found.loc!.end];
-      return splice(text, start, end, "");
-    }
-    return splice(text, text.lastIndexOf("(", found.loc!.start), text.indexOf(")", found.loc!.end) + 1, "");
+    if (value !== null) return join(text.slice(0, found.value.loc!.start), value, text.slice(found.value.loc!.end));
+    if (all.length > 1) return cut(text, found.loc!.start, found.loc!.end);
+    const [open, close] = [nearest(found.loc!.startToken, TokenKind.PAREN_L, "prev"), nearest(found.loc!.endToken, TokenKind.PAREN_R, "next")];
+    return join(text.slice(0, open.start), text.slice(close.end));
   }
   if (value === null) return text;
   const last = all.at(-1);
-  if (last) return splice(text, last.loc!.end, last.loc!.end, `, ${name}: ${value}`);
-  return splice(text, field.name.loc!.end, field.name.loc!.end, `(${name}: ${value})`);
+  const at = last?.loc?.end ?? field.name.loc!.end;
+  return join(text.slice(0, at), last ? `, ${name}: ${value}` : `(${name}: ${value})`, text.slice(at));
 }
 
-function splice(text: string, start: number, end: number, middle: string): string {
-  return text.slice(0, start) + middle + text.slice(end);
+/** The next token of a kind; brackets in comments and texts are none. */
+function nearest(token: Token, kind: TokenKind, direction: "prev" | "next"): Token {
+  let found = token;
+  while (found.kind !== kind && found[direction] !== null) found = found[direction]!;
+  return found;
+}
+
+/** Parts of a text one after the other; two names or numbers stay apart. */
+function join(...parts: readonly string[]): string {
+  return parts.reduce((before, part) => (/\w$/.test(before) && /^\w/.test(part) ? `${before} ${part}` : before + part));
 }
 
 /** The path where fields of a type are added: the one by which the reader came to the type, or that of the first such object in the query. */

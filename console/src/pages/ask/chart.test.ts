@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseJson } from "../../parts/json.js";
+import { cellOf } from "./lists.js";
 import { findCharts, mostPoints, readPoints, summarize } from "./chart.js";
 
 const posts = [{ _id: 1, title: "A", likes: 3, author: { age: 30 } }, { _id: 2, title: "B", likes: null, author: null }, { _id: 3, title: "C", likes: 9, author: { age: 50 } }];
@@ -10,6 +11,13 @@ test("a list with a number can be drawn; ids come last, names of rows first", ()
   assert.deepEqual(chart?.numbers, ["likes", "author.age", "_id"]);
   assert.deepEqual(chart?.labels.slice(0, 2), ["title", "_id"]);
   assert.deepEqual(findCharts({ posts: [{ title: "A" }, { title: "B" }], one: [{ n: 1 }] }), []);
+});
+
+test("a row without a field has no value for it, whatever its name", () => {
+  const rows: readonly unknown[] = [{ a: 1, constructor: 2, toString: { valueOf: 3 } }, { a: 4 }, { a: 5, toString: {} }];
+  const [chart] = findCharts({ rows });
+  assert.deepEqual(readPoints(chart!, "constructor", "toString.valueOf"), { labels: ["2", "", ""], values: [3, null, null] });
+  assert.deepEqual(rows.map((row) => cellOf(row, "toString.valueOf")), ["3", "", ""]);
 });
 
 test("points are in the order of the answer, with gaps for missing values", () => {

@@ -1,7 +1,7 @@
 /** Which lists of an answer can be drawn, and what of them. */
 
 import { Numeral } from "../../parts/json.js";
-import { type List, cellOf, findColumns, findLists } from "./lists.js";
+import { type List, cellOf, findColumns, findLists, ownOf } from "./lists.js";
 
 /** A list with at least one column of numbers. */
 export interface ChartList {
@@ -45,10 +45,10 @@ function isNumeric(rows: readonly unknown[], column: string): boolean {
 function valueOf(row: unknown, column: string): unknown {
   if (typeof row !== "object" || row === null) return column === "value" ? row : null;
   const fields = row as Readonly<Record<string, unknown>>;
-  if (column in fields) return fields[column];
+  if (Object.hasOwn(fields, column)) return fields[column];
   const dot = column.indexOf(".");
-  const inner = dot === -1 ? null : fields[column.slice(0, dot)];
-  return typeof inner === "object" && inner !== null ? (inner as Readonly<Record<string, unknown>>)[column.slice(dot + 1)] : null;
+  const inner = dot === -1 ? null : ownOf(fields, column.slice(0, dot));
+  return typeof inner === "object" && inner !== null ? ownOf(inner as Readonly<Record<string, unknown>>, column.slice(dot + 1)) : null;
 }
 
 /** The points of a column, in the order of the answer; a missing value is a gap. */

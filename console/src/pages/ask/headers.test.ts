@@ -25,6 +25,22 @@ test("what may be a secret is sent, and not stored", () => {
   assert.equal(storable("X-Tenant: a"), "X-Tenant: a");
 });
 
+test("no line that may have a secret is stored, in whichever part of the line it is", () => {
+  const lines = [
+    "# Authorization: Bearer X", "  #X-Api-Key: a", "Bearer abc", "hunter2", "X-User: Bearer abc", "X-User: basic YTpi", "X-User: eyJhbGciOi", "# eyJhbGciOi",
+    ...["JWT", "Pwd", "Pass", "My-Cookie", "connect.sid", "X_SID", "PHPSESSID", "Bearer", "X-OTP", "X-Pin", "X-Sig"].map((name) => `${name}: a`),
+    "X-Upstream: https://ada:abc@example.org", "X-Id: sk_live_4eC39HqLyjWD", ": abc", "X-Other: a\r# token abc",
+  ];
+  for (const line of lines) {
+    assert.equal(storable(`X-Tenant: a\n${line}`), "", line);
+    assert.notEqual(faultOf(line), "", line);
+  }
+});
+
+test("other headers and comments are stored", () => {
+  for (const line of ["X-Tenant: north", "Prefer: count", "# of the side in Spain", "X-Level: basic", "X-Date: 2024-01-01", "X-Accept: application/json", ""]) assert.equal(storable(line), line);
+});
+
 test("a line that cannot be sent has a finding, and the other lines are sent", () => {
   const text = "X-A: 1\nno colon\nHost: x\nAccept: */*\nx-a: 2\nBad Name: 1\nX-B: \u4e2d";
   assert.deepEqual(readHeaders(text).headers, { "X-A": "1" });

@@ -12,11 +12,15 @@ export interface HeadersReading {
 
 const mostHeaders = 30;
 const longestValue = 4000; // characters
+const notStored = "this browser does not store the headers of this tab";
 const credentials = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 const own = ["accept", "content-type", "no-auth-challenge"];
 // Browsers leave these out, or write them themselves.
 const ofBrowser = /^(accept-charset|accept-encoding|access-control-.*|connection|content-length|date|dnt|expect|host|keep-alive|origin|permissions-policy|referer|te|trailer|transfer-encoding|upgrade|user-agent|via|proxy-.*|sec-.*)$/;
-const secret = /auth|token|secret|passw|key|session|credential|signature/;
+// Anywhere in a line: in its name, its value or a comment.
+const secretWords = /auth|token|secret|pass|pwd|key|sess|cred|signature|hmac|jwt|cookie|csrf|xsrf|bearer|otp|private|nonce|(basic|digest|negotiate)\s+\S|sid(?![a-z])|(?<![a-z])(sig|pin)(?![a-z])|:\/\/[^/\s]*@/i;
+const jsonToken = /eyJ[\w-]/;
+const longWord = /[\w+/=~.-]{12,}/g;
 
 /** The headers of a text; lines with a finding are not sent. */
 export function readHeaders(text: string): HeadersReading {
@@ -24,18 +28,28 @@ export function readHeaders(text: string): HeadersReading {
   const findings: Finding[] = [];
   let isSecret = false;
   text.split("\n").forEach((line, index) => {
-    if (line.trim() === "" || line.trimStart().startsWith("#")) return;
+    const add = (severity: Finding["severity"], message: string) => findings.push({ line: index + 1, severity, message });
+    const isComment = line.trimStart().startsWith("#");
     const [, name = "", value = ""] = /^\s*([^:]*?)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
-    const lower = name.toLowerCase();
-    const fault = findFault(lower, value, Object.keys(headers).map((one) => one.toLowerCase())) ?? (name === "" ? "Write a header as Name: value" : null);
-    isSecret ||= credentials.includes(lower) || secret.test(lower);
-    if (fault !== null) findings.push({ line: index + 1, severity: "error", message: fault });
-    else {
+    const isDoubtful = mayBeSecret(line) || (!isComment && name === "" && line.trim() !== "");
+    isSecret ||= isDoubtful;
+    if (!isComment && line.trim() !== "") {
+      const fault = findFault(name.toLowerCase(), value, Object.keys(headers).map((one) => one.toLowerCase())) ?? (name === "" ? "Write a header as Name: value" : null);
+      if (fault !== null) {
+        add("error", fault);
+        return;
+      }
       headers[name] = value;
-      if (secret.test(lower)) findings.push({ line: index + 1, severity: "info", message: `${name} may be a secret: it is sent, but this browser does not store the headers of this tab` });
     }
+    if (isDoubtful) add("info", isComment ? `This line may have a secret: ${notStored}` : `${name} may be a secret: it is sent, but ${notStored}`);
   });
   return { headers, findings, isSecret };
+}
+
+/** Whether a line, which may be a comment, may have a secret; in doubt it has one. */
+function mayBeSecret(line: string): boolean {
+  const isRandom = (word: string) => (/\d/.test(word) && /[a-z]/i.test(word)) || /\w{24}/.test(word);
+  return secretWords.test(line) || jsonToken.test(line) || (line.match(longWord) ?? []).some(isRandom);
 }
 
 function findFault(name: string, value: string, others: readonly string[]): string | null {

@@ -81,10 +81,15 @@ const longestCell = 200; // characters
 /** The text of a cell. */
 export function cellOf(row: unknown, column: string): string {
   if (!isRow(row)) return column === "value" ? render(row) : "";
-  if (column in row) return render(row[column]);
+  if (Object.hasOwn(row, column)) return render(row[column]);
   const dot = column.indexOf(".");
-  const above = dot === -1 ? undefined : row[column.slice(0, dot)];
-  return isRow(above) ? render(above[column.slice(dot + 1)]) : render(above);
+  const above = dot === -1 ? undefined : ownOf(row, column.slice(0, dot));
+  return render(isRow(above) ? ownOf(above, column.slice(dot + 1)) : above);
+}
+
+/** The value of a field; none for what every object has, such as `constructor`. */
+export function ownOf(row: Readonly<Record<string, unknown>>, name: string): unknown {
+  return Object.hasOwn(row, name) ? row[name] : undefined;
 }
 
 function render(value: unknown): string {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type GraphQLInputType, buildSchema, parseValue } from "graphql";
+import { type GraphQLInputType, Kind, buildSchema, parseValue } from "graphql";
 import { fitsInput, kindOfInput, placeholderOf, showValue, writeValue } from "./literals.js";
 
 const schema = buildSchema(`
@@ -11,8 +11,10 @@ const schema = buildSchema(`
 `);
 const types = new Map(schema.getQueryType()!.getFields()["a"]!.args.map((one) => [one.name, one.type]));
 const typeOf = (name: string): GraphQLInputType => types.get(name)!;
-const write = (name: string, text: string) => {
-  const written = writeValue(typeOf(name), text, new Set(["given"]));
+const given = new Set(["given"]);
+const show = (name: string, literal: string, isRequired = false) => showValue(typeOf(name), parseValue(literal), given, isRequired);
+const write = (name: string, text: string, isRequired = false) => {
+  const written = writeValue(typeOf(name), text, given, isRequired);
   return "literal" in written ? written.literal : `! ${written.fault}`;
 };
 
@@ -24,7 +26,8 @@ test("each type has the input that fits", () => {
 test("what is typed becomes a literal of the type, or says what is expected", () => {
   assert.equal(write("int", " 3 "), "3");
   assert.match(write("int", "3.5")!, /^! Enter a whole number/);
-  assert.match(write("int", "3000000000")!, /^! .*32 bits/);
+  for (const far of ["3000000000", "2147483648", "-2147483649"]) assert.match(write("int", far)!, /^! .*32 bits/);
+  for (const whole of ["2147483647", "-2147483648"]) assert.equal(write("int", whole), whole);
   assert.equal(write("long", "9007199254740993"), "9007199254740993");
   assert.equal(write("float", "-1.5e3"), "-1.5e3");
   assert.equal(write("text", 'a "b"\\ '), '"a \\"b\\"\\\\ "');
@@ -42,11 +45,34 @@ test("a variable of the operation is a variable, anything else with a dollar is 
 });
 
 test("an input shows what the query has", () => {
-  assert.equal(showValue(typeOf("text"), parseValue('"a \\"b\\""')), 'a "b"');
-  assert.equal(showValue(typeOf("int"), undefined), "");
-  assert.equal(showValue(typeOf("int"), parseValue("$given")), "$given");
+  assert.equal(show("text", '"a \\"b\\""'), 'a "b"');
+  assert.equal(showValue(typeOf("int"), undefined, given), "");
+  assert.equal(show("int", "$given"), "$given");
   assert.equal(fitsInput(typeOf("kind"), parseValue("$given")), false);
   assert.equal(fitsInput(typeOf("kind"), parseValue("NEWS")), true);
+});
+
+test("what an input shows is written as the same value, on one line", () => {
+  const texts = ["", " ", "  ", "a  b", " a ", "$given", " $given", "$other", '"', '"a"', 'a"', "a\nb", "a\r\nb", "\\n", "null", "{}", "\t", "\u2028"];
+  for (const text of texts) {
+    const literal = JSON.stringify(text);
+    for (const isRequired of [false, true]) {
+      const shown = show("text", literal, isRequired);
+      assert.doesNotMatch(shown, /[\r\n]/);
+      const node = parseValue(write("text", shown, isRequired)!);
+      assert.deepEqual([node.kind, node.kind === Kind.STRING && node.value], [Kind.STRING, text], literal);
+    }
+    assert.equal(write("all", show("all", `[${literal}]`)), `[${literal}]`);
+    assert.equal(write("any", show("any", `{a: {b: ${literal}}}`)), `{a: {b: ${literal}}}`);
+  }
+  assert.equal(show("any", '{a: """\n  x  y\n    z\n"""}'), '{a: "x  y\\n  z"}');
+  assert.equal(show("text", '"""\n  x\n  y\n"""'), '"x\\ny"');
+});
+
+test("a text in quotes is one as in a query; only nothing leaves the argument out", () => {
+  assert.deepEqual(['""', '"$given"', "  ", ""].map((text) => write("text", text)), ['""', '"$given"', '"  "', null]);
+  assert.equal(write("text", "", true), '""');
+  for (const text of ['"', '"a', '"a"b', '"a" "b"']) assert.match(write("text", text)!, /^! /);
 });
 
 test("a value that has to be given has a valid beginning", () => {

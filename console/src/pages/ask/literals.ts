@@ -3,6 +3,7 @@
 import {
   type GraphQLInputType,
   Kind,
+  type StringValueNode,
   type ValueNode,
   getNullableType,
   isEnumType,
@@ -11,6 +12,7 @@ import {
   isRequiredInputField,
   parseValue,
   print,
+  visit,
 } from "graphql";
 
 /** How a value is given: one of a few, a number, a text, or a GraphQL literal. */
@@ -47,10 +49,17 @@ export function placeholderOf(type: GraphQLInputType): string {
   return numbers.includes(String(bare)) ? "0" : '""';
 }
 
-/** What an input shows of a value in a query; a text without its quotes where it is one. */
-export function showValue(type: GraphQLInputType, node: ValueNode | undefined): string {
+/** What an input shows of a value in a query; a text without its quotes, unless it means something else then, or has line breaks. */
+export function showValue(type: GraphQLInputType, node: ValueNode | undefined, variables: ReadonlySet<string>, isRequired = false): string {
   if (node === undefined) return "";
-  return kindOfInput(type) === "text" && node.kind === Kind.STRING ? node.value : print(node).replace(/\s+/g, " ");
+  if (kindOfInput(type) !== "text" || node.kind !== Kind.STRING || /[\r\n]/.test(node.value)) return printInLine(node);
+  const written = writeValue(type, node.value, variables, isRequired);
+  return "literal" in written && written.literal === JSON.stringify(node.value) ? node.value : printInLine(node);
+}
+
+/** A value without line breaks: those in texts are `\n`. */
+function printInLine(node: ValueNode): string {
+  return print(visit(node, { StringValue: (text: StringValueNode) => ({ ...text, block: false }) }));
 }
 
 /** Whether the usual input of the type can show this value; a variable cannot be chosen from a list. */
@@ -60,36 +69,42 @@ export function fitsInput(type: GraphQLInputType, node: ValueNode | undefined): 
 
 export type WrittenValue = { readonly literal: string | null } | { readonly fault: string };
 
-/** What the query has for the text of an input; null: the argument is left out. */
-export function writeValue(type: GraphQLInputType, text: string, variables: ReadonlySet<string>): WrittenValue {
+/** What the query has for the text of an input; null: the argument is left out. A required text can be empty. */
+export function writeValue(type: GraphQLInputType, text: string, variables: ReadonlySet<string>, isRequired = false): WrittenValue {
   const given = text.trim();
-  const bare = String(getNullableType(type));
-  if (given === "") return { literal: null };
+  const kind = kindOfInput(type);
+  if (kind === "text" && text === "" && isRequired) return { literal: '""' };
+  if (kind === "text" ? text === "" : given === "") return { literal: null };
   if (given.startsWith("$") && variables.has(given.slice(1))) return { literal: given };
-  switch (kindOfInput(type)) {
+  switch (kind) {
     case "choice":
       return choicesOf(type).includes(given) ? { literal: given } : { fault: `Choose one of ${choicesOf(type).join(", ")}` };
     case "number":
-      return writeNumber(bare, given);
+      return writeNumber(String(getNullableType(type)), given);
     case "text":
-      return { literal: JSON.stringify(text) };
+      return text.startsWith('"') ? writeQuoted(text) : { literal: JSON.stringify(text) };
     case "literal":
-      return writeLiteral(given);
+      return readLiteral(given) ?? { fault: 'Enter a value as in a query, such as ["a", "b"] or {name: "a"}' };
   }
 }
 
 function writeNumber(type: string, given: string): WrittenValue {
   if (wholes.includes(type)) {
     if (!/^-?(0|[1-9]\d*)$/.test(given)) return { fault: "Enter a whole number" };
-    return type === "Int" && Math.abs(Number(given)) > 2 ** 31 - 1 ? { fault: "Enter a number within 32 bits" } : { literal: given };
+    return type === "Int" && (Number(given) < -(2 ** 31) || Number(given) >= 2 ** 31) ? { fault: "Enter a number within 32 bits" } : { literal: given };
   }
   return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(given) ? { literal: given } : { fault: "Enter a number" };
 }
 
-function writeLiteral(given: string): WrittenValue {
+function writeQuoted(text: string): WrittenValue {
+  const written = readLiteral(text);
+  return written?.literal.startsWith('"') ? written : { fault: 'A text that begins with " is written as in a query: "a", "say \\"a\\""' };
+}
+
+function readLiteral(given: string): { readonly literal: string } | null {
   try {
-    return { literal: print(parseValue(given, { maxTokens: 2000 })).replace(/\s*\n\s*/g, " ") };
+    return { literal: printInLine(parseValue(given, { maxTokens: 2000 })) };
   } catch {
-    return { fault: 'Enter a value as in a query, such as ["a", "b"] or {name: "a"}' };
+    return null;
   }
 }

@@ -9,9 +9,11 @@ import {
   type Draft,
   type TabsPlace,
   type Workspace,
+  addDraft,
   changeDraft,
   closeDraft,
   currentDraft,
+  isFull,
   loadWorkspace,
   makeDraft,
   mergeOther,
@@ -26,8 +28,11 @@ export interface Work {
   readonly entries: readonly Entry[];
   /** False where the browser does not keep what is typed. */
   readonly isKept: boolean;
+  /** A query was not opened, because there are too many tabs. */
+  readonly isCrowded: boolean;
   change(change: Partial<Omit<Draft, "id">>): void;
-  open(draft: Draft): void;
+  /** False: there is no room for another tab. */
+  open(draft: Draft): boolean;
   close(id: string): void;
   select(id: string): void;
   note(draft: Draft): void;
@@ -43,6 +48,8 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
   const [workspace, setWorkspace] = useState(() => loadWorkspace(place) ?? startWorkspace(makeDraft()));
   const [entries, setEntries] = useState(() => loadHistory(history));
   const [isKept, setKept] = useState(true);
+  const [wasRejected, setRejected] = useState(false);
+  const opened = useRef("");
   const shown = useRef({ history, owner, workspace });
   const kept = useRef(workspace);
   if (shown.current.history !== history) {
@@ -75,20 +82,28 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     kept.current = mergeOther(place, kept.current, key, value); // it is kept already
     setWorkspace((now) => mergeOther(place, now, key, value));
   }), [history]);
-  useEffect(() => {
+  const open = (draft: Draft) => {
+    const hasRoom = openDraft(workspace, draft) !== null;
+    setRejected(!hasRoom);
+    if (hasRoom) setWorkspace((now) => openDraft(now, draft) ?? addDraft(now, draft));
+    return hasRoom;
+  };
+  useEffect(() => { // a query without room waits in the address until a tab is closed
     const shared = readShared(hash);
-    if (shared === null) return;
-    setWorkspace((now) => openDraft(now, makeDraft(shared.query, shared.variables)));
+    if (shared === null) opened.current = "";
+    if (shared === null || opened.current === hash || !open(makeDraft(shared.query, shared.variables))) return;
+    opened.current = hash;
     onHashRead();
-  }, [hash]);
+  }, [hash, isFull(workspace)]);
 
   return {
     workspace,
     draft: currentDraft(workspace),
     entries,
     isKept,
+    isCrowded: wasRejected && isFull(workspace),
     change: (change) => setWorkspace((now) => changeDraft(now, change)),
-    open: (draft) => setWorkspace((now) => openDraft(now, draft)),
+    open,
     close: (id) => setWorkspace((now) => closeDraft(now, id)),
     select: (id) => setWorkspace((now) => ({ ...now, current: id })),
     note: ({ query, variables, operation }) => {
@@ -114,5 +129,5 @@ function carryOver(draft: Draft | null, own: Workspace | null): Workspace {
   if (draft === null || draft.isExample === true || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
   if (own === null) return startWorkspace(draft);
   const same = own.drafts.find(({ query, variables }) => query === draft.query && variables === draft.variables);
-  return same ? { ...own, current: same.id } : openDraft(own, draft);
+  return same ? { ...own, current: same.id } : addDraft(own, draft);
 }

@@ -102,7 +102,7 @@ function* checkObject(node: JsonNode, type: Extract<GraphQLInputType, { getField
 function fits({ kind, value }: JsonNode, scalar: string): boolean {
   switch (scalar) {
     case "Int":
-      return typeof value === "number" && Number.isInteger(value) && Math.abs(value) <= 2 ** 31;
+      return typeof value === "number" && Number.isInteger(value) && value >= -(2 ** 31) && value < 2 ** 31;
     case "Float":
       return kind === "number";
     case "String":

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { findUnsaved, keptKey } from "../../api/kept.js";
-import { type Workspace, changeDraft, closeDraft, loadWorkspace, makeDraft, mergeOther, openDraft, saveWorkspace, startWorkspace } from "./workspace.js";
+import { type Workspace, addDraft, changeDraft, closeDraft, isFull, loadWorkspace, makeDraft, mergeOther, mostDrafts, openDraft, saveWorkspace, startWorkspace } from "./workspace.js";
 
 const place = { owner: "ada", app: "blog" };
 const nothing: Workspace = { drafts: [], current: "" };
@@ -47,8 +47,40 @@ test("a tab of another app or user is none of ours", () => {
 test("an example gives its place to a query", () => {
   const example = { ...makeDraft("{ a }"), isExample: true };
   const mine = makeDraft("{ b }");
-  assert.deepEqual(openDraft(startWorkspace(example), mine).drafts, [mine]);
+  assert.deepEqual(openDraft(startWorkspace(example), mine)?.drafts, [mine]);
   assert.equal(changeDraft(startWorkspace(example), { query: "{ c }" }).drafts[0]?.isExample, false);
+});
+
+const fullOf = (texts: readonly string[]) => texts.map((text) => makeDraft(text)).reduce((now, draft) => addDraft(now, draft), nothing);
+const textsOf = (workspace: Workspace | null) => workspace?.drafts.map((one) => one.query);
+const twenty = Array.from({ length: mostDrafts }, (_, index) => `{ a${index} }`);
+
+test("no tab is opened beyond the most, and none is closed for it", () => {
+  const full = fullOf(twenty);
+  assert.equal(isFull(full), true);
+  assert.equal(openDraft(full, makeDraft("{ b }")), null);
+  assert.equal(openDraft(full, makeDraft()), null);
+  const room = closeDraft(full, full.drafts[3]!.id);
+  assert.deepEqual(textsOf(openDraft(room, makeDraft("{ b }"))), [...twenty.filter((_, index) => index !== 3), "{ b }"]);
+});
+
+test("where there is no room, a query takes the place of an unused tab, wherever that is", () => {
+  const full = fullOf(["{ a }", "", ...twenty.slice(2)]);
+  assert.deepEqual(textsOf(openDraft(full, makeDraft("{ b }"))), ["{ a }", ...twenty.slice(2), "{ b }"]);
+  const typed = { ...full, drafts: full.drafts.map((one) => (one.query === "" ? { ...one, headers: "X-Tenant: a" } : one)) };
+  assert.equal(openDraft(typed, makeDraft("{ b }")), null);
+});
+
+test("every tab comes back, also those that two windows opened at the same time", () => {
+  const more = fullOf([...twenty, "{ b }"]);
+  saveWorkspace(place, nothing, more);
+  assert.deepEqual(textsOf(loadWorkspace(place))?.sort(), [...twenty, "{ b }"].sort());
+});
+
+test("a tab with headers only is kept", () => {
+  const headed = { ...makeDraft(), headers: "X-Tenant: a" };
+  saveWorkspace(place, nothing, startWorkspace(headed));
+  assert.deepEqual(loadWorkspace(place)?.drafts, [headed]);
 });
 
 test("headers are kept with their tab, unless one may be a secret", () => {

@@ -19,7 +19,7 @@ export interface Workspace {
   readonly current: string;
 }
 
-const mostDrafts = 20;
+export const mostDrafts = 20;
 const mostCharacters = 200_000; // of one draft; a query has at most 64 KiB anyway
 
 let made = 0;
@@ -45,13 +45,24 @@ export function changeDraft(workspace: Workspace, change: Partial<Omit<Draft, "i
   return { ...workspace, drafts };
 }
 
-/** Open another tab and select it; it replaces the current tab if that is empty. */
-export function openDraft(workspace: Workspace, draft: Draft): Workspace {
-  const { id, query, variables, isExample } = currentDraft(workspace);
-  const isUnused = isExample === true || (!query.trim() && !variables.trim());
-  const others = isUnused && draft.query ? workspace.drafts.filter((one) => one.id !== id) : workspace.drafts;
-  const drafts = [...others, draft].slice(-mostDrafts);
-  return { drafts, current: draft.id };
+/** Open another tab and select it, in the place of the current one if that is unused, or of another if there is no room; null: there is none. */
+export function openDraft(workspace: Workspace, draft: Draft): Workspace | null {
+  const current = currentDraft(workspace);
+  const unused = draft.query && isUnused(current) ? current : isFull(workspace) ? workspace.drafts.find(isUnused) : undefined;
+  return unused === undefined && isFull(workspace) ? null : addDraft(workspace, draft, unused);
+}
+
+/** The workspace with a tab more, even where there is no room, so that no text is lost. */
+export function addDraft({ drafts }: Workspace, draft: Draft, replaced?: Draft): Workspace {
+  return { drafts: [...drafts.filter((one) => one !== replaced), draft], current: draft.id };
+}
+
+export function isFull({ drafts }: Workspace): boolean {
+  return drafts.length >= mostDrafts;
+}
+
+function isUnused({ query, variables, headers = "", isExample }: Draft): boolean {
+  return isExample === true || [query, variables, headers].every((one) => one.trim() === "");
 }
 
 export function closeDraft(workspace: Workspace, id: string): Workspace {
@@ -82,7 +93,7 @@ function keyOf({ owner, app }: TabsPlace, id: string): string {
 
 export function loadWorkspace(place: TabsPlace): Workspace | null {
   const ids = listNames(place.owner, "ask", place.app, "tab").map(([id]) => id ?? "").sort();
-  const drafts = ids.map((id) => readKept(keyOf(place, id))).filter(isDraft).slice(-mostDrafts);
+  const drafts = ids.map((id) => readKept(keyOf(place, id))).filter(isDraft);
   const last = drafts[drafts.length - 1];
   if (last === undefined) return null;
   const current = readKept(keptKey(place.owner, "ask", place.app, "current"));
@@ -99,11 +110,11 @@ export function saveWorkspace(place: TabsPlace, before: Workspace, now: Workspac
 }
 
 function saveDraft(key: string, draft: Draft): boolean {
-  const { query, variables, headers = "", isExample } = draft;
-  const isWorthIt = isExample !== true && (query.trim() !== "" || variables.trim() !== "");
-  if (isWorthIt && query.length + variables.length + headers.length <= mostCharacters) return writeKept(key, storable(headers) === headers ? draft : { ...draft, headers: "" });
+  const { query, variables, headers = "" } = draft;
+  const stored = storable(headers) === headers ? draft : { ...draft, headers: "" };
+  if (!isUnused(stored) && query.length + variables.length + headers.length <= mostCharacters) return writeKept(key, stored);
   dropKept(key);
-  return !isWorthIt;
+  return isUnused(stored);
 }
 
 /** The workspace with what another window has kept under a key, or removed; the same where that is none of its tabs. */

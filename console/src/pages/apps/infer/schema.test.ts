@@ -118,3 +118,9 @@ test("names must be names of GraphQL, and there is one of each", () => {
   assert.equal(find(edit({ "Order.total": "id" }, ["Order.id"])).size, 0);
   assert.ok(find(edit({}, ["Order", "Customer"])).has(""));
 });
+
+test("fields that have the names of what every object has are mapped as others are", () => {
+  const text = "type Query {\n  posts: [constructor]\n}\n\ntype constructor {\n  toString: Int\n  a: Int\n}\n";
+  const revised = revise({ schema: text, mappings: {} }, edit({ "constructor.toString": "valueOf" }));
+  assert.deepEqual(revised.mappings, { constructor: { valueOf: "toString" } });
+});

@@ -155,13 +155,13 @@ function reviseMappings(types: readonly FoundType[], mappings: Mappings, gone: R
   const revised: Record<string, Record<string, unknown>> = {};
   for (const { name: owner, fields, isEnum } of types) {
     if (gone.has(owner)) continue;
-    const known = mappings[owner] ?? {};
+    const known = Object.hasOwn(mappings, owner) ? (mappings[owner] ?? {}) : {};
     const own: Record<string, unknown> = {};
     for (const { name, named } of fields) {
       const key = keyOf(owner, name);
       const next = isEnum ? name : (names.get(key) ?? name);
       if (gone.has(key)) continue;
-      if (name in known) own[next] = reviseLists(types, named, known[name], gone, names);
+      if (Object.hasOwn(known, name)) own[next] = reviseLists(types, named, known[name], gone, names);
       else if (next !== name) own[next] = name; // it still reads the property of its old name
     }
     if (Object.keys(own).length > 0) revised[names.get(owner) ?? owner] = own;
