@@ -148,8 +148,9 @@ def wait_schema(window: Window) -> None:
 # --- asking ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("logins", [[], [READER]], ids=["anonymous", "logged-in"])
 def test_an_example_does_not_come_into_the_text_of_a_user_who_writes_already(
-    window: Window,
+    window: Window, logins: list[str]
 ) -> None:
     """The schema, which the example is made from, comes while the cursor is in the editor."""
     window.page.add_init_script("""
@@ -161,6 +162,8 @@ def test_an_example_does_not_come_into_the_text_of_a_user_who_writes_already(
         };
     """)
     window.open("/ask/blog")
+    for name in logins:
+        window.log_in(name)
     editor(window).click()
     window.page.evaluate("letSchemaCome()")
     window.page.get_by_role("group", name="Examples").wait_for()
@@ -323,7 +326,8 @@ def test_nothing_is_lost_with_the_connection_by_cancelling_or_with_the_login(
     page.unroute("**/graphql/blog")
     expect(page.get_by_role("tab", name="Plan")).to_have_count(0)
 
-    window.log_in(READER)
+    with page.expect_response("**/graphql/blog"):  # the schema for the reader
+        window.log_in(READER)
     page.route("**/graphql/blog", lambda route: route.fulfill(status=401))
     page.get_by_role("tab", name="Answer").click()
     run(window)

@@ -19,7 +19,7 @@ from tests.browser.harness import (
     open_window,
     placed,
 )
-from tests.http.harness import Mongo
+from tests.http.harness import Document, Mongo
 from tests.http.realms import render_basic
 from tests.programs import expect
 
@@ -38,23 +38,26 @@ ADMINS_PAGES = {
     "/apps/vault": "No findings",
     "/status": "Requests",
 }
-# What a stranger is refused comes in the moment in which the page shows that somebody is logged in.
-LATE_REFUSALS = """
-    const late = [], ask = window.fetch;
-    const tell = state => document.documentElement.dataset.refusals = state;
-    window.fetch = async (...question) => {
-        const answer = await ask(...question);
-        if (answer.status !== 401) return answer;
-        tell("held");
-        await new Promise(come => late.push(come));
-        tell("told");
+WITHOUT_RIGHTS = {"ownRights": {"enabled": False}}  # the page tries what a stranger may not do
+# Refusals, and the rights of a stranger, come when the page shows that somebody is logged in.
+LATE_ANSWERS = """
+    const late = [], send = window.fetch;
+    const isIn = () =>
+        [...document.querySelectorAll("button")].some(one => one.textContent === "Log out");
+    const release = () => { if (isIn()) late.splice(0).forEach(come => come()); };
+    const show = state => document.documentElement.dataset.late = state;
+    window.fetch = async (...request) => {
+        const isStranger = !isIn();
+        const answer = await send(...request);
+        const isRights = isStranger && new URL(answer.url).pathname === "/_tools/rights";
+        if (answer.status !== 401 && !isRights) return answer;
+        show(answer.status === 401 ? "refusal" : "rights");
+        await new Promise(come => { late.push(come); release(); });
+        show("told");
         return answer;
     };
-    new MutationObserver(() => {
-        const buttons = [...document.querySelectorAll("button")];
-        const isIn = buttons.some(one => one.textContent === "Log out");
-        if (isIn) late.splice(0).forEach(come => come());
-    }).observe(document, {childList: true, subtree: true, characterData: true});
+    new MutationObserver(release)
+        .observe(document, {childList: true, subtree: true, characterData: true});
 """
 
 
@@ -128,27 +131,46 @@ def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
     expect(editor).to_have_text("{ posts { likes } }")
 
 
+def test_a_login_that_ends_before_the_schema_comes_gets_it_after_the_next(window: Window) -> None:
+    window.open("/ask/blog")
+    page = window.page
+    page.get_by_text("200", exact=True).wait_for()  # the example has run
+    page.route("**/graphql/blog", lambda route: route.fulfill(status=401))
+    page.get_by_role("button", name="Log in").click()
+    window.give_password(READER, PASSWORD)
+    page.get_by_role("dialog").get_by_text("Your login has ended").wait_for()
+    page.get_by_text("This app needs a login").wait_for()
+    page.unroute("**/graphql/blog")
+    window.give_password(READER, PASSWORD)
+    page.get_by_role("button", name="Log out").wait_for()
+    page.get_by_role("group", name="Examples").wait_for()  # they are made from the schema
+    expect(page.get_by_text("This app needs a login")).to_have_count(0)
+
+
 @pytest.mark.parametrize(("path", "told"), ADMINS_PAGES.items())
-def test_a_late_refusal_of_what_a_stranger_asked_ends_no_login(
+def test_late_rights_of_a_stranger_are_not_those_of_the_next_caller(
     window: Window, path: str, told: str
 ) -> None:
-    log_in_before_the_refusal(window, path, told)
+    log_in_before_the_answer(window, "rights", path, told)
 
 
-def test_a_late_refusal_of_what_a_stranger_asked_ends_no_login_by_cookie(
-    browser: Browser, mongo_client: Mongo, mongo_uri: str
+@pytest.mark.parametrize("cookies", [{}, COOKIES], ids=["token", "cookie"])
+def test_a_late_refusal_of_what_a_stranger_asked_ends_no_login(
+    browser: Browser, mongo_client: Mongo, mongo_uri: str, cookies: Document
 ) -> None:
-    with placed(mongo_client, mongo_uri, COOKIES) as place, open_window(browser, place) as window:
-        log_in_before_the_refusal(window, *next(iter(ADMINS_PAGES.items())))
+    with placed(mongo_client, mongo_uri, WITHOUT_RIGHTS, cookies) as place:
+        for path, told in ADMINS_PAGES.items():
+            with open_window(browser, place) as window:
+                log_in_before_the_answer(window, "refusal", path, told)
 
 
-def log_in_before_the_refusal(window: Window, path: str, told: str) -> None:
+def log_in_before_the_answer(window: Window, held: str, path: str, told: str) -> None:
     """Open a page as a stranger, and see it as an administrator in spite of the late answer."""
-    window.page.add_init_script(LATE_REFUSALS)
+    window.page.add_init_script(LATE_ANSWERS)
     window.open(path)
-    window.page.locator("html[data-refusals=held]").wait_for()
+    window.page.locator(f"html[data-late={held}]").wait_for()
     window.log_in()
-    window.page.locator("html[data-refusals=told]").wait_for()
+    window.page.locator("html[data-late=told]").wait_for()
 
     window.page.get_by_text(told).first.wait_for()
     window.page.get_by_role("button", name="Log out").wait_for()

@@ -91,7 +91,7 @@ def test_a_document_that_two_windows_edit_is_the_same_in_both_and_marked(window:
     window.log_in(ADMIN)
     second = open_second(window, "/data/twice#id=%22x%22")
     for one in (window, second):
-        one.page.get_by_role("button", name="Edit").click()
+        one.page.get_by_role("button", name="Edit", exact=True).click()
     window.write("JSON", '{"n": 2}')
     expect(second.page.get_by_role("textbox", name="JSON")).to_have_text('{"n": 2}')
     second.page.get_by_role("table").get_by_text("unsaved").wait_for()

@@ -1,6 +1,6 @@
 /** An editor for GraphQL, JSON, YAML and plain text; CodeMirror is loaded when the first one is shown. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { EditorControl, EditorOptions } from "./editor/types.js";
 import type { CodeEditor } from "./editor/view.js";
 import { ErrorNotice, Loading } from "./basic.js";
@@ -33,12 +33,13 @@ export function Editor({ control, ...options }: EditorProps) {
     );
     return () => {
       isGone = true;
+      if (control && control.current === editor.current) control.current = null; // the next editor may have it already
       editor.current?.destroy();
       editor.current = null;
-      if (control) control.current = null;
     };
   }, []);
-  useEffect(() => editor.current?.update());
+  // Immediately: no user can begin to write between a decision of the page and the change of the text.
+  useLayoutEffect(() => editor.current?.update());
 
   return (
     <div class="editor">
