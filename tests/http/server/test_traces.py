@@ -285,7 +285,7 @@ async def test_the_database_is_told_the_trace_of_every_command(traced: Traced) -
 
     assert known.keys() == names
     comment = known["find books"]["command"]["comment"]
-    assert comment.keys() == {"app", "operation", "field", "request", "traceparent"}
+    assert comment.keys() == {"app", "operation", "field", "request", "read", "traceparent"}
     assert known["replace things"]["command"]["comment"].keys() == {"traceparent"}
 
 
