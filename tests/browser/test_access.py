@@ -253,7 +253,7 @@ def test_why_a_request_is_denied_names_the_condition_and_the_roles(window: Windo
     page.get_by_role("button", name="Why?").click()
     page.get_by_text("Allowed", exact=True).wait_for()
     own.get_by_text("decides").wait_for()
-    page.get_by_label("Asked by").select_option("nobody")
+    page.get_by_label("Asked by").select_option("anonymous")
     page.get_by_role("button", name="Why?").click()
     page.get_by_text("Denied with 401").wait_for()
 

@@ -5,11 +5,11 @@ import { lookAs, useLooking } from "../../api/looking.js";
 import { Button } from "../../parts/basic.js";
 import { LookingBanner } from "../../parts/LookingBanner.js";
 import { address, go } from "../../shell/router.js";
-import { WhomField, asOf, isComplete, nobodyChosen } from "./Whom.js";
+import { WhomField, asOf, isComplete, noneChosen } from "./Whom.js";
 
 export function LookAs() {
   const looking = useLooking();
-  const [chosen, setChosen] = useState(nobodyChosen);
+  const [chosen, setChosen] = useState(noneChosen);
   const begin = (event: Event) => {
     event.preventDefault();
     lookAs(asOf(chosen));

@@ -4,10 +4,11 @@ import type { Consideration, Failure, Said, Verdict } from "../../api/realm.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { Notice } from "../../parts/basic.js";
 
-export function VerdictView({ verdict }: { verdict: Verdict }) {
+/** `isUser`: the question names a user. For a caller with roles, the server invents a name. */
+export function VerdictView({ verdict, isUser }: { verdict: Verdict; isUser: boolean }) {
   const { allowed, status, reason, method, path, user, roles, rules, others, conditions, notes } = verdict;
   const held = roles.filter((role) => !role.startsWith("$"));
-  const who = user === null ? "a caller who is not logged in" : user === "somebody" ? "a caller" : user;
+  const who = user === null ? "a caller who is not logged in" : isUser ? user : "a caller";
   return (
     <>
       <Notice kind={allowed ? "good" : "warning"} title={allowed ? "Allowed" : `Denied with ${status}`}>

@@ -5,7 +5,7 @@ import type { As } from "../../api/tools.js";
 import { Field } from "../../parts/basic.js";
 import { RolesField } from "../../parts/Roles.js";
 
-export type Who = "nobody" | "roles" | "user";
+export type Who = "anonymous" | "roles" | "user";
 
 export interface Chosen {
   readonly who: Who;
@@ -13,12 +13,12 @@ export interface Chosen {
   readonly user: string;
 }
 
-export const nobodyChosen: Chosen = { who: "roles", roles: [], user: "" };
+export const noneChosen: Chosen = { who: "roles", roles: [], user: "" };
 
 const choices: readonly { key: Who; label: string }[] = [
   { key: "roles", label: "a caller with roles" },
   { key: "user", label: "a user" },
-  { key: "nobody", label: "a caller who is not logged in" },
+  { key: "anonymous", label: "a caller who is not logged in" },
 ];
 
 export function WhomField({ label, chosen, onChange }: { label: string; chosen: Chosen; onChange: (chosen: Chosen) => void }) {
@@ -38,7 +38,7 @@ export function WhomField({ label, chosen, onChange }: { label: string; chosen: 
 }
 
 export function isComplete({ who, roles, user }: Chosen): boolean {
-  return who === "nobody" || (who === "roles" ? roles.length > 0 : user.trim() !== "");
+  return who === "anonymous" || (who === "roles" ? roles.length > 0 : user.trim() !== "");
 }
 
 export function asOf({ who, roles, user }: Chosen): As {

@@ -74,7 +74,7 @@ export function Why({ hash }: { hash: string }) {
         {answer.kind === "none" && <Empty title="Is this request allowed?"><p>Enter a request and its caller. The answer lists each rule that was checked, and why it did not match.</p></Empty>}
         {answer.kind === "asking" && <Loading what="Asking" />}
         {answer.kind === "failed" && <Refusal error={answer.error} title="The question could not be answered" said={{ 403: "Explanations are for the root role.", 404: "There is no such user." }} />}
-        {answer.kind === "ready" && <VerdictView verdict={answer.verdict} />}
+        {answer.kind === "ready" && <VerdictView verdict={answer.verdict} isUser={asked?.chosen.who === "user"} />}
       </div>
     </div>
   );

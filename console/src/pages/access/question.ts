@@ -1,7 +1,7 @@
 /** The question of a link: `#method=GET&path=/notes&role=editor`. */
 
 import { address } from "../../shell/router.js";
-import { type Chosen, nobodyChosen } from "./Whom.js";
+import { type Chosen, noneChosen } from "./Whom.js";
 
 export interface Question {
   readonly method: string;
@@ -17,9 +17,9 @@ export function readQuestion(hash: string): Question {
 
 function readChosen(told: URLSearchParams): Chosen {
   const user = told.get("user");
-  if (user !== null) return { ...nobodyChosen, who: "user", user };
+  if (user !== null) return { ...noneChosen, who: "user", user };
   const roles = told.getAll("role");
-  return { ...nobodyChosen, who: roles.length === 0 && told.has("path") ? "nobody" : "roles", roles };
+  return { ...noneChosen, who: roles.length === 0 && told.has("path") ? "anonymous" : "roles", roles };
 }
 
 export function writeQuestion({ method, path, query, chosen: { who, roles, user } }: Question): string {

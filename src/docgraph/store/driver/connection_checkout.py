@@ -130,7 +130,7 @@ def fix_waiting() -> None:
                 vars(module)[_NAME] = _wait
 
 
-async def _wait(condition: Condition, timeout: float | None) -> bool:  # noqa: ASYNC109
+async def _wait(condition: Condition, timeout: float | None) -> bool:  # noqa: ASYNC109 - as the driver calls it
     """Return whether it was notified before the timeout; the lock is always reacquired."""
     try:
         async with asyncio.timeout(timeout):
