@@ -18,7 +18,7 @@ from docgraph.config.render import render_value
 from docgraph.config.secrets import is_secret
 from docgraph.config.section import Section
 from docgraph.config.type_wording import describe_kind
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 
 __all__ = ["render"]
 

@@ -14,7 +14,7 @@ from docgraph.exchange.request import LARGE_BODY
 from docgraph.graphql.apps import definition_writes
 from docgraph.graphql.definition import schema
 from docgraph.graphql.sections import Graphql
-from docgraph.mcp import message
+from docgraph.mcp import rpc
 from docgraph.mcp.sections import Mcp
 from docgraph.plugins.kinds import Kind
 from docgraph.rest.handlers import bulk
@@ -50,10 +50,10 @@ OTHERS = {
     "observe/metrics_history.py": "what another worker stored",
     "observe/operation_statistics.py": "what another worker stored",
     "observe/otel/collector.py": "our own modules",
-    "openapi/schemas.py": "addresses in stored schemas",
+    "openapi/described_resources.py": "addresses in stored schemas",
     "rest/rejections.py": "the query string, which was parsed before",
     "server/app.py": "our own modules",
-    "server/batch/failures.py": "an answer of ours",
+    "server/batch/entries.py": "an answer of ours",
     "server/http/bridge.py": "the path, which was parsed before",
     "server/prepare.py": "the configuration",
     "server/services/metrics.py": "what another worker stored",
@@ -118,7 +118,7 @@ def test_the_page_names_parts_that_exist() -> None:
         ("rest/handlers/metadata.py", pieces._MAX_CHECKED, "20 000 values"),
         ("graphql/definition/schema.py", schema.MAX_TOKENS, "100 000 tokens"),
         ("graphql/apps/definition_writes.py", definition_writes._MAX_VALUES, "100 000 values"),
-        ("mcp/message.py", message._MAX_VALUES, "20 000 values"),
+        ("mcp/rpc.py", rpc._MAX_VALUES, "20 000 values"),
     ],
 )
 def test_limits_are_those_of_the_code(module: str, limit: int, shown: str) -> None:

@@ -21,10 +21,9 @@ from docgraph import __version__
 from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.headers import Headers
-from docgraph.mcp.call import McpCall
 from docgraph.mcp.mcp_methods import INSTRUCTIONS, McpMethods
 from docgraph.mcp.resources import McpResource
-from docgraph.mcp.rpc import CompleteParams, RpcError, convert
+from docgraph.mcp.rpc import CompleteParams, McpCall, RpcError, convert
 from docgraph.mcp.service import McpService
 from docgraph.mcp.tools.tool import Tool
 from tests.http.harness import Service

@@ -8,8 +8,7 @@ from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import DataRequest, Exchange, StartupError
-from docgraph.exchange.origin import spell_origin
-from docgraph.exchange.wildcards import Wildcard
+from docgraph.exchange.origin import Wildcard, spell_origin
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from docgraph.store.guard.stage_checks import has_key
 

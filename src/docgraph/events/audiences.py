@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.event_shapes import EventShape
-from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.log_budget import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document
 from docgraph.store import Store

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.decision_sample import DecisionSample
-from docgraph.events.filter_slots import FilterSlots
+from docgraph.events.log_budget import FilterSlots
 from docgraph.events.row_index import RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
 from docgraph.store import Store

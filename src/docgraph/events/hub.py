@@ -12,8 +12,7 @@ from typing import Final
 from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
 from docgraph.events.event_shapes import plan_shape
-from docgraph.events.filter_slots import FilterSlots
-from docgraph.events.log_budget import LogBudget
+from docgraph.events.log_budget import FilterSlots, LogBudget
 from docgraph.events.sections import Events
 from docgraph.events.source import Source, SourceKey, SourceLimits, find_view
 from docgraph.events.stream_client import Client

@@ -1,4 +1,4 @@
-"""Budget of the event logs of a process: the bytes that all of them retain together.
+"""Budgets of a process: bytes of the event logs, and slots for different filters and shapes.
 
 A log retains events that its clients have read, for those who come back. With thousands of logs
 that would be much: beyond the budget such events are dropped first, then the clients that are
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from docgraph.events.encoded_event import EncodedEvent
+from docgraph.exchange.errors import Overloaded
 
 
 class _Log(Protocol):
@@ -64,3 +65,24 @@ class LogBudget:
                 return
         while self.is_exceeded and self._logs:
             max(self._logs, key=lambda one: one.size).drop_slowest()
+
+
+class FilterSlots:
+    """Counts the filters and shapes of this process about which the database decides."""
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self._most = most
+
+    def acquire(self) -> None:
+        """Count one more; raise `Overloaded` if there are too many."""
+        if self.count >= self._most:
+            raise Overloaded(
+                "too many different filters and stages of change streams need the database, "
+                "events.max-filters bounds them"
+            )
+        self.count += 1
+
+    def release(self) -> None:
+        """Count one less."""
+        self.count -= 1

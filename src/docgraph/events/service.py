@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 from docgraph.events.hub import Hub
 from docgraph.events.sections import Events
 from docgraph.events.stream_client import Client
-from docgraph.events.stream_session import StreamSession
-from docgraph.events.subscription_key import find_resume_token
+from docgraph.events.subscription_key import StreamSession, find_resume_token
 from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import (
     Answer,

@@ -19,16 +19,14 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode
 from docgraph.events.audiences import Audience, Audiences
-from docgraph.events.change_record import ChangeRecord, ResumeToken
+from docgraph.events.change_record import ChangeRecord, RecordQueue, ResumeToken
 from docgraph.events.channel import Channel, Portion
 from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
 from docgraph.events.event_log import EventLog
 from docgraph.events.event_shapes import EventShape, ShapePlan, Shapes, plan_shape
-from docgraph.events.filter_slots import FilterSlots
-from docgraph.events.log_budget import LogBudget
-from docgraph.events.record_queue import RecordQueue
+from docgraph.events.log_budget import FilterSlots, LogBudget
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
 from docgraph.exchange.close_reason import FAILED, GONE, LEFT, CloseReason

@@ -1,6 +1,5 @@
 """Shared vocabulary of all layers: request, response, account, deadline, data, errors."""
 
-from docgraph.exchange.account import Account
 from docgraph.exchange.data import (
     Consistency,
     DataPoint,
@@ -16,10 +15,19 @@ from docgraph.exchange.data import (
 )
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import ConfigError, DocgraphError, Problem, StartupError
-from docgraph.exchange.exchange import Exchange, Permission
+from docgraph.exchange.exchange import (
+    EventStreams,
+    Exchange,
+    NotifyWhen,
+    Permission,
+    Renew,
+    Snapshot,
+    Subscription,
+    WatchedIsGone,
+)
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.parsed import DataParameters, DataRequest, Parsed, WriteMode
-from docgraph.exchange.request import Connection, Request
+from docgraph.exchange.request import Account, Connection, Request
 from docgraph.exchange.response import (
     Answer,
     Body,
@@ -28,14 +36,6 @@ from docgraph.exchange.response import (
     Stream,
     Takeover,
     Upgrade,
-)
-from docgraph.exchange.stream_request import (
-    EventStreams,
-    NotifyWhen,
-    Renew,
-    Snapshot,
-    Subscription,
-    WatchedIsGone,
 )
 
 __all__ = [

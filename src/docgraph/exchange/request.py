@@ -5,18 +5,16 @@ The body is read on demand, once, and parsed once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
-from docgraph.exchange.account import Account
-from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
-from docgraph.exchange.headers import Headers
+from docgraph.exchange.headers import Headers, inflate, is_coded, is_compressed
 from docgraph.exchange.origin import OriginPolicy, RequestOrigin
 from docgraph.exchange.path import parse_path, render_path
 
@@ -251,3 +249,19 @@ def _media_type(content_type: str) -> str:
 
 def _raw_bytes(body: bytes, content_type: str) -> bytes:
     return body
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An authenticated user; an anonymous caller is `None`.
+
+    `properties` are the values of `@user`: the user document, the file entry or the claims, never a
+    password. `kind` is the source of the account (`identity`, `database`, `file`, `jwt`).
+    `expires_at` is when its credentials expire, in seconds since the epoch; None: never.
+    """
+
+    name: str
+    roles: tuple[str, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "identity"
+    expires_at: float | None = field(default=None, compare=False)

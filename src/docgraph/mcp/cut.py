@@ -1,4 +1,4 @@
-"""Truncation of tool results: any result is cut to fit, the cuts are reported, a cursor continues.
+"""Truncation of tool results: any result is cut to fit, and every cut and list limit is reported.
 
 The outermost lists are returned in order, as many elements as fit. The element that does not fit
 even alone is shortened: its inner lists, texts and keys. A cursor refers to no state on the server.
@@ -12,15 +12,18 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import orjson
 
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.mcp.shorten import Cut, measure, shorten
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch
 
 Path = tuple[str, ...]
 
@@ -153,3 +156,155 @@ def _digest(app: str, request: GraphqlRequest) -> str:
     parts = [app, request.query, request.variables, request.operation_name]
     content = json.dumps(parts, sort_keys=True).encode()
     return hashlib.blake2b(content, digest_size=9).hexdigest()
+
+
+AT_LIMIT: Final = (
+    "these lists have more: do not count them, use fields that count or group, or raise the limit"
+)
+_MAX_ENTRIES: Final = 50  # an agent takes a list that is not named for complete
+# Building the tree of a plan takes longer than most queries.
+_known: WeakKeyDictionary[Plan, dict[tuple[str, ...], str | None]] = WeakKeyDictionary()
+
+
+def describe_limits(plan: Plan, limits: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return path, limit and argument of each list that stopped; one entry for all its parents."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for one in limits:
+        keys = tuple(key for key in one["path"] if isinstance(key, str))
+        if keys in found or len(found) == _MAX_ENTRIES:
+            continue
+        found[keys] = {"path": list(keys), "limit": one["limit"]}
+        known = _known.setdefault(plan, {})
+        if keys not in known:
+            known[keys] = _find_argument(plan.widest_tree().block, keys)
+        argument = known[keys]
+        if argument is not None:
+            found[keys]["argument"] = argument
+    return list(found.values())
+
+
+def _find_argument(block: Block, keys: tuple[str, ...]) -> str | None:
+    """Return the argument of the field at this path that its limit is taken from."""
+    blocks = [block]
+    *outer, last = keys
+    for key in outer:
+        named = (one for each in blocks for one in each.columns if one.key == key)
+        chosen = [one.selection for one in named if isinstance(one, Fetch | Embedded)]
+        blocks = [inner for one in chosen if one is not None for inner in one.blocks.values()]
+    for field in (one for each in blocks for one in each.columns if one.key == last):
+        if isinstance(field, Fetch) and isinstance(field.mapping, QueryMapping):
+            match field.mapping.limit and field.mapping.limit.source:
+                case {"$arg": str(name)} | {"$arg": [str(name), *_]}:
+                    return name
+    return None
+
+
+Entry = TypeVar("Entry")
+_MARK: Final = "…"
+_LEAST: Final = 8  # bytes: a mark in quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A value of which a part is returned: `returned` of `total` elements from `start`.
+
+    `unit` is what is counted: elements of a list, characters of a text or keys of an object.
+    """
+
+    path: str
+    start: int
+    returned: int
+    total: int
+    unit: str = "elements"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the cut for the agent."""
+        content = {
+            "path": self.path[:200],
+            "from": self.start,
+            "returned": self.returned,
+            "total": self.total,
+        }
+        return content if self.unit == "elements" else {**content, "of": self.unit}
+
+
+def measure(value: Any) -> int:
+    """Return the length of the JSON of a value in bytes."""
+    return len(orjson.dumps(value))
+
+
+def shorten(value: Any, room: int, path: str, cuts: list[Cut], depth: int = 0) -> Any:
+    """Return the value, or as much of it as `room` bytes can hold; add what was cut to `cuts`.
+
+    A number or a value that is nested too deep becomes null if it does not fit; the latter is a
+    cut, too.
+    """
+    if measure(value) <= room:
+        return value
+    match value:
+        case str():
+            return _shorten_text(value, room, path, cuts)
+        case list() if depth < _DEEPEST:
+            return _shorten_list(value, room, path, cuts, depth)
+        case dict() if depth < _DEEPEST:
+            return _shorten_object(value, room, path, cuts, depth)
+        case list() | dict():
+            unit = "elements" if isinstance(value, list) else "keys"
+            cuts.append(Cut(path, 0, 0, len(value), unit))
+    return None
+
+
+def keep_first(entries: Iterable[Entry], room: int) -> list[Entry]:
+    """Return as many of the entries as `room` bytes can hold, from the first on."""
+    kept: list[Entry] = []
+    for entry in entries:
+        room -= measure(entry) + 1
+        if room < 0:
+            break
+        kept.append(entry)
+    return kept
+
+
+def _shorten_text(text: str, room: int, path: str, cuts: list[Cut]) -> str:
+    # A character takes 6 bytes at most; halving finds a length that fits in a few steps.
+    length = min(len(text), max(room - _LEAST, 0))
+    while length and measure(text[:length]) > room - _LEAST + 2:
+        length = length * 3 // 4
+    cuts.append(Cut(path, 0, length, len(text), "characters"))
+    return text[:length] + _MARK
+
+
+def _shorten_list(value: list[Any], room: int, path: str, cuts: list[Cut], depth: int) -> list[Any]:
+    taken: list[Any] = []
+    room -= 2
+    for number, element in enumerate(value):
+        length = measure(element) + 1
+        if length > room:
+            if not taken and room > _LEAST:
+                taken.append(shorten(element, room - 1, f"{path}.{number}", cuts, depth + 1))
+            break
+        taken.append(element)
+        room -= length
+    cuts.append(Cut(path, 0, len(taken), len(value)))
+    return taken
+
+
+def _shorten_object(
+    value: dict[str, Any], room: int, path: str, cuts: list[Cut], depth: int
+) -> dict[str, Any]:
+    """Share the room equally; what a small value leaves is for the larger ones."""
+    room -= 2
+    sizes = {key: measure(inner) for key, inner in value.items()}
+    found: dict[str, Any] = {}
+    waiting = sorted(value, key=lambda key: sizes[key])
+    for number, key in enumerate(waiting):
+        name = measure(key) + 2
+        share = room // (len(waiting) - number) - name
+        if share < min(sizes[key], _LEAST):
+            continue
+        place = f"{path}.{key}" if path else key
+        found[key] = shorten(value[key], share, place, cuts, depth + 1)
+        room -= measure(found[key]) + name
+    if len(found) < len(value):
+        cuts.append(Cut(path, 0, len(found), len(value), "keys"))
+    return {key: found[key] for key in value if key in found}

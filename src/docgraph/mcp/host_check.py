@@ -1,4 +1,4 @@
-"""Host and Origin check against DNS rebinding.
+"""Checks of agents' requests: Host and Origin (DNS rebinding), and the rate limit of a caller.
 
 A page cannot choose the `Host` and `Origin` that its browser sends. They expose a page of another
 site whose name resolves to this machine (DNS rebinding).
@@ -11,9 +11,11 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from docgraph.exchange import Request
-from docgraph.exchange.errors import DocgraphError
+from docgraph.auth.guard.attempts import group_address
+from docgraph.exchange import Exchange, Request
+from docgraph.exchange.errors import DocgraphError, TooManyRequests
 from docgraph.exchange.origin import RequestOrigin, spell_origin
+from docgraph.runtime import WindowCounters
 
 _OWN: Final = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT: Final = 65_535
@@ -89,3 +91,34 @@ def _read_host(text: str) -> _Host | None:
         except ValueError:
             return None
     return _Host(name, port)
+
+
+class Rates:
+    """Counts only permitted requests, so that a caller who sends too many still gets a share."""
+
+    def __init__(self, counters: WindowCounters, most: int) -> None:
+        self._counters = counters
+        self._most = most
+
+    def count(self, exchange: Exchange) -> None:
+        """Count a request; raise `TooManyRequests` if the caller has used the share."""
+        key = _name_caller(exchange)
+        if self._counters.read(key) >= self._most:
+            raise TooManyRequests(
+                f"more than {self._most} requests in a second",
+                hint="try again in 1 s",
+                headers=[("Retry-After", "1")],
+            )
+        self._counters.hit(key)
+
+    def close(self) -> None:
+        """Release the shared memory."""
+        self._counters.close()
+
+
+def _name_caller(exchange: Exchange) -> str:
+    account = exchange.account
+    if account is not None:
+        return f"account {account.kind} {account.name}"
+    client = exchange.request.connection.client
+    return f"address {group_address(client[0]) if client else ''}"

@@ -8,7 +8,6 @@ from typing import Any, Final
 import orjson
 
 from docgraph.exchange.errors import NotFound
-from docgraph.mcp.call import McpCall
 from docgraph.mcp.prompts import Prompts
 from docgraph.mcp.resources import McpResource, Resources
 from docgraph.mcp.rpc import (
@@ -24,6 +23,7 @@ from docgraph.mcp.rpc import (
     Envelope,
     InitializeParams,
     LevelParams,
+    McpCall,
     NoParams,
     PageParams,
     PromptParams,

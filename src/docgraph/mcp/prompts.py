@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.http.app_access import AppAccess, AppSession
-from docgraph.mcp.call import McpCall
 from docgraph.mcp.resources import Resources
-from docgraph.mcp.rpc import INVALID_PARAMS, CompleteParams, PromptRef, RpcError
+from docgraph.mcp.rpc import INVALID_PARAMS, CompleteParams, McpCall, PromptRef, RpcError
 from docgraph.mcp.tools.operation_tools import OperationTools
 from docgraph.mcp.tools.tool import Tool
 

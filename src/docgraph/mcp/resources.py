@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from docgraph.exchange.errors import DocgraphError, NotFound
 from docgraph.graphql.describe.sdl import render_schema
 from docgraph.graphql.http.app_access import AppAccess
-from docgraph.mcp.call import McpCall
+from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.schema_tools import describe_app, require_introspection
 

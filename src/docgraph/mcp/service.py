@@ -14,13 +14,11 @@ from docgraph.codec import JsonMode
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
-from docgraph.mcp.call import McpCall
-from docgraph.mcp.host_check import HostCheck
+from docgraph.mcp.host_check import HostCheck, Rates
 from docgraph.mcp.mcp_methods import McpMethods
-from docgraph.mcp.message import read_message, render_error
 from docgraph.mcp.prompts import Prompts
-from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources
+from docgraph.mcp.rpc import McpCall, read_message, render_error
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
 from docgraph.mcp.transport import answer

@@ -21,9 +21,7 @@ from uuid import uuid4
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import DocgraphError, Forbidden
-from docgraph.mcp.call import McpCall
 from docgraph.mcp.mcp_methods import McpMethods
-from docgraph.mcp.message import InvalidMessage, read_message
 from docgraph.mcp.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -33,7 +31,10 @@ from docgraph.mcp.rpc import (
     REVISION_KEY,
     STATELESS_REVISIONS,
     UNSUPPORTED_REVISION,
+    InvalidMessage,
+    McpCall,
     RpcError,
+    read_message,
     render_answer,
     render_notification,
 )

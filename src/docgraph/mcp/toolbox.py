@@ -12,7 +12,7 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.response_shape import render_error
-from docgraph.mcp.call import McpCall
+from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.operation_tools import OperationTools
 from docgraph.mcp.tools.query_tools import QueryTools

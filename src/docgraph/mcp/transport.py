@@ -16,7 +16,6 @@ from typing import Any, Final
 from docgraph.exchange import Body
 from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Headers
-from docgraph.mcp.call import McpCall
 from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.rpc import (
     CAPABILITIES_KEY,
@@ -30,6 +29,7 @@ from docgraph.mcp.rpc import (
     REVISION_KEY,
     STATELESS_REVISIONS,
     UNSUPPORTED_REVISION,
+    McpCall,
     RpcError,
     render_answer,
     render_notification,

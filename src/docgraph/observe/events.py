@@ -10,14 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.observe import (
-    cache_events,
-    command_events,
-    limit_events,
-    process_events,
-    stream_events,
-    trace_events,
-)
+from docgraph.observe import cache_events, command_events, process_events, stream_events
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
@@ -427,6 +420,13 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-_OTHERS = (cache_events, command_events, limit_events, process_events, stream_events, trace_events)
+_OTHERS = (
+    cache_events,
+    command_events,
+    process_events,
+    process_events,
+    stream_events,
+    process_events,
+)
 # all of the above, and those of the other modules
 EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())

@@ -21,13 +21,12 @@ import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from docgraph.exchange.wildcards import Wildcard
+from docgraph.exchange.origin import Wildcard
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event, Level
 from docgraph.observe.events import RequestFinished, RequestRefused
-from docgraph.observe.faults import render_error, render_traceback
 from docgraph.observe.sections import Logging
-from docgraph.observe.text import are_plain, clean_text
+from docgraph.observe.text import are_plain, clean_text, render_error, render_traceback
 from docgraph.observe.tracing import current
 from docgraph.observe.writer import LineWriter
 
@@ -181,7 +180,7 @@ def _build_renderer(style: str, fd: int) -> Renderer:
     terminal = os.isatty(fd)
     if style == "json" or (style == "auto" and not terminal):
         return _render_json
-    from docgraph.observe.console import build_console
+    from docgraph.observe.text import build_console
 
     return build_console(colours=terminal and "NO_COLOR" not in os.environ)
 

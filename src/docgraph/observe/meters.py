@@ -24,19 +24,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import (
-    cache_events,
-    command_events,
-    events,
-    limit_events,
-    process_events,
-    stream_events,
-)
+from docgraph.observe import cache_events, command_events, events, process_events, stream_events
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
-from docgraph.observe.methods import METHODS
-from docgraph.observe.metric_list import METRICS
-from docgraph.observe.tallies import SECONDS, Labels, RequestTally, Tallies
+from docgraph.observe.metric_list import METHODS, METRICS, SECONDS, Labels, RequestTally, Tallies
 
 __all__ = ["METRICS", "SECONDS", "Meters", "mark_process_dead"]
 
@@ -150,10 +141,10 @@ class Meters:
             ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
-            limit_events.RequestLimited: self._counter(
+            process_events.RequestLimited: self._counter(
                 "docgraph_limited_requests_total", "limit", "reason"
             ),
-            limit_events.LoadShed: self._counter("docgraph_overloaded_total", "bound"),
+            process_events.LoadShed: self._counter("docgraph_overloaded_total", "bound"),
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
             events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),

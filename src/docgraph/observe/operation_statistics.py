@@ -21,8 +21,8 @@ import msgspec
 
 from docgraph.observe.command_events import OperationFinished
 from docgraph.observe.event import Event
+from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.metrics_history import save_json
-from docgraph.observe.tallies import SECONDS
 
 MAX_OPERATIONS: Final = 200  # of a worker in a window
 MAX_TEXT: Final = 2_000  # characters; the rest of a longer query is not read

@@ -1,10 +1,11 @@
-"""Events of the server process besides start and stop: workers, reloads, limits of the system."""
+"""Events of the server process besides start and stop: workers, reloads, rate limits, traces."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
+from docgraph.observe.tracing import RequestTrace
 
 
 class WorkerStarted(Event, frozen=True):
@@ -69,3 +70,64 @@ class FewDescriptors(Event, frozen=True):
     connections: int  # that the instance accepts
     wanted: int
     hint: str
+
+
+class RequestLimited(Event, frozen=True):
+    """A request was refused because of a limit for callers. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    limit: str
+    reason: str  # "rate" or "concurrent"
+
+
+class LoadShed(Event, frozen=True):
+    """A request was refused with 503 `overloaded`: docgraph itself has too much to do. Not logged.
+
+    `bound` is the limit that was reached: requests, pool, memory, threads, uploads …
+    """
+
+    level: ClassVar[Level] = Level.SILENT
+    bound: str
+
+
+class CallersLimited(Event, frozen=True):
+    """A limit refuses requests; said now and then, with how many since the last time.
+
+    `client` and `user` are those of the last one.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    limit: str
+    reason: str
+    requests: int
+    client: str
+    user: str = ""
+
+
+class StreamBegun(Event, frozen=True):
+    """A request in a trace is answered by a stream: its head is out. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    request_id: str
+    method: str
+    status: int
+    duration: float  # seconds
+    service: str
+    trace: RequestTrace
+
+
+class CollectorLost(Event, frozen=True):
+    """The collector did not accept a `signal`, which is dropped; logged once."""
+
+    level: ClassVar[Level] = Level.WARNING
+    signal: str  # "traces" or "metrics"
+    endpoint: str
+    reason: str
+
+
+class CollectorFound(Event, frozen=True):
+    """The collector takes it again; so many messages were dropped meanwhile."""
+
+    signal: str
+    endpoint: str
+    dropped: int

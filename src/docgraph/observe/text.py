@@ -1,4 +1,4 @@
-"""Log sanitizing: text bounded, on one line, without control characters and secrets.
+"""Text of the log: sanitized, exceptions with traceback, and the console format for people.
 
 Much of the logged text comes from strangers. Escaping prevents line breaks, terminal sequences and
 text direction marks from forging or hiding lines. The bound prevents one request from filling the
@@ -9,6 +9,28 @@ messages of libraries may quote a connection string or a header.
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import orjson
+from structlog.dev import (
+    BLUE,
+    BRIGHT,
+    CYAN,
+    DIM,
+    GREEN,
+    RED,
+    RESET_ALL,
+    YELLOW,
+    Column,
+    ConsoleRenderer,
+    KeyValueColumnFormatter,
+    LogLevelColumnFormatter,
+)
+from structlog.typing import EventDict, WrappedLogger
+
+from docgraph.exchange import DocgraphError
 
 LIMIT = 1024  # bytes of a field
 _MAX_BYTES = 4  # of a character
@@ -69,3 +91,113 @@ def _cut(text: str, limit: int) -> str:
         return text
     ellipsis = "…"
     return data[: limit - len(ellipsis.encode())].decode(errors="ignore") + ellipsis
+
+
+# Console log format for people: aligned, colored on a terminal, one line per event.
+#
+# Only an exception takes more lines, which are indented; all their texts have been cleaned before.
+
+# A value with a blank, a quote or an equals sign could look like another field.
+_needs_quotes = re.compile(r"[\s\"'=\\]|^$").search
+_LEVEL_COLOURS = {"debug": BLUE, "info": GREEN, "warning": YELLOW, "error": RED}
+
+
+def build_console(*, colours: bool) -> Callable[[WrappedLogger, str, EventDict], bytes]:
+    """Return the last processor of the chain, which renders fields to the bytes of a line."""
+    renderer = ConsoleRenderer(columns=_build_columns(colours), sort_keys=False)
+
+    def render(logger: WrappedLogger, method: str, fields: EventDict) -> bytes:
+        if traceback := fields.pop("traceback", None):
+            fields["exception"] = "\n".join(f"    {line}" for line in traceback)
+        return f"{renderer(logger, method, fields)}\n".encode()
+
+    return render
+
+
+def _build_columns(colours: bool) -> list[Column]:
+    def style(code: str) -> str:
+        return code if colours else ""
+
+    reset = style(RESET_ALL)
+    levels = {level: style(code) for level, code in _LEVEL_COLOURS.items()}
+    return [
+        Column("", KeyValueColumnFormatter(style(CYAN), "", reset, _render_value)),
+        Column("time", KeyValueColumnFormatter(None, style(DIM), reset, _render_time)),
+        Column("level", LogLevelColumnFormatter(levels, reset)),
+        Column("event", KeyValueColumnFormatter(None, style(BRIGHT), reset, str, width=18)),
+    ]
+
+
+def _render_time(value: object) -> str:
+    return f"{value:%H:%M:%S.%f}"[:-3] if isinstance(value, datetime) else str(value)
+
+
+def _render_value(value: object) -> str:
+    if isinstance(value, str) and not _needs_quotes(value):
+        return value
+    return orjson.dumps(value).decode()
+
+
+# Exceptions as text for the log: message and traceback.
+#
+# Frames are named, not quoted: the source lines would have to be read from disk, and events may be
+# logged in the event loop.
+
+MAX_FRAMES = 40  # per exception, the innermost ones
+MAX_CAUSES = 5
+
+
+_AGAIN = ", full error: "  # after it, the driver repeats its message with details
+
+
+def render_cause(error: BaseException) -> str:
+    """Return the message of a database error without its repetition."""
+    text, repeated, _ = str(error).partition(_AGAIN)
+    details = getattr(error, "details", None)
+    code = details.get("codeName", "") if repeated and isinstance(details, dict) else ""
+    return f"{text} ({code})" if code else text
+
+
+def render_error(error: BaseException, limit: int = LIMIT) -> str:
+    """Render `ValueError: the text` for one field."""
+    name, text = _qualified_name(error), str(error)
+    return clean_text(f"{name}: {text}" if text else name, limit)
+
+
+def render_traceback(error: BaseException, limit: int = LIMIT) -> list[str]:
+    """Render the traceback of the error and its causes, outermost first; empty if expected."""
+    if isinstance(error, DocgraphError):
+        return []
+    lines: list[str] = []
+    for number, link in enumerate(_chain(error)):
+        if number:
+            lines.append(f"caused by {render_error(link, limit)}")
+        lines.extend(_render_frames(link))
+    return lines
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _render_frames(error: BaseException) -> list[str]:
+    frames = [
+        clean_text(f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}")
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    left_out = len(frames) - MAX_FRAMES
+    if left_out > 0:
+        return [f"({left_out} outer frames left out)", *frames[left_out:]]
+    return frames
+
+
+def _qualified_name(error: BaseException) -> str:
+    kind = type(error)
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"

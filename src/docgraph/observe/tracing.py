@@ -1,6 +1,6 @@
 """Trace context (W3C `traceparent`) of the current request, without a library and without spans.
 
-Spans are built from the events `RequestFinished` and `CommandFinished` (`otel/spans.py`), which
+Spans are built from the events `RequestFinished` and `CommandFinished` (`otel/traces.py`), which
 contain their position in a trace. A request has a `RequestTrace` while it is in progress, and all
 of its work finds it in `current`, in whatever task. While tracing is off, there is none.
 """

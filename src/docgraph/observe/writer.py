@@ -1,4 +1,4 @@
-"""Non-blocking log writer: a thread writes lines to a file descriptor.
+"""Log output: a thread that writes lines, and log files that stdout and stderr were redirected to.
 
 A slow reader of stderr (a full pipe, a stopped terminal) must not block the event loop. Lines wait
 in a bounded queue for a thread, and are dropped and counted when it is full.
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from docgraph.observe.bus import emit
 from docgraph.observe.events import LinesDropped, ObserverFailed
@@ -145,3 +146,61 @@ def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:
         size += len(line)
     if group:
         yield len(group), b"".join(group)
+
+
+# Log files: regular files that stdout and stderr were redirected to, and their rotation.
+#
+# A rotation renames the file, and the process continues to write to the renamed one. It remembers
+# the path from its start, so that it can open a new file there. Forked processes inherit the
+# paths.
+
+
+class _LogFile(NamedTuple):
+    """The path and the permissions of a file at the start."""
+
+    path: str
+    mode: int
+
+
+# By descriptor. Standard streams belong to the whole process, and so does this.
+_files: dict[int, _LogFile] = {}
+
+
+def remember_log_files() -> None:
+    """Record where stdout and stderr are written to; call this before other processes are forked.
+
+    Only Linux tells the path of an open file.
+    """
+    for descriptor in (1, 2):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            continue
+        try:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+            if os.path.samestat(found, os.stat(path)):
+                _files[descriptor] = _LogFile(path, stat.S_IMODE(found.st_mode))
+        except OSError:
+            continue  # already deleted, or not on Linux: there is nothing to open again
+
+
+def reopen_log_files() -> tuple[str, ...]:
+    """Open the files that are no longer at their paths; return these paths. Raises `OSError`."""
+    opened = set()
+    for descriptor, (path, mode) in _files.items():
+        if _is_current(descriptor, path):
+            continue
+        fresh = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.fchmod(fresh, mode)
+            os.dup2(fresh, descriptor)
+        finally:
+            os.close(fresh)
+        opened.add(path)
+    return tuple(sorted(opened))
+
+
+def _is_current(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

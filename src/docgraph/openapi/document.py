@@ -26,10 +26,9 @@ from docgraph.openapi.components import (
     documents_of,
     refer,
 )
-from docgraph.openapi.described_resources import Survey
+from docgraph.openapi.described_resources import SchemaKey, Survey, convert_schema, name_component
 from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.operations import OPERATIONS, OperationSpec
-from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import Bound, describe_apps, describe_service
 from docgraph.rest.bodies.declared_variables import find_variables
 from docgraph.rest.bodies.stream_definitions import StreamDefinition

@@ -1,19 +1,19 @@
 """Process runtime: blocking work in threads, background tasks, caches, shared memory of workers."""
 
 from docgraph.runtime.admission_queue import AdmissionQueue
+from docgraph.runtime.after_commit import KeyedLock
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
 from docgraph.runtime.cache import (
     AFTER_READ,
     AFTER_WRITE,
     Expiry,
     LoadingCache,
+    LruDict,
     close_all,
 )
 from docgraph.runtime.counters import WindowCounters
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
-from docgraph.runtime.keyed_lock import KeyedLock
-from docgraph.runtime.lru import LruDict
 from docgraph.runtime.rate_buckets import Buckets, Quota, RateRequest, RateResult
 from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
 

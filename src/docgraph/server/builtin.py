@@ -84,9 +84,8 @@ from docgraph.rest.stream_access import StreamListAllower
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
 from docgraph.server.batch.service import BatchService
 from docgraph.server.services.apps import VisibleApps
-from docgraph.server.services.health import DatabaseProbe
+from docgraph.server.services.health import DatabaseProbe, Ping
 from docgraph.server.services.metrics import MetricsService
-from docgraph.server.services.ping import Ping
 from docgraph.server.services.rights import OwnRights
 from docgraph.store import ClientProvider
 from docgraph.workbench.service import ToolsService

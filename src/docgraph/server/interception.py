@@ -1,13 +1,33 @@
-"""Run the interceptors of a point, in order of priority."""
+"""Plugins in a request: interceptors in order, blocking methods in threads, valid answers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import inspect
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, Final
 
-from docgraph.exchange import Answer, DocgraphError, Exchange
+from docgraph.exchange import (
+    Answer,
+    Body,
+    DocgraphError,
+    Exchange,
+    StartupError,
+    Stream,
+    Takeover,
+    Upgrade,
+)
 from docgraph.exchange.errors import Forbidden
-from docgraph.plugins.kinds import Interceptor, Point
-from docgraph.server.answers import check_answer
+from docgraph.plugins.check import is_async, methods_of
+from docgraph.plugins.kinds import Interceptor, Kind, Plugin, Point
+from docgraph.runtime import Blocking, Lane, run_blocking
 
 
 class Interception:
@@ -47,3 +67,128 @@ class Interception:
         if not exchange.is_renewal:  # an expired session is no failed login
             await self.run(Point.AFTER_FAILED_AUTH, exchange)
         raise error
+
+
+# Run blocking plugin methods in threads: plain functions where the kind has `async` ones.
+#
+# They never block the event loop. Services have their own lane: however many of their requests
+# block, authenticators and interceptors of plugins find a thread. A request of a blocking service
+# counts in that lane, and no longer among the requests in flight: otherwise a few hundred slow
+# requests would block all others.
+
+_AWAITED: Final = {
+    kind: tuple(name for name, method in methods_of(kind).items() if is_async(method))
+    for kind in Kind
+}
+
+
+def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) -> None:
+    """Make all methods of these plugins that are awaited awaitable."""
+    for plugin in plugins:
+        for name in _AWAITED[plugin.kind]:
+            method = getattr(plugin, name)
+            if not is_async(method):
+                is_service = plugin.kind is Kind.SERVICE and name == "handle"
+                run = _serve_in_thread if is_service else _call_in_thread
+                _replace(plugin, name, run(method, blocking))
+
+
+def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -> None:
+    try:
+        setattr(plugin, name, method)
+    except AttributeError as error:  # `__slots__`
+        raise StartupError(
+            f"the {plugin.kind} {plugin.name!r} has a plain `def {name}`",
+            hint=f"write `async def {name}`",
+        ) from error
+
+
+def _call_in_thread(
+    method: Callable[..., Any], blocking: Blocking
+) -> Callable[..., Awaitable[Any]]:
+    return _in_thread(method, blocking.blocking_lane("plugins"))
+
+
+def _serve_in_thread(
+    method: Callable[..., Any], blocking: Blocking
+) -> Callable[[Exchange], Awaitable[Any]]:
+    handle = _in_thread(method, blocking.blocking_lane("services"))
+
+    async def run(exchange: Exchange) -> Any:
+        exchange.leave_queue()
+        return await handle(exchange)
+
+    return run
+
+
+def _in_thread(method: Callable[..., Any], lane: Lane) -> Callable[..., Awaitable[Any]]:
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        result = await run_blocking(lane, method, *args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    return run
+
+
+# Validate the answers of plugins: an invalid one is an error of the plugin, by name.
+#
+# It is detected before the head of the response is sent, so the caller still gets a 500.
+
+_ANSWERS: Final = (Body, Stream, Upgrade, Takeover)
+_BYTES: Final = (bytes, bytearray, memoryview)
+_STATUS: Final = range(100, 600)
+
+
+def check_answer(answer: object, giver: Plugin) -> Answer:
+    """Return the answer; raises `TypeError` with the name of the plugin for an invalid one."""
+    if isinstance(answer, Body) and _is_usual(answer):
+        return answer
+    flaw = _find_flaw(answer)
+    if flaw is not None:
+        raise TypeError(f"the {giver.kind} {giver.name!r} returned {flaw}")
+    assert isinstance(answer, _ANSWERS)  # noqa: S101 - there is no flaw
+    return answer
+
+
+def _is_usual(body: Body) -> bool:
+    """Return whether the answer is of the common kind, which needs no further check."""
+    return (
+        type(body.content) is bytes
+        and type(body.media_type) is str
+        and not body.headers
+        and body.status in _STATUS
+    )
+
+
+async def pass_bytes(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the chunks of a stream; raises `TypeError` at the first that is not bytes."""
+    async for chunk in chunks:
+        if not isinstance(chunk, _BYTES):
+            raise TypeError(f"a chunk of a Stream is {type(chunk).__name__}, not bytes: encode it")
+        yield chunk
+
+
+def _find_flaw(answer: Any) -> str | None:
+    if not isinstance(answer, _ANSWERS):
+        return f"{_name(answer)}, which is no Body, Stream, Upgrade or Takeover"
+    return next((f"a {type(answer).__name__} {flaw}" for flaw in _find_flaws(answer)), None)
+
+
+def _find_flaws(answer: Any) -> Iterator[str]:
+    if answer.status not in _STATUS:
+        yield f"with the status {answer.status!r}"
+    if not isinstance(getattr(answer, "content", b""), _BYTES):
+        yield f"whose content is {_name(answer.content)}, not bytes: encode it"
+    if isinstance(answer, Stream) and not hasattr(answer.chunks, "__aiter__"):
+        yield f"whose chunks are {_name(answer.chunks)}, not an asynchronous iterator"
+    if not isinstance(getattr(answer, "media_type", None), str | None):
+        yield f"whose media_type is {_name(answer.media_type)}, not text"
+    for header in answer.headers:
+        match header:
+            case (str(), str()):
+                pass
+            case _:
+                yield f"with the header {header!r}, which is not a pair of texts"
+
+
+def _name(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

@@ -2,28 +2,23 @@
 
 Only this module adds what every response has: length, type with its charset, request id, CORS,
 `nosniff`, `Cross-Origin-Resource-Policy`, `no-store` for authenticated users, compression.
-`refusals.py` decides the format of errors.
+`serve.py` decides the format of errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
 
-from docgraph.exchange import Answer, Body, Exchange, Stream, Takeover, Upgrade
-from docgraph.exchange.errors import Overloaded
-from docgraph.server.answers import pass_bytes
-from docgraph.server.compress import (
-    LARGE,
-    choose_encoding,
-    compress,
-    compress_chunks,
-    is_compressible,
-)
-from docgraph.server.cors import CorsPolicy
+from docgraph.exchange import Answer, Body, Exchange, Headers, Stream, Takeover, Upgrade
+from docgraph.exchange.errors import Overloaded, RequestError
+from docgraph.exchange.headers import parse_weight
+from docgraph.exchange.origin import spell_origin
 from docgraph.server.fields import RawHeaders, read_name, render_field, render_raw_field
+from docgraph.server.interception import pass_bytes
 
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
@@ -183,3 +178,121 @@ def _content_type(media_type: str) -> bytes:
     if textual and ";" not in kind:
         media_type += "; charset=utf-8"
     return render_field("Content-Type", media_type)
+
+
+# Compression of responses (content coding): gzip or deflate, as the caller accepts it.
+#
+# The level is a cheap one: JSON shrinks to a fifth, and more effort would slow requests. Content
+# that would block the event loop for longer than a millisecond or two is compressed in a thread.
+
+SMALLEST = 1024  # smaller responses fit in a packet anyway
+LARGE = 128 * 1024  # about two milliseconds of compression
+
+_LEVEL = 1
+_WINDOW_BITS = {"gzip": 31, "deflate": 15}
+_COMPRESSIBLE = frozenset(
+    ("application/json", "application/javascript", "application/xml", "image/svg+xml")
+)
+
+
+@lru_cache(maxsize=256)
+def choose_encoding(accept_encoding: str) -> str | None:
+    """Return the best supported coding that `Accept-Encoding` permits (RFC 9110 12.5.3)."""
+    weights = dict(parse_weight(item) for item in accept_encoding.split(","))
+    others = weights.get("*", 0.0)
+    offers = {
+        "gzip": max(weights.get("gzip", others), weights.get("x-gzip", 0.0)),
+        "deflate": weights.get("deflate", others),
+    }
+    best = max(offers, key=lambda name: offers[name])
+    return best if offers[best] > 0 else None
+
+
+def check_accepts_compression(accept_encoding: str | None) -> None:
+    """Reject callers that do not accept compression (`core.force-gzip-encoding`)."""
+    if accept_encoding is None or choose_encoding(accept_encoding) is None:
+        raise RequestError("Accept-Encoding header must include gzip or deflate")
+
+
+@lru_cache(maxsize=64)
+def is_compressible(media_type: str) -> bool:
+    """Return whether compressing the type helps; server-sent events must not be buffered."""
+    kind = media_type.split(";", 1)[0].strip().lower()
+    if kind == "text/event-stream":
+        return False
+    return kind.startswith("text/") or kind.endswith(("+json", "+xml")) or kind in _COMPRESSIBLE
+
+
+def compress(content: bytes, encoding: str) -> bytes:
+    """Return the content in that coding."""
+    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
+    return coder.compress(content) + coder.flush()
+
+
+async def compress_chunks(chunks: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """Compress a stream; each chunk is flushed before the next one is requested."""
+    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
+    async for chunk in chunks:
+        yield coder.compress(chunk) + coder.flush(zlib.Z_SYNC_FLUSH)
+    yield coder.flush()
+
+
+# CORS: which pages of other origins may read responses, and whether with credentials.
+#
+#     allow-origins   Origin of the request   answer
+#     empty           any or none             `*`, never credentials
+#     a list          on the list             that origin, credentials, `Vary: Origin`
+#     a list          not on it, or none      nothing, `Vary: Origin`
+#
+# An origin is compared as a whole: no suffix, prefix or pattern can be tricked. A listed origin
+# that browsers spell differently (`https://App.example:443`) matches their spelling, too.
+
+_EXPOSED = (
+    "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
+    "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "
+    "RateLimit-Policy, WWW-Authenticate, Allow, Content-Disposition"
+)
+_ACCEPTED = (
+    "Authorization, Content-Type, X-Requested-With, No-Auth-Challenge, If-Match, If-None-Match, "
+    "Prefer, Last-Event-ID"
+)
+
+
+class CorsPolicy:
+    """The CORS headers of every response, built once per origin."""
+
+    def __init__(self, allow_origins: Sequence[str] = ()) -> None:
+        exposed = ("Access-Control-Expose-Headers", _EXPOSED)
+        self._listed: dict[str | None, list[bytes]] = {
+            origin: _render(
+                ("Access-Control-Allow-Origin", origin),
+                ("Access-Control-Allow-Credentials", "true"),
+                exposed,
+                ("Vary", "Origin"),
+            )
+            for origin in (*allow_origins, *map(spell_origin, allow_origins))
+        }
+        self._others = (
+            _render(("Vary", "Origin"))
+            if allow_origins
+            else _render(("Access-Control-Allow-Origin", "*"), exposed)
+        )
+
+    def find_lines(self, headers: Headers) -> list[bytes]:
+        """Return the lines for a request with these headers; do not change the shared list."""
+        if not self._listed:
+            return self._others
+        return self._listed.get(headers.get("origin"), self._others)
+
+
+def _render(*fields: tuple[str, str]) -> list[bytes]:
+    return [render_field(name, value) for name, value in fields]
+
+
+def preflight_headers(methods: Sequence[str], headers: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return the headers of a preflight: methods, and request headers besides the usual ones."""
+    accepted = ", ".join((_ACCEPTED, *headers)) if headers else _ACCEPTED
+    return [
+        ("Access-Control-Allow-Methods", ", ".join(methods)),
+        ("Access-Control-Allow-Headers", accepted),
+    ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
-from docgraph.exchange import Request, StartupError
+from docgraph.exchange import DataRequest, Exchange, Request, ResourceType, StartupError
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
-from docgraph.server.pages.navigation import is_navigation
+from docgraph.server.pages.error_page import is_navigation
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +98,44 @@ def bind_all(services: Iterable[Service], sections: Mapping[str, object]) -> lis
         replace(one, console=(*console, "ask")) if one.service.name == "graphql" else one
         for one in routes
     ]
+
+
+_DATABASE: Final = "{database}"
+_COLLECTION: Final = f"{_DATABASE}/{{collection}}"
+_PLACES: Final = {
+    ResourceType.ROOT: "",
+    ResourceType.DATABASE: _DATABASE,
+    ResourceType.COLLECTION: _COLLECTION,
+    ResourceType.DOCUMENT: f"{_COLLECTION}/{{document}}",
+    ResourceType.BULK: f"{_COLLECTION}/*",
+    ResourceType.INDEXES: f"{_COLLECTION}/_indexes",
+    ResourceType.INDEX: f"{_COLLECTION}/_indexes/{{index}}",
+    ResourceType.AGGREGATION: f"{_COLLECTION}/_aggrs/{{aggregation}}",
+    ResourceType.STREAMS: f"{_COLLECTION}/_streams",
+    ResourceType.STREAM: f"{_COLLECTION}/_streams/{{stream}}",
+    ResourceType.SCHEMA_STORE: f"{_DATABASE}/_schemas",
+    ResourceType.SCHEMA: f"{_DATABASE}/_schemas/{{schema}}",
+}
+
+
+def describe_route(exchange: Exchange) -> str:
+    """Return the path of the service, and the kind of the rest; empty for no service.
+
+    Paths of the REST API are shown as if nothing were mounted elsewhere: the configuration decides
+    how many segments of a mount are names of databases.
+    """
+    prefix = exchange.route
+    if prefix is None:
+        return ""
+    parts = [*prefix, rest] if (rest := _describe_rest(exchange, len(prefix))) else prefix
+    return "/" + "/".join(parts)
+
+
+def _describe_rest(exchange: Exchange, bound: int) -> str:
+    parsed = exchange.parsed
+    if isinstance(parsed, DataRequest):
+        resource = parsed.resource
+        return "{path}" if resource is None else _PLACES.get(resource.type, "{path}")
+    if len(exchange.request.segments) <= bound:
+        return ""
+    return "{app}" if exchange.app else "{path}"

@@ -1,4 +1,4 @@
-"""Configuration sections of the listeners and connection limits.
+"""Configuration sections of the listeners, connection limits and batches.
 
 The defaults are cautious: everything that a client can send is limited in size, number and time.
 """
@@ -11,7 +11,17 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, Host, Milliseconds, Port, Section, Size, View
+from docgraph.config.section import (
+    FilePath,
+    Host,
+    Milliseconds,
+    Port,
+    Section,
+    ServiceConfig,
+    Size,
+    Uri,
+    View,
+)
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient
@@ -284,3 +294,26 @@ class ConnectionOptions(Section, frozen=True):
 def count_probe_connections(connections: int) -> int:
     """Return how many of the connections answer health checks only: at most half of them."""
     return min(_PROBE_CONNECTIONS, connections // 2)
+
+
+class Batch(ServiceConfig, frozen=True):
+    """Several requests for documents in one transaction."""
+
+    section_name: ClassVar[str] = "batch"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/_batch"
+    secured: Annotated[
+        bool,
+        Meta(
+            description="whether batches have to pass an authorizer; each of their entries has to "
+            "in any case"
+        ),
+    ] = True
+    time_limit: Annotated[
+        int,
+        Meta(
+            description="time limit of a batch, in ms; then nothing of it is written",
+            ge=1,
+            le=60_000,
+        ),
+    ] = 30_000

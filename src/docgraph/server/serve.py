@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
+
+import orjson
 
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import (
+    Forbidden,
     InternalError,
     MethodNotAllowed,
     NotFound,
@@ -16,15 +20,16 @@ from docgraph.exchange.errors import (
     StoreError,
     Unauthenticated,
 )
+from docgraph.exchange.markup import MEDIA_TYPE
 from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed
 from docgraph.observe.events import RequestFailed
-from docgraph.observe.faults import render_cause
-from docgraph.observe.limit_events import LoadShed
+from docgraph.observe.process_events import LoadShed
+from docgraph.observe.text import render_cause
 from docgraph.plugins.kinds import Service
-from docgraph.server.answers import check_answer
-from docgraph.server.cors import preflight_headers
-from docgraph.server.refusals import render_refusal
+from docgraph.server.interception import check_answer
+from docgraph.server.pages.error_page import build_refusal_page, is_navigation
+from docgraph.server.respond import phrase_of, preflight_headers
 from docgraph.server.routes import Route, takes_entries
 
 _SERVER_ERROR = 500
@@ -131,3 +136,35 @@ def _hide(error: BaseException, exchange: Exchange) -> InternalError:
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
     return InternalError("the request could not be handled", details={"id": id})
+
+
+def render_refusal(
+    error: DocgraphError, exchange: Exchange, own: Body | None = None, console: str | None = None
+) -> Body:
+    """Return the response to a rejected request; `own` is the body in the service's format.
+
+    `console` is the path of the page in which people can do what was tried.
+    """
+    body = build_error_body(error) if own is None else own
+    if body.media_type == MEDIA_TYPE or not is_navigation(exchange.request):
+        return body
+    return build_refusal_page(error, exchange, body, console)
+
+
+def build_error_body(error: DocgraphError) -> Body:
+    """Build the general format of an error; 401 and 403 have no body."""
+    headers = list(error.headers)
+    if isinstance(error, Unauthenticated | Forbidden):
+        return Body(error.status, headers=headers)
+    content: dict[str, Any] = {
+        "http status code": error.status,
+        "http status description": phrase_of(error.status),
+        "message": error.message.replace('"', "'").replace("\t", "  "),
+        "code": error.code,
+        **error.fields,
+    }
+    if error.hint is not None:
+        content["hint"] = error.hint
+    if error.details is not None:
+        content["details"] = error.details
+    return Body(error.status, orjson.dumps(content, default=str), "application/json", headers)

@@ -12,8 +12,8 @@ from typing import Final
 from bson import ObjectId
 from pymongo import ReadPreference
 
+from docgraph.runtime.after_commit import ShieldedTasks
 from docgraph.runtime.native import report_native
-from docgraph.runtime.shielded import ShieldedTasks
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.database_time import DatabaseClock

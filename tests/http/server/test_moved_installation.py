@@ -19,7 +19,7 @@ from bson import Int64, ObjectId, Regex
 
 from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.restheart_config import load_restheart
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 from tests.databases import new_name
 from tests.http.harness import Document, Mongo, Reply, Service, running
 from tests.http.hosts import module_application

@@ -15,8 +15,7 @@ from docgraph.cli.migrate.convert import Conversion, renumber
 from docgraph.cli.migrate.restheart_config import load_actions, load_restheart
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
-from docgraph.server.builtin_sections import SECTIONS
-from docgraph.server.prepare import load_tree, prepare
+from docgraph.server.prepare import SECTIONS, load_tree, prepare
 
 # The defaults that the table does not have, since they are long.
 _LONG: dict[tuple[str, str], Any] = {

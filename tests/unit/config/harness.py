@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.config import ConfigSources, ConfigTree, Decoded, Section, decode, load
 from docgraph.exchange.errors import ConfigError, Problem
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 
 KEY = "0123456789abcdef0123456789abcdef"
 

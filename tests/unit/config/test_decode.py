@@ -17,7 +17,7 @@ from docgraph.config.section import Section, View
 from docgraph.exchange.errors import ConfigError, Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 from docgraph.server.sections import ConnectionOptions, HttpsListener
 from tests.unit.config.harness import (
     decode_text,

@@ -16,7 +16,7 @@ from docgraph.config.options import walk_options
 from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_value
 from docgraph.exchange.errors import ConfigError
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 from tests.chance import examples
 
 NOWHERE = Path("/nonexistent")

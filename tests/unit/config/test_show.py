@@ -14,7 +14,7 @@ from docgraph.config.render import render_value
 from docgraph.graphql.sections import Graphql
 from docgraph.observe.sections import Otel
 from docgraph.runtime.sections import Cors
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 from docgraph.server.sections import HttpListener
 from docgraph.store.sections import MClient
 from tests.unit.config.harness import KEY, decode_text, load_text

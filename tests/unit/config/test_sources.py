@@ -11,7 +11,7 @@ from docgraph.exchange.errors import ConfigError
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 from docgraph.store.sections import MongoMount
 from tests.unit.config.harness import decode_text, load_text, messages_of
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from docgraph.events.fanout import Fanout
+from docgraph.events.delivery import Fanout
 
 pytestmark = pytest.mark.anyio
 

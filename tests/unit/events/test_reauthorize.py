@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.events.stream_session import StreamSession
+from docgraph.events.subscription_key import StreamSession
 from docgraph.exchange import Subscription, WatchedIsGone
 from docgraph.exchange.close_reason import (
     CHANGED,

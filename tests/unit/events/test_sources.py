@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec import JsonMode
-from docgraph.events import fanout
+from docgraph.events import delivery
 from docgraph.events import source as sources
 from docgraph.events import stream_client as clients
 from docgraph.events.hub import Hub
@@ -48,7 +48,7 @@ def with_rests() -> Iterator[None]:
     """There is one after each wave, and a lost stream is soon opened again."""
     rests: dict[str, Any] = {"_REST": 1e9, "_LONGEST_REST": 0.005, "_SHORTEST_REST": 0.0}
     with (
-        patch.multiple(fanout, **rests),
+        patch.multiple(delivery, **rests),
         patch.object(sources, "_FIRST_PAUSE", 0.001),
         patch.object(clients, "_PAUSE", 0.001),
     ):

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.exchange import Headers, Request, coding
+from docgraph.exchange import Headers, Request
+from docgraph.exchange import headers as header_fields
 from docgraph.exchange.errors import BodyError, BodyTooLarge, RequestError, UnsupportedMediaType
 from tests.expect import keep
 
@@ -143,8 +144,8 @@ async def test_a_bomb_is_refused_while_it_is_read(monkeypatch: pytest.MonkeyPatc
         inflated.append(len(piece := inflate(member, data)))
         return piece
 
-    inflate = coding._inflate
-    monkeypatch.setattr(coding, "_inflate", count)
+    inflate = header_fields._inflate
+    monkeypatch.setattr(header_fields, "_inflate", count)
     bomb = gzip.compress(bytes(50_000_000))
     request, _ = make_request(bomb, content_encoding="gzip")
     request.body_limit = 100_000

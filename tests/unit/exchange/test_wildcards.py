@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.exchange.wildcards import Wildcard
+from docgraph.exchange.origin import Wildcard
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from docgraph.exchange.errors import BodyError
-from docgraph.mcp.message import read_message
+from docgraph.mcp.rpc import read_message
 
 
 def build(levels: int) -> bytes:

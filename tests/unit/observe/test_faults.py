@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from docgraph.exchange.errors import NotFound
-from docgraph.observe.faults import MAX_FRAMES, render_cause, render_error, render_traceback
+from docgraph.observe.text import MAX_FRAMES, render_cause, render_error, render_traceback
 
 
 def _fail(depth: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from docgraph.observe import operation_statistics
 from docgraph.observe.command_events import OperationFinished
+from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.operation_statistics import (
     MAX_TEXT,
     OTHERS,
@@ -15,7 +16,6 @@ from docgraph.observe.operation_statistics import (
     OperationStatistics,
     strip_literals,
 )
-from docgraph.observe.tallies import SECONDS
 
 SECRET = "s3cret"
 

@@ -31,9 +31,8 @@ from docgraph.observe.events import (
     RequestStarted,
     UnreadableValue,
 )
-from docgraph.observe.limit_events import LoadShed, RequestLimited
 from docgraph.observe.meters import MAX_CHILDREN, METRICS
-from docgraph.observe.process_events import WorkerLost
+from docgraph.observe.process_events import LoadShed, RequestLimited, WorkerLost
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -7,7 +7,7 @@ import threading
 from prometheus_client import CollectorRegistry, Histogram
 
 from docgraph.observe.meters import SECONDS
-from docgraph.observe.tallies import Labels, RequestTally, Tallies
+from docgraph.observe.metric_list import Labels, RequestTally, Tallies
 
 DURATIONS = [0.0, *SECONDS, *(bound * 1.01 for bound in SECONDS), 1e9]
 

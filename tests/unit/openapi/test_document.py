@@ -8,12 +8,17 @@ import pytest
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import ResourceType
-from docgraph.openapi.described_resources import ServedApp, Survey
+from docgraph.openapi.described_resources import (
+    ServedApp,
+    Survey,
+    convert_schema,
+    find_references,
+    name_component,
+)
 from docgraph.openapi.document import DescribedServices, build_document
 from docgraph.openapi.endpoints import CollectionPaths, Mounted, find_endpoints, read_mounts
 from docgraph.openapi.openapi_page import render_page
 from docgraph.openapi.operations import OPERATIONS
-from docgraph.openapi.schemas import convert_schema, find_references, name_component
 from docgraph.openapi.service import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.rest.sections import Mongo

@@ -16,8 +16,7 @@ import pytest
 from docgraph.auth.passwords import open_lane
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import Blocking, Lane, run_blocking
-from docgraph.runtime.blocking import count_threads
-from docgraph.runtime.threads import ThreadPool
+from docgraph.runtime.blocking import ThreadPool, count_threads
 
 pytestmark = pytest.mark.anyio
 

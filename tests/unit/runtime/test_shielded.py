@@ -11,7 +11,7 @@ import pytest
 
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import UnattendedFailed
-from docgraph.runtime.shielded import ShieldedTasks
+from docgraph.runtime.after_commit import ShieldedTasks
 
 pytestmark = pytest.mark.anyio
 

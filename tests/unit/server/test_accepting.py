@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from docgraph.server.process.accepting import AT_ONCE, Acceptor
+from docgraph.server.process.serving import AT_ONCE, Acceptor
 from docgraph.server.process.sockets import open_listeners
 from docgraph.server.sections import HttpListener
 from docgraph.server.settings import ServerSettings

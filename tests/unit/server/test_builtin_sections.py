@@ -14,7 +14,7 @@ import pytest
 import docgraph
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.section import Section
-from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.prepare import SECTIONS
 
 SOURCE = Path(docgraph.__file__).parent
 

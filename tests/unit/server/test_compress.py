@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from docgraph.exchange.errors import RequestError
-from docgraph.server.compress import (
+from docgraph.server.respond import (
     check_accepts_compression,
     choose_encoding,
     compress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange import Headers
-from docgraph.server.cors import CorsPolicy, preflight_headers
+from docgraph.server.respond import CorsPolicy, preflight_headers
 
 ORIGIN = "https://app.example"
 

@@ -17,10 +17,8 @@ from docgraph.exchange.errors import (
     SecurityViolation,
     Unauthenticated,
 )
-from docgraph.server.compress import SMALLEST
-from docgraph.server.cors import CorsPolicy
-from docgraph.server.refusals import build_error_body
-from docgraph.server.respond import Responder
+from docgraph.server.respond import SMALLEST, CorsPolicy, Responder
+from docgraph.server.serve import build_error_body
 
 pytestmark = pytest.mark.anyio
 

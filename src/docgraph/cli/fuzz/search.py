@@ -22,7 +22,7 @@ from docgraph.cli.fuzz.streams import StreamListener, list_streams
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
-from docgraph.server.batch.sections import Batch
+from docgraph.server.sections import Batch
 from docgraph.workbench.fuzz.fuzz_values import Canary, Guesses
 from docgraph.workbench.fuzz.random_queries import QueryMaker
 

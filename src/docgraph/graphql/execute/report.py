@@ -21,7 +21,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.observe import emit
 from docgraph.observe.command_events import QueryFailed, SlowOperation
-from docgraph.observe.faults import render_cause
+from docgraph.observe.text import render_cause
 from docgraph.store import Store
 
 _SERVER_ERROR = 500

@@ -27,8 +27,8 @@ from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.graphql.http.plan_cache import may_introspect
 from docgraph.graphql.plan.plan import Plan
-from docgraph.mcp.call import McpCall
-from docgraph.mcp.shorten import keep_first, measure
+from docgraph.mcp.cut import keep_first, measure
+from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.tools.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 

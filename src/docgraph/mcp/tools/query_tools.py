@@ -15,11 +15,19 @@ from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.graphql.http.ran import Ran
-from docgraph.mcp.call import McpCall
-from docgraph.mcp.cut import CutPosition, Fitted, fit, read_cursor, render_cursor
-from docgraph.mcp.list_limits import AT_LIMIT, describe_limits
+from docgraph.mcp.cut import (
+    AT_LIMIT,
+    CutPosition,
+    Fitted,
+    describe_limits,
+    fit,
+    keep_first,
+    measure,
+    read_cursor,
+    render_cursor,
+)
+from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.shorten import keep_first, measure
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
 _TOO_MANY: Final = "too-many-documents"

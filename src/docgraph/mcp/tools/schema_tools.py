@@ -14,9 +14,9 @@ from docgraph.graphql.describe.sdl import render_schema, render_types
 from docgraph.graphql.describe.search import find_purposes, search_schema, split_words
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.mcp.call import McpCall
+from docgraph.mcp.cut import keep_first
+from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.shorten import keep_first
 from docgraph.mcp.tools.tool import Outcome, Tool, as_json, object_schema, text_of
 
 _APP: Final = text_of("the app, as list_apps names it")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from docgraph.exchange.errors import BodyError
-from docgraph.mcp.call import McpCall
+from docgraph.mcp.rpc import McpCall
 
 Schema = dict[str, Any]
 

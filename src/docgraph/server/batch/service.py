@@ -38,10 +38,17 @@ from docgraph.exchange.exchange import AdmittedApp, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
-from docgraph.server.batch.entries import BatchEntry, build_exchange, read_entries
-from docgraph.server.batch.failures import ENTRY, EntryLocation, at, find_failure
-from docgraph.server.batch.sections import Batch
+from docgraph.server.batch.entries import (
+    ENTRY,
+    BatchEntry,
+    EntryLocation,
+    at,
+    build_exchange,
+    find_failure,
+    read_entries,
+)
 from docgraph.server.respond import phrase_of
+from docgraph.server.sections import Batch
 from docgraph.store import Store
 
 _JSON: Final = "application/json"

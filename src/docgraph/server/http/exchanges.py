@@ -41,18 +41,17 @@ from docgraph.observe.events import (
     RequestFinished,
     RequestStarted,
 )
-from docgraph.observe.trace_events import StreamBegun
+from docgraph.observe.process_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare
-from docgraph.server.compress import SMALLEST, check_accepts_compression
 from docgraph.server.http.bridge import Bridge
 from docgraph.server.http.call import HttpCall
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.respond import Responder
-from docgraph.server.route_templates import describe_route
+from docgraph.server.respond import SMALLEST, Responder, check_accepts_compression
+from docgraph.server.routes import describe_route
 from docgraph.server.settings import ServerSettings
 
 _CLIENT_GONE = 499  # only the log shows it

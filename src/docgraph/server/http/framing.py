@@ -1,4 +1,4 @@
-"""Strict validation of a request head against request smuggling (RFC 9112).
+"""Strict validation of a request head against request smuggling (RFC 9112), and HTTP upgrades.
 
 Requests are smuggled when two parsers of one byte stream disagree about where a request ends. A
 head that is ambiguous is therefore rejected, never repaired, even if llhttp accepts it.
@@ -6,6 +6,8 @@ head that is ambiguous is therefore rejected, never repaired, even if llhttp acc
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import NamedTuple
 
@@ -16,20 +18,10 @@ from docgraph.exchange.errors import (
     MethodNotAllowed,
     NotSupported,
     RequestError,
+    UpgradeRequired,
     UrlTooLong,
 )
 from docgraph.server.settings import Limits
-
-__all__ = [
-    "HeadersTooLarge",
-    "RequestHead",
-    "UrlTooLong",
-    "check_size",
-    "explain_refusal",
-    "find_path",
-    "glean_head",
-    "read_head",
-]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,31}) ")
@@ -152,3 +144,48 @@ def _split_target(method: str, target: bytes) -> tuple[bytes, bytes]:
     if url.host is None:
         raise RequestError("the request target is not a path")
     return url.path or b"/", url.query or b""
+
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+_KEY_SIZE = 16
+_OF_AN_UPGRADE = frozenset((b"upgrade", b"connection", b"http2-settings"))
+
+
+def wants_websocket(headers: RawHeaders) -> bool:
+    """Return whether WebSocket is the only requested protocol."""
+    return [value.lower() for name, value in headers if name == b"upgrade"] == [b"websocket"]
+
+
+def check_handshake(method: str, version: str, length: int | None, headers: RawHeaders) -> None:
+    """Reject an invalid handshake (RFC 6455 4.2.1), before authentication."""
+    if method != "GET" or version != "1.1":
+        raise RequestError("a WebSocket handshake is a GET of HTTP/1.1")
+    if length != 0:
+        raise RequestError("a WebSocket handshake has no body")
+    versions = [value for name, value in headers if name == b"sec-websocket-version"]
+    if versions != [b"13"]:
+        raise UpgradeRequired(
+            "only version 13 of WebSocket is understood",
+            headers=[("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")],
+        )
+    keys = [value for name, value in headers if name == b"sec-websocket-key"]
+    if len(keys) != 1 or not _is_key(keys[0]):
+        raise RequestError("the Sec-WebSocket-Key header is not 16 bytes in base64")
+
+
+def _is_key(value: bytes) -> bool:
+    try:
+        return len(base64.b64decode(value, validate=True)) == _KEY_SIZE
+    except binascii.Error:
+        return False
+
+
+def without_upgrade(method: bytes, version: str, target: bytes, headers: RawHeaders) -> bytes:
+    """Return the head without the upgrade."""
+    lines = [b"%s %s HTTP/%s\r\n" % (method, target, version.encode())]
+    lines += [b"%s: %s\r\n" % field for field in headers if field[0] not in _OF_AN_UPGRADE]
+    tokens = b",".join(value for name, value in headers if name == b"connection").lower()
+    if b"close" in (token.strip() for token in tokens.split(b",")):
+        lines.append(b"connection: close\r\n")
+    return b"".join((*lines, b"\r\n"))

@@ -15,13 +15,11 @@ from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import Overloaded, RequestTimeout
 from docgraph.server.http.call import HttpCall, render_head
 from docgraph.server.http.connection_limits import Admitted
+from docgraph.server.http.connection_state import Phase, StallWatch, describe_peer
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import DRAINABLE, Incoming
-from docgraph.server.http.peer import describe_peer
-from docgraph.server.http.phase import Phase
 from docgraph.server.http.reader import SLICE, RequestReader
 from docgraph.server.http.reject import PartialRequest, report_fault
-from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.respond import Head

@@ -12,18 +12,18 @@ from typing import NamedTuple, Protocol
 import httptools
 
 from docgraph.exchange import DocgraphError, Headers
-from docgraph.exchange.errors import BodyTooLarge, RequestError
+from docgraph.exchange.errors import BodyTooLarge, HeadersTooLarge, RequestError, UrlTooLong
 from docgraph.server.fields import RawHeaders
 from docgraph.server.http.framing import (
-    HeadersTooLarge,
     RequestHead,
-    UrlTooLong,
+    check_handshake,
     check_size,
     explain_refusal,
     glean_head,
     read_head,
+    wants_websocket,
+    without_upgrade,
 )
-from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.settings import Limits
 
 # The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in

@@ -7,16 +7,13 @@ from email.utils import formatdate
 from time import time
 from typing import Protocol
 
-from docgraph.server.cors import CorsPolicy
-from docgraph.server.http.body_budget import Bodies
-from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits
+from docgraph.server.http.body_budget import Bodies, Unread
+from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, Resting
 from docgraph.server.http.exchanges import Application, Exchanges
-from docgraph.server.http.overload_pause import Resting
 from docgraph.server.http.reject import Refusals
-from docgraph.server.http.send_buffer_limit import Unread
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.respond import Offload, Responder
+from docgraph.server.respond import CorsPolicy, Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
 

@@ -27,7 +27,6 @@ from docgraph.observe.events import (
     ServerStopping,
 )
 from docgraph.observe.log import EventLogger, open_log
-from docgraph.observe.log_files import remember_log_files
 from docgraph.observe.process_events import (
     CertificateLoaded,
     FewDescriptors,
@@ -35,6 +34,7 @@ from docgraph.observe.process_events import (
     WorkerLost,
 )
 from docgraph.observe.sections import Logging, Otel
+from docgraph.observe.writer import remember_log_files
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.native import name_lane
 from docgraph.runtime.sections import Core

@@ -14,9 +14,9 @@ from docgraph.exchange.errors import Forbidden
 from docgraph.observe import prometheus
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.command_events import OperationFinished
+from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.metrics_history import INTERVAL, MetricsHistory
 from docgraph.observe.operation_statistics import OperationStatistics
-from docgraph.observe.tallies import SECONDS
 from docgraph.plugins.kinds import Service
 from docgraph.runtime import Blocking, Instance, run_blocking
 from docgraph.runtime.tasks import Tasks

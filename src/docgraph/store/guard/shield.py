@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import SecurityViolation
+from docgraph.exchange.request import Account
 from docgraph.store.guard.fence import Parts, split
 from docgraph.store.guard.shown import Paths, hide
 from docgraph.store.guard.stage_checks import Policy, check_filter, has_key

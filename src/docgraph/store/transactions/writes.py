@@ -14,9 +14,8 @@ from docgraph.exchange.errors import DocgraphError, OutcomeUnknown
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
-from docgraph.runtime.after_commit import AfterCommit
+from docgraph.runtime.after_commit import AfterCommit, ShieldedTasks
 from docgraph.runtime.backoff import growing_pauses
-from docgraph.runtime.shielded import ShieldedTasks
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import CollectionGone

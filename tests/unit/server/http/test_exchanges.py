@@ -18,8 +18,8 @@ from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime.sections import Core
 from docgraph.server.http.state import build_state
-from docgraph.server.refusals import render_refusal
 from docgraph.server.sections import ConnectionOptions
+from docgraph.server.serve import render_refusal
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, Response, build_request
 

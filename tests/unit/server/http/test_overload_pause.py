@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.server.http.overload_pause import AT_ONCE, Resting
+from docgraph.server.http.connection_limits import AT_ONCE, Resting
 from tests.connections import Peer, build_request
 from tests.unit.server.http.test_uploads import Service, until
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
-from docgraph.server.http.framing import (
+from docgraph.exchange.errors import (
     HeadersTooLarge,
-    RequestHead,
+    MethodNotAllowed,
+    NotSupported,
+    RequestError,
+    UpgradeRequired,
     UrlTooLong,
+)
+from docgraph.server.http.framing import (
+    RequestHead,
+    check_handshake,
     check_size,
     read_head,
-)
-from docgraph.server.http.handshake import (
-    UpgradeRequired,
-    check_handshake,
     wants_websocket,
     without_upgrade,
 )

@@ -6,8 +6,8 @@ import pytest
 
 from docgraph.exchange import Account, Body, DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import Forbidden, InternalError, Overloaded, Unauthenticated
-from docgraph.server.pages.navigation import VARY
-from docgraph.server.refusals import build_error_body, render_refusal
+from docgraph.server.pages.error_page import VARY
+from docgraph.server.serve import build_error_body, render_refusal
 
 BASIC, BEARER = 'Basic realm="docgraph"', 'Bearer realm="docgraph"'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange import Headers, Request
-from docgraph.server.pages.navigation import is_navigation
+from docgraph.server.pages.error_page import is_navigation
 
 # What Chromium 156 sends when a person opens an address.
 CHROMIUM = (
