@@ -13,11 +13,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from docgraph.config.options import Option, options_of
+from docgraph.config.options import Option, describe_kind, options_of
 from docgraph.config.render import render_value
 from docgraph.config.secrets import is_secret
 from docgraph.config.section import Section
-from docgraph.config.type_wording import describe_kind
 from docgraph.server.prepare import SECTIONS
 
 __all__ = ["render"]

@@ -43,7 +43,7 @@ OTHERS = {
     "auth/jwt/jwks.py": "key sets that the configuration names",
     "auth/mechanisms/jwt.py": "key sets that the configuration names",
     "auth/tokens/account_claims.py": "what was encoded a moment before",
-    "auth/tokens/snapshot.py": "what another worker stored",
+    "auth/tokens/token.py": "what another worker stored",
     "access/file_rules.py": "rules of the configuration",
     "access/rulebook.py": "rules that were checked when they were written",
     "workbench/fuzz/surface.py": "values of a definition that is examined on the command line",

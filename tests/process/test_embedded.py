@@ -27,8 +27,7 @@ from pymongo import MongoClient
 from docgraph.embedded.binary import find_binary
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
-from docgraph.embedded.mongod_process import Mongod
-from docgraph.embedded.process import await_end
+from docgraph.embedded.mongod_process import Mongod, await_end
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import Event
 from docgraph.observe.events import DiskFull

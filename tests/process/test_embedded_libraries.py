@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded import libraries as embedded_libraries
-from docgraph.embedded.binary import find_binary
-from docgraph.embedded.libraries import find_pycurl_libraries
+from docgraph.embedded import binary as embedded_libraries
+from docgraph.embedded.binary import find_binary, find_pycurl_libraries
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.exchange.errors import StartupError
 from tests.guarded_mongo import guarding

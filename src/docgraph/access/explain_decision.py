@@ -12,10 +12,9 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from docgraph.access.authorize import decide
 from docgraph.access.dry_run import RequestDryRun
-from docgraph.access.index import RuleIndex
-from docgraph.access.language.explain_predicate import Failure
+from docgraph.access.language.predicate import Failure
 from docgraph.access.mongo_conditions import find_flag
-from docgraph.access.rule import Rule, roles_of
+from docgraph.access.rule import Rule, RuleIndex, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.unfiltered_apps import Comparison
 from docgraph.codec import decode

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from docgraph.access.parse_rule import Flaw, Knowledge, read_rule
+from docgraph.access.parse_rule import Flaw, Knowledge, read_rule, warn_of_unknown
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
-from docgraph.access.unknown_operators import warn_of_unknown
 from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
-from docgraph.config.files import load_file
-from docgraph.config.locate import CONFIGURATION
+from docgraph.config.locate import CONFIGURATION, load_file
 from docgraph.exchange import ConfigError, Exchange, Problem
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

@@ -20,6 +20,7 @@ from docgraph.codec import decode, unescape_keys
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DocgraphError
 from docgraph.predicates import PredicateError
+from docgraph.store import Store
 from docgraph.store.guard.stage_checks import Policy, check_filter
 from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, UnknownOperator, inspect_template
@@ -269,3 +270,31 @@ class _Reader:
             FunctionScope(self._knowledge.variables).read(name)
         except ValueError as error:
             self.flaw(where, f"cannot be read: {error}")
+
+
+async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list[Flaw]:
+    """Return the operators that the database rejects, too, when tried on a collection."""
+    return [
+        _describe(one)
+        for one in rule.unknown_operators
+        if await store.facts.refuses_operator(one.name, one.kind, place)
+    ]
+
+
+def find_unknown(rule: Rule) -> list[Flaw]:
+    """Return unknown operators as mistakes, for use without a database."""
+    return [_describe(one) for one in rule.unknown_operators]
+
+
+def warn_of_unknown(rule: Rule) -> list[Flaw]:
+    """Return unknown operators as warnings: a newer database may support them."""
+    return [
+        Flaw(one.where, f"docgraph does not know the operator {one.name}", one.hint)
+        for one in rule.unknown_operators
+    ]
+
+
+def _describe(operator: UnknownOperator) -> Flaw:
+    return Flaw(
+        operator.where, f"is not known: MongoDB has no operator {operator.name}", operator.hint
+    )

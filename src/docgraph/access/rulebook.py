@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
-from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
-from docgraph.access.language.explain_predicate import Failure, find_failures
+from docgraph.access.language.predicate import Failure, find_failures
 from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws
-from docgraph.access.rule import Rule, RuleOrigin, roles_of
+from docgraph.access.rule import Rule, RuleIndex, RuleOrigin, roles_of
 from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig

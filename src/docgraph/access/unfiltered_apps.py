@@ -1,4 +1,4 @@
-"""Find row filters that apply in REST but not in GraphQL (decision 40).
+"""Row filters of rules (row-level security, tenants): by collection, and where GraphQL lacks them.
 
 `mongo.readFilter` of a rule protects the collection that a REST request addresses; GraphQL needs
 `mongo.readFilters`. `access explain` reports a rule that has the one without the other.
@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from docgraph.access.language.prefilter import reach_of
+from docgraph.access.mongo_conditions import Conditions
+from docgraph.access.rule import Rule
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import as_meant
 from docgraph.exchange import (
@@ -29,6 +32,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.store import RevealKey, Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.references import find_reference
+from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 
@@ -155,3 +159,40 @@ def _record(namespace: str, rest: Permission, uri: str, graphql: Permission) -> 
         f"GraphQL app {uri}, which the rule {graphql.rule} opens: give that rule "
         f'mongo.readFilters {{"{namespace}": …}}'
     )
+
+
+def find_row_filters(
+    rules: Iterable[Rule], places: Iterable[tuple[str, str]], mongo: Mongo
+) -> Iterator[RowFilter]:
+    """Return the filters of the rules on these collections.
+
+    `readFilters` names its collections. The other two apply to the collection of a request, so that
+    a rule counts for each collection with a path at which its predicate could be true.
+    """
+    known = list(places)
+    for rule in rules:
+        conditions = rule.conditions
+        for namespace, template in conditions.read_filters.items():
+            db, _, collection = namespace.partition(".")
+            if (db, collection) in known and isinstance(template.source, Mapping):
+                part = f"mongo.readFilters.{namespace}"
+                yield RowFilter((db, collection), str(rule), part, template.source)
+        for part, filter in _list_plain(conditions):
+            for place in known:
+                if _concerns(rule, place, mongo):
+                    yield RowFilter(place, str(rule), part, filter)
+
+
+def _list_plain(conditions: Conditions) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield `readFilter` and `writeFilter`; often they are equal, and one index serves both."""
+    reads, writes = conditions.read_filter, conditions.write_filter
+    if reads is not None and isinstance(reads.source, Mapping):
+        yield "mongo.readFilter", reads.source
+    is_other = writes is not None and (reads is None or reads.source != writes.source)
+    if writes is not None and is_other and isinstance(writes.source, Mapping):
+        yield "mongo.writeFilter", writes.source
+
+
+def _concerns(rule: Rule, place: tuple[str, str], mongo: Mongo) -> bool:
+    paths = find_paths(Resource(ResourceType.COLLECTION, *place), mongo.mongo_mounts, mongo.uri)
+    return bool((rule.predicate.reach & reach_of(paths)).prefixes)

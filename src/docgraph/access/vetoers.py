@@ -1,4 +1,4 @@
-"""Vetoers that check only the request: the origin of its page, and the operators in its filter."""
+"""Authorizers without rules: `fullAuthorizer`, and vetoers of the origin and of operators."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
+from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import DataRequest, Exchange, StartupError
 from docgraph.exchange.origin import Wildcard, spell_origin
@@ -83,3 +84,27 @@ class FilterOperatorsBlacklist(Authorizer):
                 if filter is not None and has_key(filter, self._refused):
                     return Decision(False, "the filter holds an operator that is refused")
         return _PASSED
+
+
+_APPROVED = Decision(True, "fullAuthorizer approves every request", "fullAuthorizer")
+
+
+class FullAuthorizer(Authorizer):
+    """Approves authenticated users; without `authentication-required` every caller."""
+
+    name: ClassVar[str] = "fullAuthorizer"
+    description: ClassVar[str] = "approves every request"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 100  # last: rules have conditions, this one has none
+    Config = FullAuthorizerConfig
+
+    def __init__(self, config: FullAuthorizerConfig) -> None:
+        self._authentication_required = config.authentication_required
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Approve the request."""
+        return _APPROVED
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """Return the configured value; true by default."""
+        return self._authentication_required

@@ -1,4 +1,4 @@
-"""Configuration sections of authentication as a whole, and of the service `roles`."""
+"""Configuration sections of authentication as a whole, and of the brute force protection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import Section, ServiceConfig, Uri
+from docgraph.config.section import PluginConfig, Section, ServiceConfig, Uri
 
 
 class AuthenticationOptions(Section, frozen=True):
@@ -28,3 +28,31 @@ class Roles(ServiceConfig, frozen=True):
     section_name: ClassVar[str] = "roles"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="base path of the service")] = "/roles"
+
+
+class BruteForceAttackGuard(PluginConfig, frozen=True):
+    """Answers 429 to those who try passwords."""
+
+    section_name: ClassVar[str] = "bruteForceAttackGuard"
+    enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
+    max_failed_attempts: Annotated[
+        int,
+        Meta(description="failures of one address with one user in the window", ge=1, le=100_000),
+    ] = 10
+    max_failed_attempts_per_address: Annotated[
+        int, Meta(description="failures of one address in the window", ge=1, le=1_000_000)
+    ] = 100
+    max_failed_attempts_long_window: Annotated[
+        int,
+        Meta(
+            description="failures of one address with one user in the long window",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 100
+    window_ms: Annotated[int, Meta(description="length of the window", ge=1000, le=86_400_000)] = (
+        10_000
+    )
+    long_window_ms: Annotated[
+        int, Meta(description="length of the long window", ge=1000, le=86_400_000)
+    ] = 3_600_000

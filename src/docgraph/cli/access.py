@@ -16,7 +16,7 @@ from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
     from docgraph.access.explain_decision import Answer, Explanation
-    from docgraph.access.language.explain_predicate import Failure
+    from docgraph.access.language.predicate import Failure
     from docgraph.graphql.describe.matrix import VisibilityRow
     from docgraph.server.app import Docgraph
 

@@ -247,8 +247,7 @@ def _check_name(user: str) -> None:
 
 def _reject_weakest(password: str, user: str, *, is_accepted: bool) -> None:
     """Reject a password that is guessed immediately, whatever the configuration allows."""
-    from docgraph.auth.passwords import MAX_BYTES
-    from docgraph.auth.users.strength import rate
+    from docgraph.auth.passwords import MAX_BYTES, rate
 
     rating = rate(password, [user])
     if is_accepted or rating.score > 0 or len(password.encode()) > MAX_BYTES:
@@ -262,7 +261,7 @@ def _reject_weakest(password: str, user: str, *, is_accepted: bool) -> None:
 
 def _warn_if_weak(password: str, user: str, settings: DbRealmAuthenticator) -> None:
     """Warn about a weak password that was accepted, by the check that would reject it."""
-    from docgraph.auth.users.strength import rate
+    from docgraph.auth.passwords import rate
 
     rating = rate(password, [user])
     least = settings.minimum_password_strength

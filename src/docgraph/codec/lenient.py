@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from docgraph.codec.extended import TYPE_KEYS, build_value
+from docgraph.codec.extended import CALLS, CONSTANTS, TYPE_KEYS, build_value, call
 from docgraph.codec.parse_scalars import InvalidScalar, build_regex, parse_number, show
-from docgraph.codec.shell import CALLS, CONSTANTS, call
 from docgraph.exchange.errors import BodyError
 
 MAX_DEPTH = 200  # of documents in MongoDB, and safely below Python's recursion limit

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from docgraph.config.config_node import ConfigNode, Origin
-from docgraph.config.parse import ResolveScalar, parse_yaml
-from docgraph.config.yaml_scalars import resolve_scalar
+from docgraph.config.parse import ResolveScalar, parse_yaml, resolve_scalar
 from docgraph.exchange.errors import Problem
 
 Step = str | int

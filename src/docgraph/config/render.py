@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.config.yaml_scalars import resolve_scalar
+from docgraph.config.parse import resolve_scalar
 
 # Texts that need no quotes anywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)

@@ -20,8 +20,8 @@ from docgraph.exchange.errors import NotFound
 from docgraph.exchange.markup import MEDIA_TYPE
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
-from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.plugin_section import bound_path
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.rest.writes.etags import parse_tags

@@ -23,8 +23,8 @@ from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.openapi_page import HEADERS, render_page
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.openapi.services import Bound
-from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.plugin_section import bound_path, is_secured
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.rest.writes.etags import parse_tags

@@ -12,7 +12,8 @@ from typing import Final, cast, get_type_hints
 import msgspec
 
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
-from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Kind, Plugin, Service
 
 _HINTS: Final = get_type_hints(ServiceConfig, include_extras=True)
 _SHARED: Final = ("uri", "secured")
@@ -53,3 +54,15 @@ def _extend(struct: type[PluginConfig]) -> type[PluginConfig]:
     extended = cast("type[PluginConfig]", made)
     _extended[extended] = struct
     return extended
+
+
+def bound_path(service: Service, section: object) -> tuple[str, ...]:
+    """Return the path at and below which a service answers, as decoded segments."""
+    uri: str | None = getattr(section, "uri", None)
+    return parse_path((uri or service.uri).encode())
+
+
+def is_secured(service: Service, section: object) -> bool:
+    """Return whether requests to a service must pass an authorizer."""
+    secured: bool | None = getattr(section, "secured", None)
+    return service.secured if secured is None else secured

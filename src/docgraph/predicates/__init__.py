@@ -12,8 +12,7 @@ from docgraph.predicates.compile import (
     compile_tree,
     place_in_order,
 )
-from docgraph.predicates.parse import parse_predicate
-from docgraph.predicates.tokens import PredicateError, Quoted
+from docgraph.predicates.parse import PredicateError, Quoted, parse_predicate
 
 __all__ = [
     "Arguments",

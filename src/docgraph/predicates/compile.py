@@ -13,8 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall, parse_predicate
-from docgraph.predicates.tokens import PredicateError
+from docgraph.predicates.parse import (
+    All,
+    AnyOf,
+    Literal,
+    Node,
+    Not,
+    PredicateCall,
+    PredicateError,
+    parse_predicate,
+)
 
 S = TypeVar("S")
 

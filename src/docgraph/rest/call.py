@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.codec.csv_table import CSV, CsvCells, CsvTable, FoundColumns
+from docgraph.codec.form_data import read_documents
 from docgraph.exchange import (
     Answer,
     Body,
@@ -29,12 +30,17 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.exchange.headers import find_acceptance
 from docgraph.plugins.kinds import DataInterceptor, Decision
-from docgraph.rest.csv_lists import CsvExport, CsvList, build_table
+from docgraph.rest.csv_lists import (
+    CsvExport,
+    CsvList,
+    JsonList,
+    build_table,
+    check_size,
+    encode_found,
+)
 from docgraph.rest.parameters.consistency import FROM_PRIMARY
-from docgraph.rest.parameters.modes import default_mode
-from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.parameters.parameters import Parameters, default_mode
 from docgraph.rest.sections import Mongo
-from docgraph.rest.streamed_lists import JsonList, check_size, encode_found
 from docgraph.runtime import KeyedLock
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
@@ -322,3 +328,11 @@ _CREATE = (
     "to serve another database, add it to mongo.mongo-mounts"
 )
 _UNLIMITED = (1 << 31) - 2
+
+
+async def read_object(request: Request) -> Document:
+    """Return the body; reject anything but an object."""
+    content = await read_documents(request)
+    if isinstance(content, list):
+        raise RequestError("request content must be a Json object")
+    return content

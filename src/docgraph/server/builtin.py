@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
+from docgraph.access.author_limits import DefinitionLimits
 from docgraph.access.db_rules import AclCollection, AclWatcher, DbAclAuthorizer
-from docgraph.access.definitions.author_limits import DefinitionLimits
 from docgraph.access.dry_run import DryRunProvider
-from docgraph.access.enforcing.enforce import (
+from docgraph.access.enforce import (
     HiddenReads,
     HiddenWrites,
     RequestMerger,
@@ -14,27 +14,21 @@ from docgraph.access.enforcing.enforce import (
     WriteFilter,
 )
 from docgraph.access.file_rules import FileAclAuthorizer
-from docgraph.access.full import FullAuthorizer
 from docgraph.access.order_check import RulesCheck
-from docgraph.access.root import RootRoleGuard
+from docgraph.access.role_escalation import RootRoleGuard
 from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
 from docgraph.access.rulebook import RuleBookProvider
 from docgraph.access.service import AccessExplain
-from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
+from docgraph.access.vetoers import FilterOperatorsBlacklist, FullAuthorizer, OriginVetoer
 from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.auth.authenticators.file_users import FileRealm
-from docgraph.auth.bindings import AccountBindings
 from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
-from docgraph.auth.cookies.remove import CookieRemover
-from docgraph.auth.cookies.set import CookieSetter
+from docgraph.auth.cookies.remove import CookieRemover, CookieSetter
 from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
-from docgraph.auth.mechanisms.basic import BasicMechanism
+from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
-from docgraph.auth.mechanisms.identity import IdentityMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
-from docgraph.auth.roles import RolesService
-from docgraph.auth.tokens.claim_warnings import ClaimsAdvisor
+from docgraph.auth.tokens.claim_warnings import AccountBindings, ClaimsAdvisor
 from docgraph.auth.tokens.jwt_manager import JwtTokens
 from docgraph.auth.tokens.random import RandomTokens
 from docgraph.auth.tokens.revocation_watch import (
@@ -42,7 +36,7 @@ from docgraph.auth.tokens.revocation_watch import (
     RevocationsProvider,
     RevocationsWatcher,
 )
-from docgraph.auth.tokens.service import TokenService
+from docgraph.auth.tokens.service import RolesService, TokenService
 from docgraph.auth.tokens.token_headers import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.users.costs import PasswordCosts
 from docgraph.auth.users.first import FirstUser
@@ -72,7 +66,7 @@ from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
-from docgraph.rest.news import CollectionsUpdater
+from docgraph.rest.news import CollectionNotifier, CollectionsUpdater
 from docgraph.rest.schemas.checks import (
     SchemaChecker,
     SchemaStoreChecker,
@@ -81,7 +75,6 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.stream_access import StreamListAllower
-from docgraph.rest.writes.collection_notifier import CollectionNotifier
 from docgraph.server.batch.service import BatchService
 from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe, Ping

@@ -24,7 +24,6 @@ from docgraph.access.sections import (
 )
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieRemover, AuthCookieSetter
-from docgraph.auth.guard.sections import BruteForceAttackGuard
 from docgraph.auth.mechanisms.sections import (
     BasicAuthMechanism,
     DigestAuthMechanism,
@@ -32,7 +31,7 @@ from docgraph.auth.mechanisms.sections import (
     JwtAuthenticationMechanism,
     TokenBasicAuthMechanism,
 )
-from docgraph.auth.sections import AuthenticationOptions, Roles
+from docgraph.auth.sections import AuthenticationOptions, BruteForceAttackGuard, Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config import (
     ConfigSources,

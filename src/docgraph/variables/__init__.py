@@ -3,7 +3,6 @@
 from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
 from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
-from docgraph.variables.known_operators import UnknownOperator
 from docgraph.variables.paths import (
     Path,
     compile_field,
@@ -17,12 +16,12 @@ from docgraph.variables.placement import (
     find_misplaced,
     find_missing_metadata,
     find_search_conflicts,
+    find_text_comparison,
 )
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
-from docgraph.variables.shapes import StagePart, find_shape
+from docgraph.variables.shapes import StagePart, UnknownOperator, find_shape
 from docgraph.variables.template import Context, Template, compile_template, inspect_template
-from docgraph.variables.text_comparisons import find_text_comparison
 from docgraph.variables.value_marks import (
     MATCH_NOTHING,
     NOTHING,

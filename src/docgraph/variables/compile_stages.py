@@ -17,13 +17,13 @@ from docgraph.variables.compilation import (
     Place,
     Position,
     Render,
+    build_optional,
     combine_document,
     combine_list,
     describe,
 )
 from docgraph.variables.compile_expressions import EXPRESSION
 from docgraph.variables.filters import FILTER, WHOLE_FILTER
-from docgraph.variables.optional import build_optional
 from docgraph.variables.plain import LITERAL, NUMBER, PLAIN, read_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT

@@ -29,13 +29,13 @@ from docgraph.variables.compilation import (
     Place,
     Position,
     Render,
+    build_optional,
     combine_document,
     combine_list,
     describe,
 )
 from docgraph.variables.compile_expressions import CONDITION_EXPRESSION
 from docgraph.variables.errors import UnusableValue
-from docgraph.variables.optional import build_optional
 from docgraph.variables.plain import LITERAL, VALUE, build_parts, read_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.value_marks import (

@@ -18,16 +18,15 @@ from docgraph.variables.compilation import (
     Position,
     Render,
     Vocabulary,
+    decide,
 )
 from docgraph.variables.compile_expressions import EXPRESSION
 from docgraph.variables.compile_stages import STAGES
 from docgraph.variables.errors import Flaw, MissingKey, TemplateError
 from docgraph.variables.filters import CONDITION, WHOLE_FILTER
-from docgraph.variables.known_operators import UnknownOperator
-from docgraph.variables.optional import decide
 from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
-from docgraph.variables.shapes import StagePart
+from docgraph.variables.shapes import StagePart, UnknownOperator
 from docgraph.variables.sorting import SORT
 from docgraph.variables.value_marks import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
 from docgraph.variables.variable_names import VariableName

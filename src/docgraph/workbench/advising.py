@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from docgraph.access.row_filters import find_row_filters
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.unfiltered_apps import find_row_filters
 from docgraph.exchange import DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, StoreUnavailable
 from docgraph.graphql.apps.compiled_app import App

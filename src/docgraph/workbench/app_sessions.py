@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from docgraph.access.definitions.author_limits import DefinitionLimits
+from docgraph.access.author_limits import DefinitionLimits
 from docgraph.access.explain_decision import ExplainedRequest, Explainer
 from docgraph.exchange import Account, DocgraphError, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import (

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from docgraph.access.definitions.author_limits import DEFINITION_LIMITS
+from docgraph.access.author_limits import DEFINITION_LIMITS
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.explain_decision import Explainer
 from docgraph.access.rulebook import RuleBook

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.access.order_check import find_ties
-from docgraph.access.parse_rule import FILTERS, Flaw, read_rule
+from docgraph.access.parse_rule import FILTERS, Flaw, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.access.unknown_operators import find_refused
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
 from docgraph.codec.roles_path import RolesPath

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from docgraph.auth.tokens import revocation
-from docgraph.auth.tokens.revocation_marks import name_user
+from docgraph.auth.tokens.revocation import name_user
 from docgraph.auth.users import user_writes
 from docgraph.exchange import WriteKind
 from docgraph.exchange.errors import StoreUnavailable

@@ -11,7 +11,7 @@ import pytest
 from docgraph.exchange.errors import DefinitionError, Overloaded
 from docgraph.observe.command_events import CommandFinished
 from docgraph.store import collection_stats
-from docgraph.variables import known_operators
+from docgraph.variables import shapes
 from tests.http.harness import Mongo, Service, failing, listening, running
 from tests.http.hosts import module_application
 
@@ -101,7 +101,7 @@ async def test_other_misspellings_are_refused(
 async def test_an_operator_that_only_we_do_not_know_is_a_warning(
     service: Service, monkeypatch: pytest.MonkeyPatch, kind: Any, operator: str, find: Any
 ) -> None:
-    known = known_operators._KNOWN
+    known = shapes._KNOWN
     monkeypatch.setitem(known, kind, known[kind] - {operator})
 
     (warning,) = await define(service, find)

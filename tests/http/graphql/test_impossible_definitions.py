@@ -20,7 +20,7 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange.errors import DefinitionError
 from docgraph.store.guard.stage_checks import READ_STAGES
-from docgraph.variables.known_operators import _KNOWN
+from docgraph.variables.shapes import _KNOWN
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access import parse_rule
-from docgraph.access.definitions import author_limits
+from docgraph.access import author_limits, parse_rule
 from docgraph.access.rule_writes import PermissionChecker
 from docgraph.codec import escape_keys, form_data
 from docgraph.config.section import PluginConfig

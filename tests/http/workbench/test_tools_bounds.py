@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from graphql import DocumentNode
 
-from docgraph.access.definitions import author_limits
+from docgraph.access import author_limits
 from docgraph.graphql.apps import database_checks
 from docgraph.graphql.definition.schema import parse_schema
 from docgraph.store.collection_stats import CollectionStats

@@ -10,8 +10,8 @@ from docgraph.access.language import RequestView, compile_predicate, holds
 from docgraph.access.parse_rule import Knowledge
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request
-from docgraph.rest.parse import RequestParser
 from docgraph.rest.sections import Mongo
+from docgraph.rest.service import RequestParser
 from docgraph.variables import Resolvers
 
 RESOLVERS = Resolvers(decode)

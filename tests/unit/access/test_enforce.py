@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.enforcing.enforce import (
+from docgraph.access.enforce import (
     RequestMerger,
     ResponseProjector,
     WriteFilter,
+    merge_into,
     restrict,
 )
-from docgraph.access.enforcing.merge_request import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import SecurityViolation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.access.language.explain_predicate import find_failures
+from docgraph.access.language.predicate import find_failures
 from docgraph.access.language.view import RequestView
 from tests.unit.access.harness import RESOLVERS, make_exchange
 

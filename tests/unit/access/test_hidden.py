@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.enforcing.hidden import check_copies, reads_hidden, writes_by_hidden
+from docgraph.access.enforce import check_copies, reads_hidden, writes_by_hidden
 from docgraph.codec.bson_types import Regex
 from docgraph.exchange import Read, Write, WriteKind
 from docgraph.exchange.errors import SecurityViolation

@@ -9,9 +9,14 @@ import pytest
 
 from docgraph.access.language import RequestView
 from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
-from docgraph.access.parse_rule import describe_flaw, describe_flaws, read_rule
+from docgraph.access.parse_rule import (
+    describe_flaw,
+    describe_flaws,
+    find_unknown,
+    read_rule,
+    warn_of_unknown,
+)
 from docgraph.access.rule import Rule, RuleOrigin
-from docgraph.access.unknown_operators import find_unknown, warn_of_unknown
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
 from tests.unit.access.harness import ADA, KNOWLEDGE, RESOLVERS, make_exchange

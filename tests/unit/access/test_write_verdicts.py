@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from docgraph.access.enforcing.hidden import check_copies
-from docgraph.access.enforcing.merge_request import merge_into
+from docgraph.access.enforce import check_copies, merge_into
 from docgraph.access.role_escalation import (
     OwnRoles,
     RolePlace,

@@ -16,12 +16,13 @@ from docgraph.auth.passwords import (
     BcryptPasswords,
     Hashed,
     PlainPasswords,
+    Strength,
     are_equal,
     build_ha1,
     hash_password,
     open_lane,
+    rate,
 )
-from docgraph.auth.users.strength import Strength, rate
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.runtime import Blocking, Generations, count_cores
 from docgraph.runtime.generations import create_generations

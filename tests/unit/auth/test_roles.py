@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from docgraph.auth.roles import check_own_path
+from docgraph.auth.tokens.service import check_own_path
 from docgraph.exchange import Account, Exchange, Request
 from docgraph.exchange.errors import Forbidden, Unauthenticated
 from tests.expect import present

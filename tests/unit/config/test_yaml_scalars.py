@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from docgraph.config.yaml_scalars import parse_size, resolve_scalar
+from docgraph.config.parse import parse_size, resolve_scalar
 
 
 @pytest.mark.parametrize("text", ["no", "No", "off", "yes", "on", "y", "12:30", "1:2:3", "1_000"])

@@ -1,6 +1,6 @@
 """Predicates on the body: what a request to the REST API writes.
 
-`written_changes.py` determines that. Where it is uncertain (`$rename`, `$push`, …), or true of a
+`view.py` determines that. Where it is uncertain (`$rename`, `$push`, …), or true of a
 part of the documents, the predicate is unknown: rules are written with `not` and without. A
 comparison with a property that is not written is unknown, too.
 """
@@ -18,10 +18,8 @@ from docgraph.access.language.function import (
     Test,
     is_variable,
 )
-from docgraph.access.language.missing import NoValue
 from docgraph.access.language.predicate_values import Value, items_of
-from docgraph.access.language.view import RequestView
-from docgraph.access.language.written_changes import WrittenChanges
+from docgraph.access.language.view import NoValue, RequestView, WrittenChanges
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.access.language.missing import NoValue, Text
 from docgraph.access.language.predicate_values import Value, attribute, find_parameter
 from docgraph.access.language.prefilter import Reach
-from docgraph.access.language.view import RequestView
+from docgraph.access.language.view import NoValue, RequestView, Text
 from docgraph.predicates import Arguments as Texts
 from docgraph.predicates import Parameter, Quoted
 from docgraph.variables.paths import parse_path

@@ -1,4 +1,4 @@
-"""Compile the predicate of a permission rule to a test of requests.
+"""Compile the predicate of a permission rule to a test of requests; explain why it is false.
 
 A predicate is true, false or unknown. A condition on a missing value is unknown and so is its
 negation: `not equals(@user.team, 'a')` permits no caller whose team is missing. A rule matches only
@@ -7,7 +7,7 @@ where its predicate is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import reduce
@@ -16,11 +16,10 @@ from typing import Final
 
 from docgraph.access.language.body_functions import BODY_WORDS
 from docgraph.access.language.function import FunctionArguments, FunctionScope, Test
-from docgraph.access.language.missing import NoValue
 from docgraph.access.language.path_functions import PATH_WORDS
 from docgraph.access.language.prefilter import EVERYWHERE, NOWHERE, Reach
 from docgraph.access.language.request_functions import REQUEST_WORDS
-from docgraph.access.language.view import NeedsValue, RequestView
+from docgraph.access.language.view import NeedsValue, NoValue, RequestView
 from docgraph.exchange.errors import RequestError
 from docgraph.predicates import (
     PredicateError,
@@ -30,8 +29,7 @@ from docgraph.predicates import (
     parse_predicate,
     place_in_order,
 )
-from docgraph.predicates.parse import All, AnyOf, Literal, Node, Not, PredicateCall
-from docgraph.predicates.tokens import REFERENCES
+from docgraph.predicates.parse import REFERENCES, All, AnyOf, Literal, Node, Not, PredicateCall
 
 MAX_TEXT: Final = 64 * 1024
 VOCABULARY: Final = {**PATH_WORDS, **REQUEST_WORDS, **BODY_WORDS}
@@ -138,3 +136,70 @@ def _suggest(name: str) -> str:
     near = get_close_matches(name, VOCABULARY, 1)
     known = ", ".join(sorted(VOCABULARY))
     return f"; did you mean {near[0]}?" if near else f" (known: {known})"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A condition as the predicate writes it, with its column, and its truth for the request.
+
+    `not method(GET)` means a condition that should be false. `truth` None: unknown, because a value
+    is missing.
+    """
+
+    condition: str
+    column: int
+    truth: Truth
+
+
+async def find_failures(
+    text: str, variables: frozenset[str], view: RequestView
+) -> tuple[Failure, ...]:
+    """Return the conditions that prevent a predicate from being true; none if it is true."""
+    node = parse_predicate(text, REFERENCES)
+    scope = FunctionScope(variables)
+    view.bound = {}
+    truths: dict[int, Truth] = {}
+    for call in _list_calls(node):
+        truths[call.column] = await _weigh(compile_call(call, scope), view)
+    return tuple(_blame(node, True, truths, text))
+
+
+async def _weigh(outcome: Outcome, view: RequestView) -> Truth:
+    while True:
+        try:
+            return outcome(view)
+        except NeedsValue as wanted:
+            await view.supply(wanted.name)
+
+
+def _list_calls(node: Node) -> Iterator[PredicateCall]:
+    """Yield the calls from left to right: later ones may use variables that earlier ones bind."""
+    match node:
+        case PredicateCall():
+            yield node
+        case Not(part):
+            yield from _list_calls(part)
+        case All(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _list_calls(part)
+
+
+def _blame(node: Node, wanted: bool, truths: Mapping[int, Truth], text: str) -> list[Failure]:
+    """Return the conditions that prevent the node from being `wanted`."""
+    match node:
+        case Literal(value):
+            return [] if value is wanted else [Failure(str(value).lower(), 0, value)]
+        case Not(part):
+            return _blame(part, not wanted, truths, text)
+        case PredicateCall():
+            truth = truths[node.column]
+            if truth is wanted:
+                return []
+            condition = text[node.column - 1 : node.end]
+            return [Failure(condition if wanted else f"not {condition}", node.column, truth)]
+        case All(parts) | AnyOf(parts):
+            found = [_blame(part, wanted, truths, text) for part in parts]
+            # One part suffices for an `or` to be true, and for an `and` to be false.
+            if isinstance(node, AnyOf) is wanted and not all(found):
+                return []
+            return [one for some in found for one in some]

@@ -14,8 +14,7 @@ from decimal import Decimal, InvalidOperation
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from docgraph.access.language.missing import AbsentValue, NoValue, Repeated, Text
-from docgraph.access.language.view import RequestView
+from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.codec.equality import is_equal_unordered
 

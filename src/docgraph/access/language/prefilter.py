@@ -1,7 +1,7 @@
 """Prefilter for predicates: the path prefixes and methods where a predicate can be true.
 
 It is computed once, when a rule is read, so that a request is tested only against rules that could
-match (`docgraph.access.index`). Outside its reach a predicate is false without needing any value:
+match (`docgraph.access.rule`). Outside its reach a predicate is false without needing any value:
 conditions to the right of one that could need a value or fail do not narrow the reach.
 """
 

@@ -15,7 +15,6 @@ from docgraph.access.language.function import (
     Test,
     Texts,
 )
-from docgraph.access.language.missing import AbsentValue, NoValue, Repeated, Text
 from docgraph.access.language.predicate_values import (
     are_equal,
     find_address,
@@ -26,7 +25,7 @@ from docgraph.access.language.predicate_values import (
     text_of,
 )
 from docgraph.access.language.prefilter import Reach
-from docgraph.access.language.view import RequestView
+from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})

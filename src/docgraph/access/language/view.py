@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from docgraph.access.language.missing import AbsentValue, NoValue, Text
-from docgraph.access.language.written_changes import WrittenChanges
-from docgraph.codec.documents import read_documents
+from docgraph.codec.form_data import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import render_path
+from docgraph.store.guard.steps import Steps
+from docgraph.store.guard.write_effects import (
+    StoredValues,
+    WriteEffects,
+    read_body,
+    read_filter,
+    read_stage,
+)
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 
@@ -219,3 +225,61 @@ _OF_DATA: Final[Mapping[str, Callable[[RequestView], Any]]] = {
         _UNKNOWN if view.is_retyped else render_path(view.segments)
     ),
 }
+
+
+class WrittenChanges:
+    """The changes of a request; for a body that is an array, the service defines its elements."""
+
+    __slots__ = ("body", "contains", "effects", "written")
+
+    def __init__(self, body: Any, method: str = "", request: DataRequest | None = None) -> None:
+        is_pipeline = method == "PATCH" and isinstance(body, list)
+        parts = body if isinstance(body, list) else [body]
+        filters = _list_filters(method, request) if request is not None else []
+        seeds = (one for filter in filters for one in read_filter(filter) if one.path != "_id")
+        read_part = read_stage if is_pipeline else read_body
+        self.body = body
+        self.effects = WriteEffects(map(read_part, parts), seeds, is_pipeline=is_pipeline)
+        self.contains = self.effects.contains
+        self.written = self.effects.written
+
+    def find(self, key: Steps) -> StoredValues:
+        """Return every value that is stored at the key; raises `NoValue` if that is uncertain."""
+        values = self.effects.find(key)
+        if values is None:
+            raise NoValue("the stored value cannot be determined from the request")
+        return values
+
+
+def _list_filters(method: str, request: DataRequest) -> list[Any]:
+    """Return the filters whose equalities a new document starts with; the path has its id."""
+    resource, parameters = request.resource, request.parameters
+    is_document = resource is not None and resource.type is ResourceType.DOCUMENT
+    if method != "PATCH" or not is_document or parameters.mode is not WriteMode.UPSERT:
+        return []
+    return [parameters.shardkey, parameters.filter]
+
+
+class NoValue(Exception):
+    """A value is missing, so that a condition on it is neither true nor false."""
+
+
+class AbsentValue(NoValue):
+    """A value certainly does not exist, as `exists` tests; other values cannot be read."""
+
+
+class Repeated(NoValue):
+    """A value is given more than once, with different contents.
+
+    The service decides which one counts; a rule that checked another one would let the caller
+    choose between them.
+    """
+
+
+class Text(str):
+    """A text that can represent another type: from a rule, a path, a header, a parameter.
+
+    A value with its own type, such as a property of the caller, is compared with that type.
+    """
+
+    __slots__ = ()

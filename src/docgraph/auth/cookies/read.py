@@ -13,8 +13,7 @@ import copy
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
-from docgraph.auth.cookies.csrf import check_forgery
+from docgraph.auth.cookies.cookie import Cookie, check_forgery, find_values, read_authorization
 from docgraph.auth.cookies.remove import REMOVER
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
 from docgraph.auth.tokens.token_headers import record_cookie

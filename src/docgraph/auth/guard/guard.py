@@ -25,7 +25,7 @@ from docgraph.auth.credentials import (
     read_credentials,
 )
 from docgraph.auth.guard.attempts import Attempt, Attempts, GuessCounts, group_address
-from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.sections import BruteForceAttackGuard
 from docgraph.auth.tokens.token_headers import find_manager
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Exchange, StartupError

@@ -21,14 +21,15 @@ from docgraph.auth.credentials import (
     MalformedCredentials,
     read_credentials,
 )
+from docgraph.auth.mechanisms.basic import require_authenticator
 from docgraph.auth.mechanisms.counts import (
+    Nonce,
     NonceCounts,
+    Nonces,
     SharedCounts,
     StoredCounts,
     create_shared_counts,
 )
-from docgraph.auth.mechanisms.nonces import Nonce, Nonces
-from docgraph.auth.mechanisms.realm import require_authenticator
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected

@@ -20,12 +20,17 @@ from docgraph.auth.credentials import (
     read_credentials,
     render_bearer_challenge,
 )
-from docgraph.auth.jwt import key_sources
+from docgraph.auth.jwt import jwks as key_sets
 from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
 from docgraph.auth.jwt.jwks import FixedKey, Keys, KeySet, KeySource, parse_keys, parse_pem
-from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
-from docgraph.auth.jwt.verified_claims import Claims, Verified
-from docgraph.auth.mechanisms.rejection_reason import TokenRefused
+from docgraph.auth.jwt.verified_claims import (
+    Claims,
+    TokenRefused,
+    Verified,
+    decode_object,
+    parse_jws,
+    unwrap_base64,
+)
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.account_claims import is_own, restore
 from docgraph.auth.tokens.sections import JwtTokenManager
@@ -132,13 +137,13 @@ class JwtMechanism(AuthMechanism):
         return load_key(self.config, self._directory)
 
     async def _open_set(self, jwks: str) -> KeySet:
-        if not key_sources.is_address(jwks):
+        if not key_sets.is_address(jwks):
             return await self._open_file(self._directory / jwks, parse_keys)
-        if key_sources.is_plain_address(jwks):
+        if key_sets.is_plain_address(jwks):
             message = "keys fetched over http can be replaced on the way"
             emit(ConfigWarning("configuration", f"/{self.name}/jwks", message, "use https"))
         keys = KeySet(
-            lambda: run_blocking(self._lane, key_sources.fetch, jwks),
+            lambda: run_blocking(self._lane, key_sets.fetch, jwks),
             self._algorithm,
             max_age=ADDRESS_AGE,
         )
@@ -153,7 +158,7 @@ class JwtMechanism(AuthMechanism):
     async def _open_file(self, path: Path, parse: Callable[[bytes, Algorithm], Keys]) -> KeySet:
         """Load a file, which may be replaced later."""
         keys = KeySet(
-            lambda: run_blocking(self._lane, key_sources.read, path),
+            lambda: run_blocking(self._lane, key_sets.read, path),
             self._algorithm,
             max_age=FILE_AGE,
             parse=parse,
@@ -168,11 +173,11 @@ def check_keys(config: JwtAuthenticationMechanism, directory: Path) -> None:
     if config.key is not None:
         load_key(config, directory)
         return
-    if config.jwks is None or key_sources.is_address(config.jwks):
+    if config.jwks is None or key_sets.is_address(config.jwks):
         return
     algorithm, path = Algorithm.named(config.algorithm), directory / config.jwks
     try:
-        loaded = parse_keys(key_sources.read(path), algorithm)
+        loaded = parse_keys(key_sets.read(path), algorithm)
     except (OSError, ValueError) as error:
         reason = _describe(error) if isinstance(error, OSError) else str(error)
         raise _reject("jwks", f"{path}: {reason}", "name a file with a key set") from None
@@ -190,7 +195,7 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
     try:
         if algorithm.is_symmetric:
             return algorithm.load_secret(key.encode())
-        pem = key.encode() if _is_pem(key) else key_sources.read(directory / key)
+        pem = key.encode() if _is_pem(key) else key_sets.read(directory / key)
         return algorithm.load_pem(pem)
     except KeyRefused as error:
         raise _reject("key", str(error), hint) from None

@@ -16,8 +16,7 @@ from typing import Any, Final
 import orjson
 
 from docgraph.auth.jwt.verified_claims import Verified
-from docgraph.auth.tokens.snapshot import read_properties
-from docgraph.auth.tokens.token import TokenAccount
+from docgraph.auth.tokens.token import TokenAccount, read_properties
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Account
 

@@ -22,9 +22,8 @@ from math import inf
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from docgraph.auth.tokens.snapshot import decode_account, encode_account
 from docgraph.auth.tokens.table import ANY, Sessions, TokenChanges, TokenRow, TokenTable
-from docgraph.auth.tokens.token import LoginNames, TokenAccount
+from docgraph.auth.tokens.token import LoginNames, TokenAccount, decode_account, encode_account
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 

@@ -15,15 +15,14 @@ import jwt
 
 from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
 from docgraph.auth.jwt.jwks import FixedKey
-from docgraph.auth.jwt.verified_claims import Claims
+from docgraph.auth.jwt.verified_claims import Claims, TokenRefused
 from docgraph.auth.mechanisms.jwt import TokenVerifier
-from docgraph.auth.mechanisms.rejection_reason import TokenRefused
 from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, restore
 from docgraph.auth.tokens.issued import Issued, IssuedTokens, UserGone
-from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.auth.tokens.token import AccountMemo, AuthToken, LastToken, TokenAccount
+from docgraph.auth.tokens.token_headers import Realms
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager

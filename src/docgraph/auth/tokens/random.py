@@ -14,10 +14,10 @@ import time
 from typing import ClassVar, Final
 
 from docgraph.auth.tokens.issued import ID_BYTES, Issued, IssuedTokens, UserGone
-from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.sections import RndTokenManager
 from docgraph.auth.tokens.token import AuthToken
+from docgraph.auth.tokens.token_headers import Realms
 from docgraph.exchange import Account
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager

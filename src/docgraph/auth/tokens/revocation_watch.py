@@ -13,8 +13,14 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.auth.tokens.revocation import CLOCK_SECONDS, COLLECTION, Revocations
-from docgraph.auth.tokens.revocation_marks import EPOCH, EVERYONE, name_user
+from docgraph.auth.tokens.revocation import (
+    CLOCK_SECONDS,
+    COLLECTION,
+    EPOCH,
+    EVERYONE,
+    Revocations,
+    name_user,
+)
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Document, Exchange
 from docgraph.exchange.errors import StoreError

@@ -1,4 +1,4 @@
-"""Tokens and the logins that they belong to.
+"""Tokens, the logins that they belong to, and accounts as bytes that workers share.
 
 A token belongs to a login: to an account of one realm. Two realms may both have an `alice`, and the
 token of one must never be given to the other.
@@ -6,13 +6,16 @@ token of one must never be given to the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from docgraph.auth.tokens.snapshot import encode_account
+import orjson
+
+from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account
+from docgraph.exchange.errors import BodyError
 from docgraph.runtime import LruDict
 
 V = TypeVar("V")
@@ -91,3 +94,42 @@ class LoginNames:
 
 def _name_by_content(account: Account) -> str:
     return f"{account.kind}:{account.name}:{sha256(encode_account(account)).hexdigest()}"
+
+
+# Encode an account as bytes that workers share, and decode it.
+#
+# Only values that docgraph could not have stored are lost: a UUID of three bytes, an invalid
+# object that looks like extended JSON. Such a property is then unbound, without an effect on the
+# others.
+
+
+def encode_account(account: Account) -> bytes:
+    """Encode an account; equal accounts have equal bytes, in every process."""
+    return encode(
+        [account.name, list(account.roles), account.kind, dict(account.properties)],
+        JsonMode.EXTENDED,
+    )
+
+
+def decode_account(data: bytes) -> Account:
+    """Decode the account."""
+    try:
+        name, roles, kind, properties = decode(data)
+    except BodyError:
+        name, roles, kind, written = orjson.loads(data)
+        properties = read_properties(written)
+    return Account(name, tuple(roles), properties, kind)
+
+
+def read_properties(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties from extended JSON, without those that cannot be decoded."""
+    try:
+        found: dict[str, Any] = decode(orjson.dumps(written))
+    except BodyError:
+        found = {}
+        for name, value in written.items():
+            try:
+                found[name] = decode(orjson.dumps(value))
+            except BodyError:
+                continue
+    return found

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol, cast
 from urllib.parse import quote
 
 from docgraph.auth.tokens.sections import AuthTokenService
 from docgraph.auth.tokens.token import AuthToken, LastToken, TokenAccount
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Answer, DocgraphError, Exchange
+from docgraph.exchange import Account, Answer, DocgraphError, Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
@@ -182,3 +182,30 @@ def _asks(exchange: Exchange, parameter: str) -> bool:
 def _render(token: AuthToken, location: str) -> tuple[tuple[str, str], ...]:
     values = (token.text, render_instant(token.expires_at), location)
     return tuple(zip(_NAMES, values, strict=True))
+
+
+# An account of another kind comes from the plugin of that name, if it exists.
+_REALMS: Final = {"database": "dbRealmAuthenticator", "file": "fileRealmAuthenticator"}
+
+
+class _FindsUsers(Protocol):
+    async def find(self, user: str) -> Account | None:
+        """Return the current account."""
+        ...
+
+
+class Realms:
+    """The authenticators that can find a user without a password."""
+
+    def __init__(self, registry: PluginRegistry) -> None:
+        self._registry = registry
+
+    async def read_again(self, account: Account) -> Account | None:
+        """Return the current account of its realm, None when it no longer exists.
+
+        An account that no realm here can look up, such as one from a foreign JWT, stays unchanged.
+        """
+        realm = self._registry.find(_REALMS.get(account.kind, account.kind))
+        if realm is None or not hasattr(realm, "find"):
+            return Account(account.name, account.roles, account.properties, account.kind)
+        return await cast("_FindsUsers", realm).find(account.name)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
-from docgraph.access.row_filters import find_row_filters
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.unfiltered_apps import find_row_filters
 from docgraph.cli.acl.rules import RuleCollection
 from docgraph.cli.terminal import notice
 from docgraph.exchange import Deadline, DocgraphError

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docgraph.access.db_rules import AUTHORIZER
-from docgraph.access.parse_rule import Flaw, Knowledge, read_rule
+from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.access.unknown_operators import find_refused, find_unknown
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content
 from docgraph.cli.terminal import make_printable

@@ -18,7 +18,7 @@ from docgraph.cli.migrate.restheart_config import (
     resolve_old_scalar,
 )
 from docgraph.config.config_node import to_plain
-from docgraph.config.files import load_file
+from docgraph.config.locate import load_file
 from docgraph.config.options import find_option
 from docgraph.config.render import render_block
 from docgraph.config.section import Section

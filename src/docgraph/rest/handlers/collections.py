@@ -7,7 +7,6 @@ from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.bodies.properties import find_idle
 from docgraph.rest.call import Handlers, RestCall
-from docgraph.rest.handlers.aggregation_checks import find_doubtful
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
@@ -17,6 +16,7 @@ from docgraph.rest.handlers.metadata import (
     read_properties,
     reject_existing,
 )
+from docgraph.rest.handlers.stream_checks import find_doubtful
 from docgraph.rest.schemas.schema_store import load_schema
 from docgraph.rest.service_paths import check_reachable
 from docgraph.store.mounts import SCHEMA_STORE, split_mount

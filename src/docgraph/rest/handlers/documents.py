@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from docgraph.codec.bson_types import ObjectId
-from docgraph.codec.documents import read_documents
+from docgraph.codec.form_data import read_documents
 from docgraph.codec.pieces import check_size
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import NotFound, RequestError
-from docgraph.rest.bodies.single_object import read_object
-from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.call import Handlers, RestCall, read_object
 from docgraph.rest.parameters.ids import show_id
 from docgraph.rest.writes.checked_patch import needs_whole_document, patch_whole_document
 from docgraph.rest.writes.etags import ETAG, etag_headers, etag_of, parse_tags

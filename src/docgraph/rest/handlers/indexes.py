@@ -15,8 +15,7 @@ from docgraph.exchange.errors import (
     StoreError,
     StoreRejected,
 )
-from docgraph.rest.bodies.single_object import read_object
-from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.call import Handlers, RestCall, read_object
 from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 

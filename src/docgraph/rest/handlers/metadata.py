@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from docgraph.codec import as_written
 from docgraph.codec.bson_types import ObjectId
-from docgraph.codec.documents import read_documents
+from docgraph.codec.form_data import read_documents
 from docgraph.codec.pieces import check_size
 from docgraph.exchange import (
     Answer,
@@ -27,14 +27,13 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Handlers, RestCall
-from docgraph.rest.handlers.aggregation_checks import check_operators
-from docgraph.rest.handlers.stream_checks import check_streams
+from docgraph.rest.handlers.stream_checks import check_operators, check_streams
 from docgraph.rest.parameters.consistency import FROM_PRIMARY
 from docgraph.rest.schemas.schema_store import require_library
-from docgraph.rest.writes.conflict_retry import attempts
 from docgraph.rest.writes.etags import (
     ETAG,
     Condition,
+    attempts,
     etag_headers,
     find_condition,
     find_exclusion,

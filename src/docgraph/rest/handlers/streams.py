@@ -6,28 +6,32 @@ reauthorization of the client. `events` delivers the events.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant
 from docgraph.exchange import (
     Answer,
+    Consistency,
+    Deadline,
     Document,
     NotifyWhen,
+    Read,
+    Resource,
     ResourceType,
     Subscription,
     WatchedIsGone,
 )
-from docgraph.exchange.errors import NotFound, RequestError, SecurityViolation
+from docgraph.exchange.errors import Forbidden, NotFound, RequestError, SecurityViolation
+from docgraph.exchange.path import encode_path
 from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.handlers.aggregations import find_shown
-from docgraph.rest.handlers.stream_snapshots import build_snapshot
 from docgraph.rest.parameters.aggregation_variables import build_scope
 from docgraph.rest.stream_access import find_open_streams
 from docgraph.store.names import namespace_of
-from docgraph.variables import NotBound
+from docgraph.variables import NotBound, matches_nothing
 
 _WITH_IDS: Final = "event-ids"
 _SNAPSHOT: Final = "snapshot"
@@ -156,3 +160,108 @@ HANDLERS: Handlers = {
     (ResourceType.STREAMS, "GET"): _list,
     (ResourceType.STREAM, "GET"): _get,
 }
+
+
+# Snapshots of change streams: the documents that a client gets before the events.
+#
+# The caller needs the permission to GET the collection: its row filter, fence and projection
+# apply, as in a list. First the ids of all matching documents are read, then the documents, in
+# portions as the client reads them, all at the same cluster time.
+
+_READ_MS: Final = 30_000
+
+
+class SnapshotTooLarge(RequestError):
+    """More documents than a snapshot may have."""
+
+    status: ClassVar[int] = 422
+    code: ClassVar[str] = "snapshot-too-large"
+
+
+async def build_snapshot(call: RestCall, definition: StreamDefinition) -> StreamSnapshot:
+    """Return the requested snapshot; reject a caller who may not GET the collection."""
+    snapshot = definition.snapshot
+    if snapshot is None:
+        raise RequestError(
+            "the stream has no snapshot",
+            hint="connect without snapshot; `snapshot` in its definition allows one",
+        )
+    segments = call.request.segments[:-2]  # without `_streams` and the name
+    path = encode_path(segments) or "/"
+    service, decision = await call.context.dry_run.decide_get(call.exchange, path)
+    if decision is None or service != call.exchange.service:
+        raise Forbidden("a snapshot needs the permission to GET the collection")
+    permitted = replace(
+        call,
+        exchange=replace(call.exchange, permission=decision.permission),
+        resource=Resource(ResourceType.COLLECTION, call.db, call.collection),
+    )
+    most = min(snapshot.limit or call.context.max_snapshot, call.context.max_snapshot)
+    return StreamSnapshot(permitted, await _render_snapshot(call, definition), most)
+
+
+async def _render_snapshot(call: RestCall, definition: StreamDefinition) -> Document:
+    assert definition.snapshot is not None  # noqa: S101 - the caller checked it
+    template, resolvers = definition.snapshot.filter, call.context.resolvers
+    scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
+    try:
+        filter: Document = template.render(scope)
+    except NotBound as error:
+        error.message = f"variable {error.name} not bound"
+        error.hint = f'give it by avars={{"{error.name}": …}}'
+        raise
+    return filter
+
+
+@dataclass(slots=True)
+class StreamSnapshot:
+    """The documents of one snapshot, read as the caller of a GET of the collection."""
+
+    call: RestCall
+    filter: Document
+    most: int
+    _ids: list[Any] = field(default_factory=list)
+    _position: int = 0
+    _at: Consistency | None = None
+
+    async def open(self) -> Any:
+        """Find the documents; return their cluster time. Raise if there are too many."""
+        call, reads = self.call, self.call.context.store.reads
+        await call.rehearse_read(Read(filter=self.filter, limit=1))
+        deadline = Deadline.after_ms(_READ_MS)
+        self._at = await reads.find_snapshot(call.db, call.collection, deadline)
+        if not matches_nothing(self.filter):
+            found = await reads.find(
+                call.db,
+                call.collection,
+                self.filter,
+                limit=self.most + 1,
+                deadline=deadline,
+                projection={"_id": 1},
+                comment={"request": call.exchange.id},
+                rows=call.rows,
+                consistency=self._at,
+            )
+            self._ids = [document["_id"] for document in found]
+        if len(self._ids) > self.most:
+            raise SnapshotTooLarge(
+                f"the snapshot has more than {self.most} documents",
+                hint="narrow its filter by a variable, or read the collection in pages",
+            )
+        return self._at.at
+
+    async def read(self, count: int) -> list[Document] | None:
+        """Return the next documents, about so many; None when all were read."""
+        ids = self._ids[self._position : self._position + count]
+        if not ids:
+            return None
+        call = self.call
+        documents = await call.context.store.reads.read(
+            call.resource,
+            Read(filter={"_id": {"$in": ids}}, limit=len(ids), consistency=self._at),
+            deadline=Deadline.after_ms(_READ_MS),
+            exchange=call.exchange,
+            rows=call.rows,
+        )
+        self._position += len(ids)
+        return documents

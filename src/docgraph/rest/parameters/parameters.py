@@ -10,7 +10,7 @@ from typing import Any
 
 from docgraph.codec import JsonMode, decode
 from docgraph.codec.csv_table import parse_formulas
-from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern
+from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern, WriteMode
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.parameters.consistency import (
@@ -19,7 +19,6 @@ from docgraph.rest.parameters.consistency import (
     parse_write_concern,
 )
 from docgraph.rest.parameters.ids import IdType, parse_id_type
-from docgraph.rest.parameters.modes import parse_mode
 from docgraph.rest.sections import Mongo
 from docgraph.variables import mark_caller
 
@@ -341,3 +340,19 @@ def _name_type(value: Any) -> str:
         case list():
             return "Array"
     return type(value).__name__
+
+
+_DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
+
+
+def default_mode(method: str) -> WriteMode:
+    """Return the mode of a request that does not name one."""
+    return _DEFAULTS[method]
+
+
+def parse_mode(text: str) -> WriteMode | None:
+    """Return the named mode, in any letter case; None, which means the default, for others."""
+    try:
+        return WriteMode(text.lower())
+    except ValueError:
+        return None

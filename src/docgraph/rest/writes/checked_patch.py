@@ -22,15 +22,14 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import RestCall
 from docgraph.rest.parameters.ids import show_id
-from docgraph.rest.writes.conflict_retry import attempts
-from docgraph.rest.writes.etags import ETAG
+from docgraph.rest.writes.etags import ETAG, attempts
 from docgraph.rest.writes.patch import apply_update
-from docgraph.rest.writes.representation import rehearse_representation
 from docgraph.rest.writes.single import (
     Target,
     announce,
     explain_collision,
     explain_miss,
+    rehearse_representation,
     target_of,
 )
 from docgraph.store.guard.fence import check_found

@@ -1,4 +1,4 @@
-"""Optimistic locking: ETags of documents, checked in the filter of the write itself.
+"""Optimistic locking: ETags, checked in the filter of the write; retries of lost races.
 
 A stored etag is an ObjectId, renewed at every write. The database checks the condition together
 with the write, so only one of two writers with the same etag wins. A document without an etag
@@ -15,13 +15,16 @@ that the document does not exist.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
+from docgraph.runtime.backoff import growing_pauses
 
 ETAG: Final = "_etag"
 
@@ -143,3 +146,23 @@ def etag_headers(document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return the header `ETag`, if the document has one that can be sent."""
     etag = etag_of(document)
     return [("ETag", etag)] if etag is not None and etag.isascii() and etag.isprintable() else []
+
+
+# Retry of writes that lost a race with another writer.
+#
+# A document that is checked as a whole is read, changed in memory and replaced by its etag.
+# Writers of one worker wait for each other (`Call.turn`), so only those of other workers and
+# instances can be faster. The number of attempts is bounded.
+
+_TRIES: Final = 40
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25  # seconds
+
+
+async def attempts(what: str) -> AsyncIterator[None]:
+    """Yield once per attempt, with growing pauses; then 503, since the request names no etag."""
+    pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+    for number in range(_TRIES):
+        if number:
+            await asyncio.sleep(next(pauses))
+        yield
+    raise Overloaded(f"too many concurrent updates of {what}")

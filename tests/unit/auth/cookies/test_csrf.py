@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.auth.cookies.csrf import check_forgery
+from docgraph.auth.cookies.cookie import check_forgery
 from docgraph.exchange import Headers, Request
 from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.origin import OriginPolicy, RequestOrigin

@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.auth.guard.attempts import group_address
 from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
-from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.sections import BruteForceAttackGuard
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable, TooManyRequests

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from docgraph.auth.jwt import key_sources
+from docgraph.auth.jwt import jwks
 from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
 from docgraph.auth.jwt.jwks import PAUSE, KeySet, parse_keys
 from docgraph.auth.mechanisms.jwt import JwtMechanism
@@ -533,7 +533,7 @@ async def test_issuer_that_is_away_does_not_keep_the_server_from_starting(
 async def test_keys_that_travel_unprotected_are_warned_of(
     build: Callable[..., Any], events: list[ConfigWarning], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_sources, "fetch", lambda address: b'{"keys": []}')
+    monkeypatch.setattr(jwks, "fetch", lambda address: b'{"keys": []}')
     await build(algorithm="RS256", jwks="http://issuer.example/keys")
     await build(algorithm="RS256", jwks="https://issuer.example/keys")
     assert [one.path for one in events] == ["/jwtAuthenticationMechanism/jwks"]
@@ -549,14 +549,14 @@ async def test_keys_that_travel_unprotected_are_warned_of(
     ],
 )
 def test_plain_addresses_are_told_from_protected_ones(address: str, plain: bool) -> None:
-    assert key_sources.is_address(address)
-    assert key_sources.is_plain_address(address) is plain
+    assert jwks.is_address(address)
+    assert jwks.is_plain_address(address) is plain
 
 
 @pytest.mark.parametrize("path", ["keys.json", "/etc/keys.json", "file:///etc/passwd", "ftp://x/y"])
 def test_everything_else_is_a_path(path: str) -> None:
     """No other protocol is spoken: `file:` is an odd name of a file, not an address."""
-    assert not key_sources.is_address(path)
+    assert not jwks.is_address(path)
 
 
 @pytest.mark.parametrize(
@@ -566,21 +566,21 @@ def test_everything_else_is_a_path(path: str) -> None:
         lambda path: (500, {}, b"{}"),
         lambda path: (302, {"Location": "/other"}, b""),
         lambda path: (301, {"Location": "file:///etc/passwd"}, b""),
-        lambda path: (200, {}, b"x" * (key_sources.MAX_BYTES + 1)),
+        lambda path: (200, {}, b"x" * (jwks.MAX_BYTES + 1)),
     ],
     ids=["404", "500", "302", "301", "too large"],
 )
 def test_answers_that_are_no_key_set_are_refused(respond: Callable[..., Any]) -> None:
     with listen(respond) as (address, seen):
         with pytest.raises((URLError, ValueError)):
-            key_sources.fetch(f"{address}/keys")
+            jwks.fetch(f"{address}/keys")
         assert seen == ["/keys"]
 
 
 def test_dripping_answer_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is on the whole answer, not on each piece of it."""
     ticks = itertools.count()
-    monkeypatch.setattr(key_sources, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr(jwks, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     pieces = itertools.repeat(b" ")
     with listen(lambda path: (200, {}, pieces)) as (address, _), pytest.raises(TimeoutError):
-        key_sources.fetch(f"{address}/keys")
+        jwks.fetch(f"{address}/keys")

@@ -9,8 +9,13 @@ import anyio
 import pytest
 
 from docgraph.auth.mechanisms import counts
-from docgraph.auth.mechanisms.counts import SharedCounts, create_shared_counts
-from docgraph.auth.mechanisms.nonces import LIFETIME, Nonce, Nonces
+from docgraph.auth.mechanisms.counts import (
+    LIFETIME,
+    Nonce,
+    Nonces,
+    SharedCounts,
+    create_shared_counts,
+)
 from docgraph.exchange import Deadline
 from tests.clock import Clock
 from tests.expect import present

@@ -5,12 +5,10 @@ from typing import ClassVar
 
 import pytest
 
-from docgraph.auth.mechanisms.basic import BasicMechanism
+from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
-from docgraph.auth.mechanisms.identity import IdentityMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuthMechanism
-from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Plugin, Rejected, TokenManager

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.auth.tokens.revocation_marks import Stamps, name_token, name_user, name_users
+from docgraph.auth.tokens.revocation import Stamps, name_token, name_user, name_users
 
 
 def make_stamps(*documents: dict[str, Any]) -> Stamps:

@@ -14,9 +14,14 @@ import pytest
 
 from docgraph.auth.jwt.verified_claims import Claims, Verified
 from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, is_own, restore
-from docgraph.auth.tokens.snapshot import decode_account, encode_account
 from docgraph.auth.tokens.table import TokenRow, TokenTable
-from docgraph.auth.tokens.token import AccountMemo, LoginNames, TokenAccount
+from docgraph.auth.tokens.token import (
+    AccountMemo,
+    LoginNames,
+    TokenAccount,
+    decode_account,
+    encode_account,
+)
 from docgraph.auth.tokens.token_headers import render_instant
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange import Account

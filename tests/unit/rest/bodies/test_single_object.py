@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.documents import read_documents
+from docgraph.codec.form_data import read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies.single_object import read_object
+from docgraph.rest.call import read_object
 from docgraph.runtime import Blocking, run_blocking
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import Overloaded
-from docgraph.rest.writes.conflict_retry import attempts
+from docgraph.rest.writes.etags import attempts
 
 pytestmark = pytest.mark.anyio
 

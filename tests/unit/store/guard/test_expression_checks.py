@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64, Regex
 
-from docgraph.access.enforcing.enforce import restrict
+from docgraph.access.enforce import restrict
 from docgraph.exchange.data import TrustedDocument, Write, WriteKind
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError, SecurityViolation
 from docgraph.store import Policy, check_filter, check_pipeline
@@ -18,7 +18,7 @@ from docgraph.store.guard.expression_cost import _SPECIAL
 from docgraph.store.guard.operator_sizes import RULES
 from docgraph.store.guard.stage_checks import check_projection
 from docgraph.store.guard.write_checks import check_write
-from docgraph.variables.known_operators import _EXPRESSION
+from docgraph.variables.shapes import _EXPRESSION
 
 STEPS = "more than 100000 steps for one document"
 SIZE = "a value of more than 1 MiB"

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.dry_run import RequestDryRun
-from docgraph.access.full import FullAuthorizer
+from docgraph.access.vetoers import FullAuthorizer
 from docgraph.codec import as_meant
 from docgraph.codec.equality import equality_key, is_equal
 from docgraph.config.section import PluginConfig

@@ -1,1 +1,0 @@
-"""Enforce the conditions of a permission on reads and writes."""
