@@ -20,7 +20,7 @@ from pymongo.collection import Collection
 
 from docgraph.events.row_index import RowIndex
 from docgraph.store.exact import decode_exactly, keep_names
-from docgraph.store.guard.below import find_roots
+from docgraph.store.guard.event_stages import find_roots
 from tests.chance import examples
 from tests.properties.stores import Document, StoreOnLoop, new_database
 from tests.properties.test_watched_rows import filters as general_filters

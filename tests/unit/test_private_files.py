@@ -10,8 +10,8 @@ SOURCE = Path(__file__).parents[2] / "src/docgraph"
 
 # Definitions and examples, for a repository: they hold no secrets, and get the rights of its files.
 FOR_PEOPLE = {
-    "cli/apps/export.py: mkdir",
-    "cli/apps/export.py: write_bytes",
+    "cli/apps/sources.py: mkdir",
+    "cli/apps/sources.py: write_bytes",
     "cli/apps/inferred_files.py: write_bytes",
     "cli/examples.py: copytree",
     "cli/examples.py: write_text",
@@ -53,4 +53,4 @@ def test_every_file_and_directory_is_made_for_its_owner_only() -> None:
         for path in SOURCE.rglob("*.py")
         for name in find_open_writes(path)
     }
-    assert found == FOR_PEOPLE | {"cli/transfer/writing.py: open"}  # of a file that is open already
+    assert found == FOR_PEOPLE | {"cli/transfer/files.py: open"}  # of a file that is open already

@@ -40,8 +40,7 @@ from docgraph.runtime import (
 )
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
 from docgraph.store import Store
-from docgraph.store.change_stream import ChangeEvents
-from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.change_stream import ChangeEvents, Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
 AUTHORIZER: Final = "dbAclAuthorizer"

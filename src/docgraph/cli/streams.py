@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import click
 
-from docgraph.cli.secrets import SECRET_FILE, password_file_option, read_secret
+from docgraph.cli.options import SECRET_FILE, password_file_option, read_secret
 from docgraph.cli.terminal import escape_unprintable, notice
 from docgraph.exchange import StartupError
 

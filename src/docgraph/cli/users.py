@@ -13,8 +13,13 @@ import click
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.completion import complete_roles, complete_users
-from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.secrets import is_typed, password_file_option, read_secret
+from docgraph.cli.options import (
+    configured,
+    is_typed,
+    password_file_option,
+    prepare_sources,
+    read_secret,
+)
 from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import (

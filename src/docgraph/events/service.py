@@ -32,7 +32,7 @@ from docgraph.runtime.reauthorize import Reauthorizer
 from docgraph.runtime.sections import Core
 from docgraph.runtime.stream_limits import StreamLimits
 from docgraph.store import Store
-from docgraph.store.guard.event_ids import hides_ids
+from docgraph.store.guard.event_stages import hides_ids
 
 _EVENTS: Final = "text/event-stream"
 

@@ -42,7 +42,7 @@ from docgraph.exchange.errors import (
 from docgraph.runtime import cancel_until_over
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent
-from docgraph.store.guard.event_ids import hides_ids
+from docgraph.store.guard.event_stages import hides_ids
 from docgraph.store.streams import StreamView
 from docgraph.variables.moments import has_moments
 

@@ -32,7 +32,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.runtime.reauthorize import Session
 from docgraph.store.exact import to_bytes
-from docgraph.store.guard.event_ids import hides_ids
+from docgraph.store.guard.event_stages import hides_ids
 
 _HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"

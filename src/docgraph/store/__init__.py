@@ -4,8 +4,7 @@ from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.driver.client import Client
 from docgraph.store.guard.shield import Guard, RevealKey, Rows
 from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
-from docgraph.store.provider import ClientProvider, open_store
-from docgraph.store.store import Store
+from docgraph.store.store import ClientProvider, Store, open_store
 
 __all__ = [
     "ChangeEvents",

@@ -26,8 +26,7 @@ from docgraph.exchange.errors import (
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import StoreDenied, explain
 from docgraph.store.exact import keep_names, to_bytes
-from docgraph.store.guard.below import find_roots, move_below
-from docgraph.store.guard.event_stages import AFTER, BEFORE
+from docgraph.store.guard.event_stages import AFTER, BEFORE, find_roots, move_below
 
 Stages = Sequence[Mapping[str, Any]]
 Collation = Mapping[str, Any] | None

@@ -7,18 +7,26 @@ the command with its deadline and limit, errors. A caller cannot skip any of the
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import ClassVar, Final
 
 from bson import ObjectId
 from pymongo import ReadPreference
 
+from docgraph.config.section import PluginConfig
+from docgraph.observe import emit
+from docgraph.observe.events import ClocksDiffer
+from docgraph.plugins.kinds import Provider
 from docgraph.runtime.after_commit import ShieldedTasks
+from docgraph.runtime.clock import elapsed
 from docgraph.runtime.native import report_native
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
-from docgraph.store.database_time import DatabaseClock
 from docgraph.store.driver.availability import Availability
-from docgraph.store.driver.client import Client, close_client
+from docgraph.store.driver.client import Client, build_client, close_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.connection_status import ConnectionStatus, Fault
 from docgraph.store.driver.errors import translated
@@ -29,11 +37,13 @@ from docgraph.store.driver.fast_path import (
     report_obstacle,
 )
 from docgraph.store.driver.login import count_free_connections
+from docgraph.store.driver.rights import Right
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.guard.shield import Guard
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.store.intercept import Interceptors
 from docgraph.store.reads import StoreReads
+from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.streams import StoreStreams
 from docgraph.store.transactions.writes import StoreWrites
 
@@ -171,3 +181,130 @@ class Store:
     async def set_clock(self, timeout: float) -> None:  # noqa: ASYNC109 - its point
         """Set `clock` to the time of the database, read within that many seconds."""
         await self.clock.set(self._commands.read_time(timeout))
+
+
+def open_store(  # noqa: PLR0913 - what differs between processes
+    mclient: MClient,
+    security: AggregationSecurity,
+    *,
+    connection_string: str | None = None,
+    wait_timeout_ms: int = 15_000,
+    origin: str = "",
+    rights: Sequence[Right] = (),
+    max_cursors: int = 1,
+) -> Store:
+    """Return the store of this process; `connection_string` is that of the embedded database.
+
+    `origin` is where the address was configured, `rights` what docgraph needs there. `max_cursors`
+    bounds the change streams that this process opens for callers.
+    """
+    address = mclient.connection_string or connection_string
+    if address is None:
+        raise ValueError("neither configured nor embedded: there is no connection string")
+    return Store(
+        build_client(mclient, address, wait_ms=wait_timeout_ms),
+        stream_client=build_client(
+            mclient,
+            address,
+            wait_ms=wait_timeout_ms,
+            stream_connections=count_stream_connections(max_cursors),
+        ),
+        policy=Policy.from_section(security),
+        ceiling_ms=mclient.command_ceiling_ms,
+        wait_timeout_ms=wait_timeout_ms,
+        contact=replace(
+            ConnectionStatus.read(address, origin, rights),
+            is_embedded=mclient.connection_string is None,
+        ),
+    )
+
+
+class ClientProvider(Provider):
+    """Provides the driver's client to plugins that request `mclient`.
+
+    Their use of it passes neither the checks nor the guards of the store.
+    """
+
+    name: ClassVar[str] = "mclientProvider"
+    description: ClassVar[str] = "the client of the MongoDB driver, for plugins"
+    provides: ClassVar[str] = "mclient"
+
+    def __init__(self, config: PluginConfig, store: Store) -> None:
+        self._store = store
+
+    def get(self) -> Client:
+        """Return the client that the store itself uses."""
+        return self._store.client
+
+
+# Database clock: the time of the database, shared by all instances.
+#
+# It is read periodically and advances by the local monotonic clock in between. So reading it costs
+# nothing, and changes of this machine's time of day have no effect. Until the first read it is the
+# time of day of the start.
+
+_TOLERATED: Final = 10.0  # seconds by which the time of day may differ before it is reported
+_DRIFT: Final = 1e-4  # seconds by which two clocks may drift apart within a second
+
+
+class DatabaseClock:
+    """The database's time in seconds since the epoch."""
+
+    def __init__(
+        self,
+        measure: Callable[[], float] = elapsed,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
+        self._measure = measure
+        self._time_of_day = time_of_day
+        self._differs = False  # and that was reported
+        self._offset = time_of_day() - measure()
+        self._error: float | None = None  # None: never read
+        self._read_at = 0.0
+
+    def __call__(self) -> float:
+        """Return the current time."""
+        return self._measure() + self._offset
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the time of the database was ever read."""
+        return self._error is not None
+
+    def earliest(self) -> float:
+        """Return the earliest possible time: for values that must not seem too young."""
+        return self() - (self._find_error(self._measure()) or 0.0)
+
+    def latest(self) -> float:
+        """Return the latest possible time: for values that must not seem too old."""
+        return self() + (self._find_error(self._measure()) or 0.0)
+
+    async def set(self, read: Awaitable[datetime]) -> None:
+        """Read the time of the database and adopt it."""
+        asked = self._measure()
+        time = await read
+        self.learn(time.replace(tzinfo=UTC).timestamp(), asked, self._measure())
+
+    def learn(self, time: float, asked: float, answered: float) -> None:
+        """Adopt the time that the database returned between two moments of the monotonic clock.
+
+        The result of a faster response is retained, unless the two contradict each other.
+        """
+        error = (answered - asked) / 2
+        offset = time - (asked + answered) / 2
+        known = self._find_error(answered)
+        if known is None or error <= known or abs(offset - self._offset) > error + known:
+            self._offset, self._error, self._read_at = offset, error, answered
+        self._compare()
+
+    def _compare(self) -> None:
+        """Report a wrong time of day once, and again if it was right in the meantime."""
+        ahead = self._time_of_day() - self()
+        sure = abs(ahead) - (self._error or 0.0)
+        if sure > _TOLERATED and not self._differs:
+            emit(ClocksDiffer(round(ahead, 1)))
+        self._differs = sure > _TOLERATED
+
+    def _find_error(self, now: float) -> float | None:
+        """Return by how much the clock may be wrong: the error grows since the last read."""
+        return None if self._error is None else self._error + (now - self._read_at) * _DRIFT

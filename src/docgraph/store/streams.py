@@ -28,14 +28,14 @@ from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import decode_event
 from docgraph.store.driver.timed_commands import Observed
-from docgraph.store.guard.below import match_below
-from docgraph.store.guard.event_ids import check_ids_unread
 from docgraph.store.guard.event_stages import (
     AFTER,
     admit_either,
     admit_found,
+    check_ids_unread,
     guard_database,
     hide_in_events,
+    match_below,
 )
 from docgraph.store.guard.shield import Guard, Rows
 from docgraph.store.guard.shown import Paths, Shown

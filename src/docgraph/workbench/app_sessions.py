@@ -32,8 +32,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 from docgraph.store.mounts import find_paths
-from docgraph.workbench.draft import Draft
-from docgraph.workbench.requests import ToolArguments
+from docgraph.workbench.requests import Draft, ToolArguments
 
 _MAX_SHOWN: Final = 100  # findings in an error
 

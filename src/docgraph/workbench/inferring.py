@@ -22,14 +22,12 @@ from docgraph.runtime import Lane, run_blocking
 from docgraph.store.catalog import Inventory
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.workbench.app_sessions import AppSessions
-from docgraph.workbench.draft import Draft
 from docgraph.workbench.infer.build import KnownNames
 from docgraph.workbench.infer.existing import Existing, read_existing
 from docgraph.workbench.infer.infer import Inferred, build_app, infer, name_app
-from docgraph.workbench.infer.mapping_entries import add_entries, merge_entries
-from docgraph.workbench.infer.merge import merge
+from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
 from docgraph.workbench.infer.survey import MAX_SECONDS, SurveyScope, measure_collections
-from docgraph.workbench.requests import ToolArguments
+from docgraph.workbench.requests import Draft, ToolArguments
 
 T = TypeVar("T")
 

@@ -22,8 +22,7 @@ from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.response_shape import render_result
 from docgraph.runtime import Lane, run_blocking
 from docgraph.workbench.app_sessions import AppSessions
-from docgraph.workbench.draft import TEXT_PARTS, Draft
-from docgraph.workbench.requests import ToolArguments
+from docgraph.workbench.requests import TEXT_PARTS, Draft, ToolArguments
 
 _MAX_FINDINGS: Final = 1_000
 _NARROW: Final = 56  # columns: such texts are edited next to others

@@ -24,8 +24,7 @@ from docgraph.graphql.definition.inputs import build_bson
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
 from docgraph.workbench.app_sessions import AppSessions
-from docgraph.workbench.draft import locate, read_text
-from docgraph.workbench.requests import ToolArguments
+from docgraph.workbench.requests import ToolArguments, locate, read_text
 
 _SHOWN: Final = ("description", "mongo")
 _MAX_FINDINGS: Final = 1_000

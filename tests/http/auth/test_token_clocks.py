@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.auth.tokens.random import RandomTokens
 from docgraph.exchange import WriteKind
-from docgraph.store import database_time
+from docgraph.store import store
 from tests.http.harness import Mongo
 from tests.http.tokens import RANDOM, SIGNED, Worker, open_workers
 
@@ -49,7 +49,7 @@ async def test_stamps_have_the_time_of_the_database_where_that_of_the_machine_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wrong = SimpleNamespace(time=lambda: time.time() + hours * 3600)
-    monkeypatch.setattr(database_time, "time", wrong)
+    monkeypatch.setattr(store, "time", wrong)
     async with open_workers(mongo_client, mongo_uri, database, manager) as (worker,):
         token = await worker.token()
         change = {"$set": {"password": "another"}}

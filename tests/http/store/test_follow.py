@@ -11,7 +11,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.runtime import cancel_until_over
 from docgraph.store import ChangeEvents, Store
-from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.change_stream import Follower, ResumeToken
 from tests.http.harness import Mongo
 
 pytestmark = pytest.mark.anyio

@@ -27,8 +27,8 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError
 from docgraph.rest.writes.patch import build_update
+from docgraph.store.guard.rewrite import check_write
 from docgraph.store.guard.stage_checks import Policy
-from docgraph.store.guard.write_checks import check_write
 from tests.unit.access.harness import evaluate
 
 pytestmark = pytest.mark.anyio

@@ -13,13 +13,12 @@ import pytest
 
 from docgraph.cli.apps import changes
 from docgraph.cli.apps.changes import Change, ChangeKind, find_collisions
-from docgraph.cli.apps.export import write_definition
-from docgraph.cli.apps.sources import find_definitions
+from docgraph.cli.apps.sources import find_definitions, write_definition
 from docgraph.codec import decode
 from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
-from docgraph.workbench.draft import read_draft
+from docgraph.workbench.requests import read_draft
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMA = "type Query {\n  items: [Item]\n}\n\ntype Item {\n  name: String\n}\n"

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from docgraph.cli.fuzz.documents import Barrier, build_documents
-from docgraph.cli.fuzz.failing import build_failing_filters
-from docgraph.cli.fuzz.leak_oracle import LeakOracle
+from docgraph.cli.fuzz.leaks import LeakOracle
 from docgraph.cli.fuzz.operation import GRAPHQL, REST, FuzzRequest
-from docgraph.cli.fuzz.renaming import Renaming
-from docgraph.cli.fuzz.world import Reply, World
+from docgraph.cli.fuzz.rest import build_failing_filters
+from docgraph.cli.fuzz.world import Renaming, Reply, World
 from docgraph.codec import decode
 from docgraph.rest.sections import Mongo
 from docgraph.store.sections import MongoMount
 from docgraph.workbench.fuzz.collection_shape import PropertyShape
-from docgraph.workbench.fuzz.evaluated import mark_evaluated
 from docgraph.workbench.fuzz.fuzz_values import Finder
+from docgraph.workbench.fuzz.surface import mark_evaluated
 
 RENAMING = Renaming("scratch_a_")
 

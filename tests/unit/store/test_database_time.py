@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.observe.events import ClocksDiffer
 from docgraph.runtime.clock import elapsed
-from docgraph.store.database_time import DatabaseClock
+from docgraph.store.store import DatabaseClock
 from tests.http.harness import listening
 
 

@@ -40,7 +40,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import AFTER_READ, AFTER_WRITE, Blocking, Generations, Instance, LoadingCache
 from docgraph.runtime.tasks import Tasks
 from docgraph.store import ChangeEvents, RevealKey, Store
-from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.change_stream import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
 REALM: Final = "dbRealmAuthenticator"

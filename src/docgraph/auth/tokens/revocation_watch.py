@@ -29,7 +29,7 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
-from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.change_stream import Follower, ResumeToken
 
 ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})

@@ -10,9 +10,14 @@ from docgraph.cli.terminal import Colour, paint, print_table
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.breaking_changes import Effect, Severity
 from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.definition.definition_diff import Change, ChangeKind, find_change
+from docgraph.graphql.definition.definition_diff import (
+    Change,
+    ChangeKind,
+    Effect,
+    Severity,
+    find_change,
+)
 
 __all__ = [
     "Change",

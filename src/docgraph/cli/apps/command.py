@@ -124,20 +124,20 @@ def apply_paths(
     open_to: tuple[str, ...] = (),
 ) -> None:
     """Store the definitions of these paths, or none of them if one has errors."""
-    from docgraph.cli.acl.closing import Closing
-    from docgraph.cli.acl.opening import Opening
+    from docgraph.cli.acl.opening import Closing, Opening
+    from docgraph.cli.apps import definitions
     from docgraph.cli.apps.advising import print_advice
-    from docgraph.cli.apps.definitions import check_paths, resolve_all_questions, resolve_offline
-    from docgraph.cli.apps.rights import print_missing_rights
 
     prepared = prepare_sources(sources)
     opening = Opening(prepared, open_to)
-    checked = check_paths(prepared, paths)
+    checked = definitions.check_paths(prepared, paths)
     if any(one.errors for one in checked):
-        _reject_errors(resolve_offline(checked))
+        _reject_errors(definitions.resolve_offline(checked))
 
     async def store_all(bench: Definitions) -> None:
-        _reject_errors(await resolve_all_questions(checked, bench.app.store, bench.settings))
+        _reject_errors(
+            await definitions.resolve_all_questions(checked, bench.app.store, bench.settings)
+        )
         documents = tuple(without_etag(one.document) for one in checked)
         changes = await bench.compare(documents, prune=prune)
         _reject_collisions(changes, prune=prune)
@@ -154,7 +154,7 @@ def apply_paths(
         await opening.store()
         if not open_to:
             await closing.print_open_rules(one.after for one in changes if not one.before)
-        await print_missing_rights(bench.app.store, documents)
+        await definitions.print_missing_rights(bench.app.store, documents)
         await bench.print_served()
         await print_advice(bench, documents)
 
@@ -238,7 +238,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 @configured
 def show(sources: ConfigSources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
-    from docgraph.cli.apps.export import write_definition
+    from docgraph.cli.apps.sources import write_definition
     from docgraph.codec import JsonMode, to_json
 
     document = without_etag(run_on(sources, lambda bench: bench.require(app)))
@@ -282,7 +282,7 @@ def delete(sources: ConfigSources, app: str) -> None:
 
 
 def _remove(sources: ConfigSources, app: str) -> None:
-    from docgraph.cli.acl.closing import Closing
+    from docgraph.cli.acl.opening import Closing
 
     prepared = prepare_sources(sources)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store import Policy, Store
+from docgraph.store.diagnostics import CheckState, diagnose_rights
+from docgraph.store.driver.rights import Right
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 from docgraph.workbench.advise.advice import AdviceReport as Advised
@@ -160,3 +162,29 @@ def _as_row(one: Checked, advised: Advised | None) -> dict[str, Any]:
     if advised is not None:
         row["advice"] = [found.as_dict() for found in advised.find(str(one.document.get("_id")))]
     return row
+
+
+async def print_missing_rights(store: Store, documents: Iterable[Document]) -> None:
+    """Print which collections docgraph may not read, and what to do about it."""
+    found = await diagnose_rights(store, list_rights(documents), besides_own=False)
+    if found.state is not CheckState.OK:
+        for place in found.details:
+            notice(f"docgraph lacks a right at the database: {place}")
+        notice(f"  {found.advice}")
+
+
+def list_rights(documents: Iterable[Document]) -> list[Right]:
+    """Return the rights to read the collections of these apps."""
+    return [
+        Right(db, collection, ("find",), f"the app {document['_id']}")
+        for document in documents
+        for db, collection in sorted(set(_find_sources(document)))
+    ]
+
+
+def _find_sources(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the database and the collection of each mapped field."""
+    for fields in decode_definition(document).mappings.values():
+        for mapping in fields.values() if isinstance(fields, dict) else ():
+            if isinstance(mapping, dict) and "collection" in mapping and "db" in mapping:
+                yield str(mapping["db"]), str(mapping["collection"])

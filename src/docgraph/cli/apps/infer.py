@@ -183,8 +183,8 @@ def _write(
     naming: tuple[str | None, str],
 ) -> None:
     """Write the files, or add to them; nothing is written that could not be applied."""
-    from docgraph.cli.apps.export import write_definition
     from docgraph.cli.apps.inferred_files import add_to_files, check_whole
+    from docgraph.cli.apps.sources import write_definition
     from docgraph.workbench.infer.infer import build_app
 
     if existing is not None:

@@ -11,8 +11,7 @@ from docgraph.exchange import Document, StartupError
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.workbench.infer.existing import Existing
 from docgraph.workbench.infer.infer import Inferred
-from docgraph.workbench.infer.mapping_entries import add_entries, merge_entries
-from docgraph.workbench.infer.merge import merge
+from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
 
 
 def add_to_files(

@@ -8,7 +8,7 @@ from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
 from docgraph.auth.users.costs import find_too_expensive
 from docgraph.cli.application import open_application
-from docgraph.cli.apps.rights import list_rights
+from docgraph.cli.apps.definitions import list_rights
 from docgraph.cli.parts import check_parts
 from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.locate import locating

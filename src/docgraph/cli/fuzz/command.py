@@ -90,7 +90,7 @@ def _check(
     sources: ConfigSources, app: str, question: ExplainedRequest, bounds: SearchBudget
 ) -> LeakReport:
     from docgraph.cli.application import run_at_database
-    from docgraph.cli.fuzz.run import Task, check_leaks
+    from docgraph.cli.fuzz.search import Task, check_leaks
 
     shows = sys.stderr.isatty()
 

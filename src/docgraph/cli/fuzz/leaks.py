@@ -1,12 +1,16 @@
-"""Leak report: what leaked, by which request, and what to do."""
+"""Leaks: the oracle that compares both worlds, and the report of what leaked by which request."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
-from docgraph.cli.fuzz.operation import GRAPHQL, MCP, FuzzRequest
-from docgraph.workbench.fuzz.fuzz_values import Canary
+from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, FuzzRequest
+from docgraph.cli.fuzz.world import Reply, World
+from docgraph.workbench.fuzz.fuzz_values import Canary, Finder
 
 VALUE, DIFFERENCE, NAME = "value", "difference", "name"
 _APPS: Final = (GRAPHQL, MCP)
@@ -149,3 +153,144 @@ def advise(operation: FuzzRequest, showing: Showing) -> str:
         "hide every field that is made of this property with @visible (projectResponse is for "
         "REST only), or take the property out of its stages"
     )
+
+
+_MAX_TRIES: Final = 40  # smaller operations that are tried for one leak
+_OK: Final = 300
+_FAILED: Final = (400, 422)  # the database could not evaluate the request
+# The same inside a body with status 200, which may be JSON in a JSON string.
+_ERRORS: Final = re.compile(rb'errors\\*":\[\{|"isError":true')
+_REPEATED: Final = 2
+_REPEATED_ORDER: Final = 8  # two items have the same order by chance every other time
+_AROUND: Final = 30  # characters around the first difference of two responses
+
+
+@dataclass(slots=True)
+class LeakOracle:
+    """Has the worlds, the canaries, and a function that restores the worlds after a write."""
+
+    worlds: Sequence[World]
+    finder: Finder
+    secret_names: Iterable[str]
+    restore: Callable[[str], Awaitable[None]]
+    answered: int = 0
+
+    async def try_out(self, operation: FuzzRequest) -> list[Showing]:
+        """Return what the responses to an operation show; a difference may be chance."""
+        replies = await self._send(operation)
+        self.answered += replies[0].status < _OK
+        found = self.find_canaries(operation, replies)
+        return [*found, Showing(DIFFERENCE)] if self._differ(replies) else found
+
+    async def find_difference(self, operation: FuzzRequest) -> Showing | None:
+        """Return how the responses differ, if they do, and not by chance."""
+        replies = await self._send(operation)
+        if self._differ(replies) and await self._is_steady(operation, replies):
+            failed = [_has_failed(one) for one in replies]
+            detail = self._describe_difference(replies)
+            return Showing(DIFFERENCE, detail=detail, is_failure=any(failed) and not all(failed))
+        return None
+
+    async def _is_steady(self, operation: FuzzRequest, replies: Sequence[Reply]) -> bool:
+        """Return whether each world repeats its response: groups have no fixed order."""
+        first = self._normalise(replies)
+        is_order = _sort(replies[0].body) == _sort(replies[1].body)
+        for _ in range(_REPEATED_ORDER if is_order else _REPEATED):
+            if self._normalise(await self._send(operation)) != first:
+                return False
+        return True
+
+    def find_canaries(self, operation: FuzzRequest, replies: Sequence[Reply]) -> list[Showing]:
+        """Return canaries and secret names in the bytes of responses."""
+        said = operation.said
+        found: dict[int, Showing] = {}
+        for world, reply in enumerate(replies):
+            data = reply.raw if reply.raw.endswith(reply.body) else reply.raw + reply.body
+            for canary in self.finder.find(data, besides=said):
+                found[id(canary)] = Showing(VALUE, canary, world=world)
+        if operation.door != REST:
+            text = "\n".join(one.body.decode("utf-8", "replace") for one in replies)
+            for name in sorted(self.secret_names):
+                if name.lower() not in said.lower() and _names(text, name):
+                    found[id(name)] = Showing(NAME, name=name)
+        return list(found.values())
+
+    async def shrink(self, operation: FuzzRequest, showing: Showing) -> tuple[FuzzRequest, Showing]:
+        """Return the smallest operation that shows the same, within a number of tries."""
+        tries, smallest, is_smaller = 0, operation, True
+        while is_smaller and tries < _MAX_TRIES:
+            is_smaller = False
+            for smaller in islice(smallest.shrink(), _MAX_TRIES - tries):
+                tries += 1
+                same = await self._find_again(smaller, showing)
+                if same is not None:
+                    smallest, showing, is_smaller = smaller, same, True
+                    break
+        return smallest, showing
+
+    async def _find_again(self, operation: FuzzRequest, showing: Showing) -> Showing | None:
+        """Return the same showing for another operation; a value needs one world only."""
+        if showing.kind == DIFFERENCE:
+            return await self.find_difference(operation)
+        wanted = showing.key(operation)
+        replies = await self._send(operation, self.worlds[showing.world : showing.world + 1])
+        found = self.find_canaries(operation, replies)
+        again = next((one for one in found if one.key(operation) == wanted), None)
+        return None if again is None else replace(again, world=showing.world)
+
+    async def _send(
+        self, operation: FuzzRequest, worlds: Sequence[World] | None = None
+    ) -> list[Reply]:
+        asked = self.worlds if worlds is None else worlds
+        replies = [await world.send(operation) for world in asked]
+        if operation.writes:
+            if any(one.status < _OK for one in replies):
+                replies = [
+                    await self._compare_after(world, operation, reply)
+                    for world, reply in zip(asked, replies, strict=True)
+                ]
+            await self.restore(operation.namespace)
+        return replies
+
+    async def _compare_after(self, world: World, operation: FuzzRequest, reply: Reply) -> Reply:
+        """Return the response to a write, with what can be read afterwards."""
+        after = await world.send(
+            FuzzRequest(REST, "GET", operation.base, {"sort": {"$natural": 1}})
+        )
+        return Reply(reply.status, reply.headers, reply.body + after.body, reply.raw + after.raw)
+
+    def _differ(self, replies: Sequence[Reply]) -> bool:
+        first, second = self._normalise(replies)
+        return first != second
+
+    def _normalise(self, replies: Sequence[Reply]) -> list[tuple[int, str]]:
+        return [world.normalise(reply) for world, reply in zip(self.worlds, replies, strict=True)]
+
+    def _describe_difference(self, replies: Sequence[Reply]) -> str:
+        """Return where two responses begin to differ."""
+        (status, text), (other_status, other) = self._normalise(replies)
+        if status != other_status:
+            return f"status {status} or {other_status}"
+        pairs = enumerate(zip(text, other, strict=False))
+        place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
+        start, end = max(0, place - _AROUND), place + _AROUND
+        shown = (" ".join(one[start:end].split()) for one in (text, other))
+        return " or ".join(f"…{one}…" for one in shown)
+
+
+def _has_failed(reply: Reply) -> bool:
+    """Return whether a request was permitted and then failed."""
+    return reply.status in _FAILED or _ERRORS.search(reply.body) is not None
+
+
+def _sort(body: bytes) -> str:
+    """Return the content of a response, independent of its order."""
+    return "".join(sorted(re.findall(r"[\w.]+", body.decode("utf-8", "replace"))))
+
+
+def _names(text: str, name: str) -> bool:
+    """Return whether a text names a field: in quotes, or as a schema does; a word may be chance."""
+    word = re.escape(name)
+    quoted = rf"""["'`]{word}\\?["'`]"""
+    declared = rf"(?:^|\n|\\n|\{{)\s*{word}\s*[(:]"
+    return re.search(f"{quoted}|{declared}", text) is not None

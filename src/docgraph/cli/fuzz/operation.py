@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from docgraph.workbench.fuzz.random_queries import Query
-from docgraph.workbench.fuzz.shrinking import shrink_query
+from docgraph.workbench.fuzz.random_queries import Query, shrink_query
 
 GRAPHQL, REST, MCP, STREAMS = "GraphQL", "REST", "MCP", "streams"
 

@@ -14,8 +14,7 @@ from docgraph.cli.fuzz.barriers import Barriers
 from docgraph.cli.fuzz.documents import Made, build_documents
 from docgraph.cli.fuzz.leaks import LeakReport
 from docgraph.cli.fuzz.material import Material
-from docgraph.cli.fuzz.renaming import Renaming
-from docgraph.cli.fuzz.world import World
+from docgraph.cli.fuzz.world import Renaming, World
 from docgraph.codec import to_stored
 from docgraph.exchange import Document
 from docgraph.graphql.sections import Graphql

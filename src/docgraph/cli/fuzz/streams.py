@@ -11,8 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.cli.fuzz.documents import Made
-from docgraph.cli.fuzz.leak_oracle import LeakOracle
-from docgraph.cli.fuzz.leaks import Showing
+from docgraph.cli.fuzz.leaks import LeakOracle, Showing
 from docgraph.cli.fuzz.material import Material, list_entries
 from docgraph.cli.fuzz.operation import STREAMS, FuzzRequest
 from docgraph.cli.fuzz.rest import ServedCollection

@@ -37,9 +37,8 @@ def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[
     stores it in another database. Users include the hashes of their passwords.
     """
     from docgraph.cli.application import work_on
-    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.files import ODD_APPS, Directory
     from docgraph.cli.transfer.parts import Mover
-    from docgraph.cli.transfer.writing import ODD_APPS
     from docgraph.codec import name_id
 
     target = Directory(directory)

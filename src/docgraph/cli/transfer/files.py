@@ -1,4 +1,4 @@
-"""Files of an export, in a form for people and version control.
+"""Files of an export: in a form for people and version control, written and replaced as a whole.
 
     export.json             the format, and the docgraph version that wrote it
     apps/<id>/              schema.graphql, mappings.yml, app.yml
@@ -12,19 +12,101 @@ Passwords are hashes, and still not for others to read: only the owner can read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+import orjson
+
+from docgraph import __version__
 from docgraph.cli.apps.definitions import read_paths
-from docgraph.cli.apps.sources import FoundDefinition
+from docgraph.cli.apps.sources import (
+    FoundDefinition,
+    is_holdable,
+    is_looked_into,
+    read_directory,
+    write_definition,
+)
 from docgraph.cli.terminal import make_printable
-from docgraph.cli.transfer.swap import FORMER, NEW, replacing
-from docgraph.cli.transfer.writing import APPS, FORMAT, MANIFEST, ODD_APPS, REVISION, ExportWriter
-from docgraph.codec import decode, name_id
+from docgraph.codec import JsonMode, decode, name_id, to_json
 from docgraph.exchange import DocgraphError, Document, StartupError
+from docgraph.graphql.definition.definition_diff import is_same
+
+# An export with another format cannot be read; one with a later revision has more in it.
+FORMAT: Final = 1
+REVISION: Final = 0
+MANIFEST: Final = "export.json"
+APPS: Final = "apps"
+ODD_APPS: Final = "apps.json"
+_LONGEST_NAME: Final = 200  # bytes; file systems allow 255
+
+
+class ExportWriter:
+    """Writes into an empty directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._taken: set[str] = set()
+        self._odd: list[Document] = []
+
+    def write_documents(self, name: str, documents: Sequence[Document]) -> None:
+        """Write documents as they are stored."""
+        self._write(name, [to_json(one, JsonMode.EXTENDED) for one in documents])
+
+    def write_app(self, document: Document) -> bool:
+        """Write a definition into files; return False if they cannot represent it."""
+        directory = self.path / APPS / self._name_app(str(document["_id"]))
+        if is_holdable(document):
+            self._make_part(APPS)
+            directory.mkdir(mode=0o700)
+            for file in write_definition(document, directory):
+                file.chmod(0o600)
+            found = read_directory(directory)
+            if found.flaw is None and is_same(found.document, document):
+                return True
+            shutil.rmtree(directory)
+        self._odd.append(document)
+        return False
+
+    def finish(self) -> None:
+        """Mark the export as complete, with the version that wrote it."""
+        if self._odd:
+            self.write_documents(ODD_APPS, self._odd)
+        manifest = {"format": FORMAT, "revision": REVISION, "docgraph": __version__}
+        self._write(MANIFEST, manifest)
+
+    def _name_app(self, id: str) -> str:
+        """Return a unique name that every file system accepts and an import reads."""
+        name = quote(id, safe=" ") or "%"
+        if not is_looked_into(name):
+            name = f"%{ord(name[0]):02X}{name[1:]}"
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[:_LONGEST_NAME]}~{sha256(id.encode()).hexdigest()[:16]}"
+        free, number = name, 1
+        while free.casefold() in self._taken:
+            number += 1
+            free = f"{name}~{number}"
+        self._taken.add(free.casefold())
+        return free
+
+    def _make_part(self, name: str) -> None:
+        (self.path / name).mkdir(exist_ok=True, mode=0o700)
+
+    def _write(self, name: str, content: Any) -> None:
+        path = self.path / name
+        if path.parent != self.path:
+            self._make_part(path.parent.name)
+        # Never write to a file or a link that another process has put there meanwhile.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(file, "wb") as stream:
+            stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
 
 _BY_DATABASE: Final = ("properties", "schemas")
 # The file that marks an export as complete comes first.
@@ -160,3 +242,91 @@ def _explaining_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StartupError(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+# Atomic replacement of an export: the new one replaces the previous one when complete.
+#
+# It is written into a directory inside the target, which may be a repository or a mount with other
+# files, and its entries are then renamed into place: a rename can be undone. It is synced to disk
+# before, so that one of the two survives a power failure.
+
+NEW: Final = ".export-new"
+FORMER: Final = ".export-former"
+_OWNER_ONLY: Final = 0o700
+# Errors of file systems that cannot sync directories, or of directories of other users.
+_UNABLE: Final = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
+
+
+@contextmanager
+def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Yield where to write the entries with these `names`; rename them if all succeeded.
+
+    The first of the names marks an export as complete.
+    """
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+    new = directory / NEW
+    try:
+        _remove(new)  # of a killed process
+        new.mkdir(mode=_OWNER_ONLY)
+        yield new
+        _keep_all(new)
+        _swap(directory, names)
+        _keep(directory)
+        if is_new:
+            _keep(directory.parent)
+    except BaseException:
+        _remove(new)
+        if is_new:
+            with suppress(OSError):  # another process has put something there
+                directory.rmdir()
+        raise
+    _remove(new)
+
+
+def _keep_all(directory: Path) -> None:
+    """Wait until the directory and everything in it is synced to disk."""
+    for place, _, names in os.walk(directory, topdown=False):
+        for name in names:
+            _keep(Path(place, name))
+        _keep(Path(place))
+
+
+def _keep(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+
+
+def _swap(directory: Path, names: Sequence[str]) -> None:
+    new, former = directory / NEW, directory / FORMER
+    former.mkdir(mode=_OWNER_ONLY)
+    moves = [(directory / name, former / name) for name in names]
+    moves += [(new / name, directory / name) for name in reversed(names)]
+    moves.append((former, new / FORMER))  # from here on it is only leftover
+    tried: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            if os.path.lexists(source):
+                tried.append((source, target))
+                os.rename(source, target)
+    except BaseException:
+        for source, target in reversed(tried):
+            if not os.path.lexists(source):
+                os.rename(target, source)
+        former.rmdir()
+        raise
+
+
+def _remove(path: Path) -> None:
+    """Remove what exists; a link, not its target."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -17,8 +17,7 @@ from docgraph.plugins.kinds import Initializer, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance, Tasks
 from docgraph.store import Store
-from docgraph.store.change_stream import ChangeEvents
-from docgraph.store.resume_loop import Follower, ResumeToken
+from docgraph.store.change_stream import ChangeEvents, Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 
 _INDEX_MS = 60_000

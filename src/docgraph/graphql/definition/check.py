@@ -12,6 +12,7 @@ from typing import Any
 
 from graphql import (
     DocumentNode,
+    GraphQLAbstractType,
     GraphQLEnumType,
     GraphQLInterfaceType,
     GraphQLNamedType,
@@ -20,6 +21,7 @@ from graphql import (
     GraphQLUnionType,
 )
 
+from docgraph.codec.equality import unordered_key
 from docgraph.graphql.definition.check_effects import (
     Hidden,
     check_aggregations,
@@ -32,7 +34,6 @@ from docgraph.graphql.definition.check_fields import (
     check_object_type,
     check_one_field,
 )
-from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
 from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.declared_operations import check_operations
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
@@ -41,7 +42,12 @@ from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.group_visibility import follow_groups
 from docgraph.graphql.definition.groups import check_groups
 from docgraph.graphql.definition.list_mappings import add_lists
-from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.mapping import (
+    AnyMapping,
+    EnumMapping,
+    TypeResolver,
+    build_vocabulary,
+)
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import (
     SchemaError,
@@ -52,6 +58,7 @@ from docgraph.graphql.definition.schema import (
 )
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
+from docgraph.predicates import Predicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.variables import BUILT_IN, StagePart, find_shape
 from docgraph.variables.compilation import describe
@@ -279,3 +286,85 @@ class _Parts:
             self._findings.error(f"mappings.{name}", f"must be an object, not {describe(value)}")
             return {}
         return value
+
+
+_RESOLVER = "$typeResolver"
+
+
+def check_enum(
+    type_: GraphQLEnumType, mapping: Mapping[str, Any], findings: Findings
+) -> EnumMapping:
+    """Return every name with its stored value; a name without a mapping stores itself."""
+    where = f"mappings.{type_.name}"
+    for name in mapping:
+        if name not in type_.values:
+            what = f"the enum {type_.name} has no such value"
+            findings.warn_unknown(f"{where}.{name}", what, name, type_.values)
+    stored = {name: mapping.get(name, name) for name in type_.values}
+    names: dict[Any, str] = {}
+    for name, value in stored.items():
+        first = names.setdefault(unordered_key(value), name)
+        if first != name:
+            findings.warn(
+                f"{where}.{name}",
+                f"has the same stored value as {first}, which results will show",
+            )
+    return EnumMapping(type_.name, stored)
+
+
+def check_abstract_type(
+    type_: GraphQLAbstractType,
+    mapping: Mapping[str, Any],
+    schema: GraphQLSchema,
+    findings: Findings,
+) -> TypeResolver | None:
+    """Return the type resolver of a union or interface; None with an error."""
+    kind = "interface" if isinstance(type_, GraphQLInterfaceType) else "union"
+    where = f"mappings.{type_.name}"
+    for key in mapping:
+        if key != _RESOLVER:
+            findings.warn(
+                f"{where}.{key}",
+                f"a mapping of the fields of {kind} {type_.name} has no effect",
+                "map the field in each object type",
+            )
+    possible = {member.name: None for member in schema.get_possible_types(type_)}
+    predicates = mapping.get(_RESOLVER)
+    if predicates is None:
+        if possible:
+            findings.error(where, f"{kind} {type_.name} has no {_RESOLVER}")
+        return None
+    if not isinstance(predicates, dict):
+        findings.error(f"{where}.{_RESOLVER}", f"must be an object, not {describe(predicates)}")
+        return None
+    missing = [name for name in possible if name not in predicates]
+    if missing:
+        findings.error(
+            f"{where}.{_RESOLVER}",
+            f"has no predicate for {', '.join(missing)}",
+            "true, as the last one, takes everything that is left",
+        )
+    return _build_resolver(type_.name, predicates, possible, findings)
+
+
+def _build_resolver(
+    name: str, predicates: Mapping[str, Any], possible: Mapping[str, None], findings: Findings
+) -> TypeResolver | None:
+    paths: set[str] = set()
+    compiled: list[tuple[str, Predicate]] = []
+    failed = False
+    for member, text in predicates.items():
+        where = f"mappings.{name}.{_RESOLVER}.{member}"
+        if member not in possible:
+            findings.warn(where, f"{member} is not one of the types of {name}")
+            continue
+        if not isinstance(text, str):
+            findings.error(where, f"must be a predicate, not {describe(text)}")
+            failed = True
+            continue
+        try:
+            compiled.append((member, compile_predicate(text, build_vocabulary(paths))))
+        except PredicateError as error:
+            findings.error(where, str(error))
+            failed = True
+    return None if failed else TypeResolver(name, tuple(compiled), frozenset(paths))

@@ -13,8 +13,13 @@ from graphql import DocumentNode, GraphQLError, validate
 
 from docgraph.exchange import Account
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
-from docgraph.graphql.definition.counted_parser import MAX_COMPARISONS, reject_repetition
-from docgraph.graphql.definition.query_limits import MAX_FIELDS, check_limits, parse_query
+from docgraph.graphql.definition.query_limits import (
+    MAX_COMPARISONS,
+    MAX_FIELDS,
+    check_limits,
+    parse_query,
+    reject_repetition,
+)
 from docgraph.graphql.errors import (
     MAX_ERRORS,
     Classification,

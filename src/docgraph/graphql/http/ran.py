@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from docgraph.exchange import Exchange
+from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute.execute import Result
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import GraphqlLimits
+from docgraph.observe import emit
+from docgraph.observe.command_events import OperationFinished
 
 
 class RunOptions(NamedTuple):
@@ -49,3 +56,20 @@ class Ran(NamedTuple):
             "documents": self.result.documents,
             **self.freshness,
         }
+
+
+@contextmanager
+def timing_operation(exchange: Exchange, request: GraphqlRequest) -> Iterator[None]:
+    """Emit how long the operation of this block took, unless it was invalid."""
+    started, ok = time.perf_counter(), False
+    try:
+        yield
+        ok = True
+    except OperationRefused:
+        started = 0.0
+        raise
+    finally:
+        if started:
+            name = request.operation or request.operation_name or ""
+            duration = time.perf_counter() - started
+            emit(OperationFinished(exchange.app, name, request.query, duration, ok))

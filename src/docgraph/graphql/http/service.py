@@ -45,7 +45,6 @@ from docgraph.graphql.http.live_engine import AppEngine
 from docgraph.graphql.http.live_events import wants_events
 from docgraph.graphql.http.live_messages import is_live_handshake
 from docgraph.graphql.http.live_service import LiveBounds, LiveService
-from docgraph.graphql.http.operation_timing import timing_operation
 from docgraph.graphql.http.persisted import (
     AppRequest,
     RequestedOperation,
@@ -55,7 +54,7 @@ from docgraph.graphql.http.persisted import (
     reject_unknown,
 )
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.ran import Ran, RunOptions
+from docgraph.graphql.http.ran import Ran, RunOptions, timing_operation
 from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,

@@ -9,15 +9,16 @@ not known to be visible are removed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any, Final
 
 from docgraph.exchange.data import Document
-from docgraph.store.guard.below import match_below
+from docgraph.exchange.errors import NotSupported, SecurityViolation
 from docgraph.store.guard.shield import Shield
-from docgraph.store.guard.shown import Paths, Shown, build_projection, shorten_paths
+from docgraph.store.guard.shown import Paths, Shown, build_projection, is_shown, shorten_paths
+from docgraph.store.guard.steps import walk
 
 AFTER: Final = "fullDocument"
 BEFORE: Final = "fullDocumentBeforeChange"
@@ -195,3 +196,124 @@ def _containing_by_dots(path: tuple[str, ...]) -> list[str]:
 
 def _steps(path: tuple[str, ...]) -> list[str]:
     return [re.escape(name) + r"(\.\d+)*" for name in path]
+
+
+# Nested filters: move a filter on documents below a part, such as a part of a change event.
+#
+# Every path moves below the part that contains the document; the filter matches the same
+# documents. That part must be an object: otherwise a filter for a missing property would match if
+# there is no document at all.
+
+_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
+_WHOLE: Final = "$$ROOT"
+
+
+def match_below(filter: Mapping[str, Any], part: str) -> Document:
+    """Return the condition that the part is a document and the filter matches it."""
+    return {"$and": [{part: {"$type": "object"}}, move_below(filter, part)]}
+
+
+def move_below(filter: Mapping[str, Any], part: str) -> Document:
+    """Return the condition that the filter matches the part, which is a document."""
+    conditions: list[Document] = []
+    for key, condition in filter.items():
+        if key in _LOGICAL:
+            conditions.append({key: [move_below(branch, part) for branch in condition]})
+        elif key == "$expr":
+            conditions.append({"$expr": _move_expression(condition, part)})
+        elif key == "$jsonSchema":
+            conditions.append({"$jsonSchema": {"properties": {part: condition}}})
+        elif key == "$comment":
+            continue
+        elif key.startswith("$"):
+            raise _immovable(key)
+        else:
+            conditions.append({f"{part}.{key}": condition})
+    return {"$and": conditions} if conditions else {}
+
+
+def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
+    """Return the first names of the paths of a filter; None if it may depend on all properties."""
+    roots: set[str] = set()
+    for key, condition in filter.items():
+        found: set[str] | None = {key.partition(".")[0]}
+        if key in _LOGICAL:
+            inner = [find_roots(branch) for branch in condition]
+            found = None if None in inner else set().union(*(one or () for one in inner))
+        elif key.startswith("$"):
+            found = set() if key == "$comment" else None
+        if found is None:
+            return None
+        roots |= found
+    return roots
+
+
+def _move_expression(expression: Any, part: str) -> Document:
+    """Move an expression: `$name` is short for `$$CURRENT.name`, and CURRENT can be set.
+
+    ROOT cannot be set. Without a document nothing is computed, since that could fail.
+    """
+    if _names_whole(expression):
+        raise _immovable(f"$expr and {_WHOLE}")
+    is_document = {"$eq": [{"$type": f"${part}"}, "object"]}
+    moved = {"$let": {"vars": {"CURRENT": f"${part}"}, "in": expression}}
+    return {"$cond": [is_document, moved, False]}
+
+
+def _names_whole(value: Any) -> bool:
+    return any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(value))
+
+
+def _immovable(what: str) -> NotSupported:
+    return NotSupported(
+        f"a row filter with {what} cannot be applied to a change stream",
+        hint="use comparisons of properties, or $expr on properties",
+    )
+
+
+# Event ids (resume tokens): hide the id of an event if the `_id` of its document is hidden.
+#
+# The id of an event contains the `_id` of its document. The database needs it in the event after
+# all stages, so it cannot be removed before those of the author. The author's stages are checked
+# instead.
+
+_ID: Final = "_id"
+# They are, or may be, the whole event.
+_WHOLE_EVENT: Final = frozenset({"$$ROOT", "$$CURRENT", "$getField"})
+
+
+def hides_ids(shown: Shown | None) -> bool:
+    """Check if the `_id` of documents, or a part of it, is hidden."""
+    return bool(shown) and not is_shown(_ID, shown or {})
+
+
+def check_ids_unread(stages: Iterable[Mapping[str, Any]], shown: Shown | None) -> None:
+    """Reject stages that could reveal the id of an event, by a copy or by a comparison."""
+    if hides_ids(shown) and any(map(_reads_id, stages)):
+        raise SecurityViolation(
+            "the stages use the _id of events, which tells that of documents",
+            hint="use documentKey and fullDocument",
+        )
+
+
+def _reads_id(value: Any) -> bool:
+    if isinstance(value, str):
+        return _names_id(value)
+    if isinstance(value, Mapping):
+        return any(
+            (_names_id(key) and not _only_keeps(key, inner)) or _reads_id(inner)
+            for key, inner in value.items()
+        )
+    return isinstance(value, list | tuple) and any(map(_reads_id, value))
+
+
+def _names_id(text: str) -> bool:
+    first = text.partition(".")[0]
+    return first in _WHOLE_EVENT or first.removeprefix("$") == _ID
+
+
+def _only_keeps(key: str, value: Any) -> bool:
+    """Check for `{"_id": 1}` in a projection, or a filter that is `MATCH_NOTHING`."""
+    if isinstance(value, Mapping):
+        return key == _ID and dict(value) == {"$in": []}
+    return key == _ID and isinstance(value, bool | int | float) and value == 1

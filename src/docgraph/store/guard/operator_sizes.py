@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from math import ceil, inf, isfinite, isnan, log2
 from typing import Final
 
-from docgraph.store.guard.number_bounds import NUMBERS
 from docgraph.store.guard.operands import (
     BYTE,
+    NUMBERS,
     PLAIN,
     Operands,
     Result,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Write
 from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shield import (
@@ -24,7 +24,13 @@ from docgraph.store.guard.shield import (
     reject,
     shows_storage,
 )
-from docgraph.store.guard.stage_checks import has_key
+from docgraph.store.guard.stage_checks import (
+    UPDATE_STAGES,
+    Policy,
+    check_filter,
+    check_pipeline,
+    has_key,
+)
 from docgraph.store.guard.steps import walk
 from docgraph.store.guard.write_effects import read_update
 from docgraph.store.names import namespace_of
@@ -194,3 +200,22 @@ def _reads_hidden(value: Any, hidden: Paths) -> bool:
         one.startswith(_WHOLE_DOCUMENT) if one[:2] == "$$" else reaches(one[1:], hidden)
         for one in texts
     )
+
+
+def check_write(write: Write, *, db: str, policy: Policy, hidden: Paths) -> None:
+    """Raise for a forbidden write; `hidden` has the hidden properties of the collection."""
+    check_filter(write.filter, policy=policy)
+    if write.update is not None and "$pull" in write.update:
+        check_filter(write.update["$pull"], policy=policy, origin="update.$pull")
+    if write.pipeline is not None:
+        check_pipeline(
+            write.pipeline,
+            db=db,
+            policy=policy,
+            origin="update",
+            allowed=UPDATE_STAGES,
+            trusted=False,
+        )
+    if hidden:
+        check_filter_paths(write.filter, hidden)
+        check_update(write.update or write.pipeline or {}, hidden)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
+
+from pymongo import IndexModel
 
 from docgraph.exchange.data import Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
@@ -17,14 +20,15 @@ from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.after_commit import AfterCommit, ShieldedTasks
 from docgraph.runtime.backoff import growing_pauses
 from docgraph.store.driver.client import Client
+from docgraph.store.driver.collection_uuid import find_collection, pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import CollectionGone
+from docgraph.store.driver.timed_commands import Observed
+from docgraph.store.guard.rewrite import check_write
 from docgraph.store.guard.shield import Guard, RevealKey
 from docgraph.store.guard.stage_checks import Policy
-from docgraph.store.guard.write_checks import check_write
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
-from docgraph.store.own_indexes import ensure_index
 from docgraph.store.transactions.transaction import (
     Done,
     OpenTransaction,
@@ -275,3 +279,48 @@ def _with_warnings(result: WriteResult, write: Write) -> WriteResult:
     if not write.warnings:
         return result
     return replace(result, warnings=(*result.warnings, *write.warnings))
+
+
+async def ensure_index(
+    commands: Commands,
+    namespace: tuple[str, str],
+    keys: Mapping[str, Any],
+    options: Mapping[str, Any],
+    deadline: Deadline,
+    *,
+    create: bool = True,
+) -> None:
+    """Create the index if it is missing; without `create`, only if the collection exists."""
+    db, collection = namespace
+    check_namespace(db, collection)
+    index = IndexModel(list(keys.items()), **options)
+    if create:
+        await _create(commands, namespace, index, deadline)
+        return
+    with Observed(db, {"listCollections": ""}) as seen:
+        found = await commands.within(
+            commands.budget(deadline),
+            lambda: find_collection(commands.client, db, collection, seen.comment),
+        )
+    if found is None:
+        return
+    with suppress(CollectionGone):  # dropped in between: there is nothing to index
+        await _create(commands, namespace, index, deadline, found.id)
+
+
+async def _create(
+    commands: Commands,
+    namespace: tuple[str, str],
+    index: IndexModel,
+    deadline: Deadline,
+    collection_id: bytes | None = None,
+) -> None:
+    db, collection = namespace
+    target = commands.client.get_database(db).get_collection(collection)
+
+    async def run() -> None:
+        async with pinned(commands.client, collection_id) as session:
+            await target.create_indexes([index], session=session, comment=seen.comment)
+
+    with Observed(db, {"createIndexes": collection}) as seen:
+        await commands.within(commands.budget(deadline), run, writing=True)

@@ -29,13 +29,14 @@ from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Wei
 from docgraph.workbench.advise.data_findings import (
     compare_relations,
     compare_types,
+    find_secrets,
+    find_unlimited,
     find_unseen,
     is_unseen,
     record_missing,
     record_problem,
 )
 from docgraph.workbench.advise.declared import Holding, find_holdings
-from docgraph.workbench.advise.exposure import find_secrets, find_unlimited
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
 from docgraph.workbench.advise.look import Look, Place, inspect_values
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection

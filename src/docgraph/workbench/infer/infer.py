@@ -11,9 +11,8 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import NotFound
 from docgraph.store import Store
 from docgraph.workbench.infer.build import KnownNames, build_model
-from docgraph.workbench.infer.model import Model
+from docgraph.workbench.infer.model import Model, build_mappings, render_schema
 from docgraph.workbench.infer.relations import find_relations
-from docgraph.workbench.infer.render import build_mappings, render_schema
 from docgraph.workbench.infer.survey import Budget, SurveyScope, survey
 
 _RELATIONS_SHARE: Final = 0.4  # of the time

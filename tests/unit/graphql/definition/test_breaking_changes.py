@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.graphql.definition.breaking_changes import compare_definitions
+from docgraph.graphql.definition.definition_diff import compare_definitions
 
 SCHEMA = "type Query { a(x: Int): A } type A { b: String c: String n: Int } enum E { ONE }"
 

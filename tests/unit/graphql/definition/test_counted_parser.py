@@ -6,8 +6,7 @@ import pytest
 from graphql import FieldNode, build_schema
 from graphql.language.parser import Parser
 
-from docgraph.graphql.definition.counted_parser import MAX_COMPARISONS
-from docgraph.graphql.definition.query_limits import parse_query
+from docgraph.graphql.definition.query_limits import MAX_COMPARISONS, parse_query
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.plan.field_merging import measure_merging
 from docgraph.graphql.sections import GraphqlLimits

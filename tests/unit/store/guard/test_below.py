@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import NotSupported
-from docgraph.store.guard.below import match_below
+from docgraph.store.guard.event_stages import match_below
 
 EXPRESSION = {"$gt": ["$a", 1]}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.guard.event_ids import check_ids_unread, hides_ids
+from docgraph.store.guard.event_stages import check_ids_unread, hides_ids
 
 HIDING = {"name": 1}
 

@@ -16,8 +16,8 @@ from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryErro
 from docgraph.store import Policy, check_filter, check_pipeline
 from docgraph.store.guard.expression_cost import _SPECIAL
 from docgraph.store.guard.operator_sizes import RULES
+from docgraph.store.guard.rewrite import check_write
 from docgraph.store.guard.stage_checks import check_projection
-from docgraph.store.guard.write_checks import check_write
 from docgraph.variables.shapes import _EXPRESSION
 
 STEPS = "more than 100000 steps for one document"

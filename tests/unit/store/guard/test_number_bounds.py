@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from docgraph.exchange.errors import ExpressionTooLarge
 from docgraph.store import Policy
-from docgraph.store.guard.number_bounds import NUMBERS
-from docgraph.store.guard.operands import BYTE, Operands, choose, compare
+from docgraph.store.guard.operands import BYTE, NUMBERS, Operands, choose, compare
 from docgraph.store.guard.sizes import Form, LoopElement, Size, number
 from docgraph.store.guard.stage_checks import check_projection
 

@@ -10,8 +10,7 @@ from docgraph.graphql.apps.compiled_app import App, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.workbench.fuzz.fuzz_values import Guesses
-from docgraph.workbench.fuzz.random_queries import Query, QueryMaker
-from docgraph.workbench.fuzz.shrinking import shrink_query
+from docgraph.workbench.fuzz.random_queries import Query, QueryMaker, shrink_query
 from tests.unit.workbench.fuzz.test_surface import MAPPINGS, SCHEMA
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from docgraph.exchange import StartupError
-from docgraph.workbench.infer.mapping_entries import add_entries
+from docgraph.workbench.infer.merge import add_entries
 
 FILE = Path("mappings.yml")
 TEXT = """# ours
