@@ -12,7 +12,7 @@ import asyncio
 import os
 from typing import Any
 
-from docgraph.store import resume_loop, versions
+from docgraph.store import change_stream, versions
 
 IS_RESTLESS = "DOCGRAPH_TEST_RESTLESS" in os.environ
 _EVERY = 0.02
@@ -28,9 +28,9 @@ def install() -> None:
 
     versions.VersionFollower._follow = follow_restlessly  # type: ignore[method-assign]
     versions._LOOK_EVERY = _EVERY  # type: ignore[misc]
-    run = resume_loop.Follower.run
+    run = change_stream.Follower.run
 
-    async def run_restlessly(self: resume_loop.Follower) -> None:
+    async def run_restlessly(self: change_stream.Follower) -> None:
         async def catch_up() -> None:
             while True:
                 await self.wait_open()
@@ -51,4 +51,4 @@ def install() -> None:
                 one.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
-    resume_loop.Follower.run = run_restlessly  # type: ignore[method-assign]
+    change_stream.Follower.run = run_restlessly  # type: ignore[method-assign]

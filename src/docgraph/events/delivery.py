@@ -341,12 +341,12 @@ _SHORTEST_REST: Final = 0.002  # a shorter rest is skipped: timers are not that 
 
 
 class Fanout:
-    """Calls `tell` at the end of this turn of the event loop, or at the end of a rest."""
+    """Calls `deliver` at the end of this turn of the event loop, or at the end of a rest."""
 
     def __init__(
-        self, tell: Callable[[], object], *, clock: Callable[[], float] = perf_counter
+        self, deliver: Callable[[], object], *, clock: Callable[[], float] = perf_counter
     ) -> None:
-        self._tell = tell
+        self._deliver = deliver
         self._clock = clock
         self._rested_at = 0.0
         self._due: asyncio.Handle | None = None
@@ -364,7 +364,7 @@ class Fanout:
         """Start a wave immediately, even during a rest."""
         self.stop()
         begun = self._clock()
-        self._tell()
+        self._deliver()
         # Runs after the clients that the wave has woken: their work counts as a part of it.
         asyncio.get_running_loop().call_soon(self._rest, begun)
 

@@ -114,7 +114,7 @@ class Inferring:
             own=self.find_own(db),
             may_read=None if is_root else may_read,
             seconds=MAX_SECONDS if left is None else min(MAX_SECONDS, left * _SHARE),
-            tells=self.visits.access.graphql.may_explain(exchange.account),
+            is_explained=self.visits.access.graphql.may_explain(exchange.account),
             run=self._run,
         )
 

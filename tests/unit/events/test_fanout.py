@@ -71,7 +71,7 @@ async def test_what_was_planned_for_the_end_of_a_rest_is_told_then() -> None:
     telling.waves.flush()
     await turn()
     telling.waves.plan()
-    telling.waves._tell = told.set
+    telling.waves._deliver = told.set
     async with asyncio.timeout(60):
         await told.wait()
 

@@ -43,7 +43,7 @@ async def find_advice(
         seconds,
         is_all=is_all and not broken,
         is_open=lambda app: _is_open(bench, app),
-        tell=shown.show,
+        on_progress=shown.show,
         run=asyncio.to_thread,  # the driver has work to do meanwhile
         rows=await _find_rows(bench, apps),
     )

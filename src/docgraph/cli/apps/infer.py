@@ -108,7 +108,7 @@ class _Wanted:
         users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
         own = find_own(config.get(Graphql), users, rules, self.db)
         scope = SurveyScope(
-            self.db, self.collections, self.sample, own=own, tell=self._show_progress
+            self.db, self.collections, self.sample, own=own, on_progress=self._show_progress
         )
         try:
             return await infer(bench.store, scope, names)

@@ -224,11 +224,11 @@ def telling(
 ) -> Callable[[Sequence[str], str], None]:
     """Notify the service manager, too, when the instance is ready."""
 
-    def say_and_tell(urls: Sequence[str], missing: str = "") -> None:
+    def report_ready(urls: Sequence[str], missing: str = "") -> None:
         on_ready(urls, missing)
         manager.notify_ready(" ".join(["ready at", *urls, *([f"({missing})"] if missing else ())]))
 
-    return say_and_tell
+    return report_ready
 
 
 @contextmanager

@@ -80,15 +80,15 @@ class Watchdog:
 
     def __init__(
         self,
-        tell: Callable[[], None],
+        notify: Callable[[], None],
         period: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell = tell
+        self._notify = notify
         self._period = period
         self._clock = clock
         self._due = 0.0
-        self._told: Mapping[int, int] = {}
+        self._notified: Mapping[int, int] = {}
 
     @property
     def seconds_left(self) -> float | None:
@@ -103,9 +103,9 @@ class Watchdog:
         now = self._clock()
         if not self._period or now < self._due:
             return
-        if not pulses or any(self._told.get(one) == pulse for one, pulse in pulses.items()):
+        if not pulses or any(self._notified.get(one) == pulse for one, pulse in pulses.items()):
             self._due = now + self._period / 8
             return
-        self._told = dict(pulses)
+        self._notified = dict(pulses)
         self._due = now + self._period / 2
-        self._tell()
+        self._notify()

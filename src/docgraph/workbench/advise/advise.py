@@ -26,6 +26,7 @@ from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place, inspect_values
 from docgraph.workbench.advise.data_findings import (
     compare_relations,
     compare_types,
@@ -38,7 +39,6 @@ from docgraph.workbench.advise.data_findings import (
 )
 from docgraph.workbench.advise.declared import Holding, find_holdings
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
-from docgraph.workbench.advise.look import Look, Place, inspect_values
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
 from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, Offload, run_here
@@ -53,15 +53,15 @@ _MAX_VIEWS: Final = 20  # on top of each other, as in the database
 class AdviceScope:
     """How much to inspect; `is_all`: there are no other apps, so unused indexes are reported.
 
-    `is_open` says whether anonymous callers may query an app, `tell` receives the progress, `rows`
-    are the row filters of rules. `may_read` checks permissions for the source of a view.
+    `is_open` says whether anonymous callers may query an app, `on_progress` receives the progress,
+    `rows` are the row filters of rules. `may_read` checks permissions for the source of a view.
     """
 
     sample: int = 1_000
     seconds: float = MAX_SECONDS
     is_all: bool = False
     is_open: Callable[[App], Awaitable[bool | None]] | None = None
-    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
     rows: Sequence[RowFilter] = ()
     may_read: Callable[[Place], Awaitable[bool]] | None = None
@@ -95,7 +95,7 @@ class _Adviser:
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
         self._holdings = find_holdings(self._accesses)
-        self._looks: dict[Place, Look] = {}
+        self._samples: dict[Place, CollectionSample] = {}
 
     async def advise(self) -> AdviceReport:
         """Return all findings."""
@@ -105,7 +105,7 @@ class _Adviser:
         plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
         plausible.sort(key=lambda one: bool(one.options))  # queries that are always sent come first
         unserved = await self._find_unserved(serving, plausible)
-        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._looks)])
+        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._samples)])
         await self.scope.run(self._compare)
         await self._check_exposure()
         if self.scope.is_all:
@@ -117,10 +117,10 @@ class _Adviser:
         await self._inspect_data()
         # All other advice on collections concerns apps.
         self.report.advice = [one for one in self.report.advice if one.kind == "not-looked-at"]
-        await self._combine(list(find_unserved_rows(self.scope.rows, self._looks)))
+        await self._combine(list(find_unserved_rows(self.scope.rows, self._samples)))
 
     async def _combine(self, unserved: Sequence[Unserved]) -> None:
-        combined = await self.scope.run(lambda: combine(unserved, self._looks))
+        combined = await self.scope.run(lambda: combine(unserved, self._samples))
         self.report.indexes += combined.indexes
         self._add(combined.advice)
 
@@ -141,11 +141,11 @@ class _Adviser:
             if self._budget.left <= 0:
                 self._record_left(".".join(one) for one in places[number:])
                 return
-            self.scope.tell(number, len(places), ".".join(place))
+            self.scope.on_progress(number, len(places), ".".join(place))
             names = listed[db]
             known = Listed(place[1]) if names is None else names.get(place[1])
             holdings = self._holdings.get(place, [])
-            look = await inspect_values(
+            sample = await inspect_values(
                 self.store,
                 place,
                 known,
@@ -154,12 +154,16 @@ class _Adviser:
                 hold=partial(_hold, holdings),
                 run=self.scope.run,
             )
-            self._looks[place] = look
-            self._add([one async for one in self._check_values(look)])
-            if look.base is not None and look.base not in places and await self._may_read(look):
-                places.append(look.base)  # its indexes serve the view
+            self._samples[place] = sample
+            self._add([one async for one in self._check_values(sample)])
+            if (
+                sample.base is not None
+                and sample.base not in places
+                and await self._may_read(sample)
+            ):
+                places.append(sample.base)  # its indexes serve the view
 
-    async def _may_read(self, view: Look) -> bool:
+    async def _may_read(self, view: CollectionSample) -> bool:
         may_read = self.scope.may_read
         return may_read is None or (view.base is not None and await may_read(view.base))
 
@@ -172,27 +176,27 @@ class _Adviser:
             return None  # each collection reports whether it can be read
         return {one.name: one for one in found}
 
-    async def _check_values(self, look: Look) -> Any:
-        if look.listed is None and await self.store.facts.exists(*look.place) is not None:
+    async def _check_values(self, sample: CollectionSample) -> Any:
+        if sample.listed is None and await self.store.facts.exists(*sample.place) is not None:
             for app in self.apps:
-                places = list(_name_uses(self._accesses, app, look.place))
+                places = list(_name_uses(self._accesses, app, sample.place))
                 if places:
-                    yield record_missing(str(app.definition.id), places, look)
-        elif look.listed is None:
-            yield record_problem(look, "it is not there, or may not be seen")
-        elif look.problem:
-            yield record_problem(look, look.problem)
-        elif look.is_view and (look.base is None or not await self._may_read(look)):
-            what = f"{look.name} is a view: whether indexes serve it was not looked at"
-            source = look.listed.source if self.scope.may_read is None else "its source"
+                    yield record_missing(str(app.definition.id), places, sample)
+        elif sample.listed is None:
+            yield record_problem(sample, "it is not there, or may not be seen")
+        elif sample.problem:
+            yield record_problem(sample, sample.problem)
+        elif sample.is_view and (sample.base is None or not await self._may_read(sample)):
+            what = f"{sample.name} is a view: whether indexes serve it was not looked at"
+            source = sample.listed.source if self.scope.may_read is None else "its source"
             hint = f"begin its stages with a $match that an index of {source} serves"
-            yield Advice(Weight.NOTE, "not-looked-at", what, hint=hint, collection=look.name)
-        elif not look.profile.documents:
-            what = f"{look.name} has no documents to compare with what is declared"
-            yield Advice(Weight.NOTE, "empty-collection", what, collection=look.name)
-        elif not look.is_fair:
-            what = f"sampling {look.name} took too long, so only its first documents were read"
-            yield Advice(Weight.NOTE, "not-looked-at", what, collection=look.name)
+            yield Advice(Weight.NOTE, "not-looked-at", what, hint=hint, collection=sample.name)
+        elif not sample.profile.documents:
+            what = f"{sample.name} has no documents to compare with what is declared"
+            yield Advice(Weight.NOTE, "empty-collection", what, collection=sample.name)
+        elif not sample.is_fair:
+            what = f"sampling {sample.name} took too long, so only its first documents were read"
+            yield Advice(Weight.NOTE, "not-looked-at", what, collection=sample.name)
 
     def _record_left(self, what: Iterable[str]) -> None:
         names = list(dict.fromkeys(what))
@@ -204,8 +208,8 @@ class _Adviser:
     # --- the queries ------------------------------------------------------------------------------
 
     def _guess(self, place: Place, path: str) -> Any:
-        look = self._looks.get(place)
-        return None if look is None else look.guess(path)
+        sample = self._samples.get(place)
+        return None if sample is None else sample.guess(path)
 
     def _find_questions(self) -> Iterator[PlannedQuery]:
         for access in self._accesses:
@@ -231,19 +235,21 @@ class _Adviser:
     def _follow_view(self, question: PlannedQuery) -> PlannedQuery:
         """Return the query that the database makes of one on a view: on its source."""
         for _ in range(_MAX_VIEWS):
-            look = self._looks.get(question.place)
-            if look is None or look.listed is None or look.base not in self._looks:
+            sample = self._samples.get(question.place)
+            if sample is None or sample.listed is None or sample.base not in self._samples:
                 break
-            own = [stage["$match"] for stage in look.listed.stages if "$match" in stage]
+            own = [stage["$match"] for stage in sample.listed.stages if "$match" in stage]
             joined = {"$and": [*own, question.filter]} if question.filter else {"$and": own}
-            question = replace(question, place=look.base, filter=joined if own else question.filter)
+            question = replace(
+                question, place=sample.base, filter=joined if own else question.filter
+            )
         return question
 
     def _is_plausible(self, question: PlannedQuery) -> bool:
         """Return whether all its properties occur; a missing one is reported elsewhere."""
-        look = self._looks.get(question.place)
+        sample = self._samples.get(question.place)
         paths = (*find_paths(question.filter), *question.sort)
-        return look is None or not any(is_unseen(one, look) for one in paths)
+        return sample is None or not any(is_unseen(one, sample) for one in paths)
 
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
@@ -261,8 +267,8 @@ class _Adviser:
         queue = deque((one, share) for one in questions)
         while queue:
             one, most = queue.popleft()
-            look = self._looks.get(one.place)
-            if look is None or not look.is_checked or one.place in refused:
+            sample = self._samples.get(one.place)
+            if sample is None or not sample.is_checked or one.place in refused:
                 continue
             if self._budget.left <= 0:
                 left.append(one)
@@ -270,7 +276,7 @@ class _Adviser:
                 queue.append((one, inf))
             else:
                 began = self._budget.left
-                found = await self._check_query(serving, one, look, refused)
+                found = await self._check_query(serving, one, sample, refused)
                 spent[one.place] += int((began - self._budget.left) * 1000)
                 if found is not None and told.isdisjoint(_name_finding(found)):
                     told.update(_name_finding(found))
@@ -280,15 +286,19 @@ class _Adviser:
         return unserved
 
     async def _check_query(
-        self, serving: Serving, question: PlannedQuery, look: Look, refused: set[Place]
+        self,
+        serving: Serving,
+        question: PlannedQuery,
+        sample: CollectionSample,
+        refused: set[Place],
     ) -> Unserved | None:
         try:
-            return await serving.check(question, look)
+            return await serving.check(question, sample)
         except StoreUnavailable:
             raise
         except StoreDenied as error:
             refused.add(question.place)
-            self._add([record_problem(look, error.message)])
+            self._add([record_problem(sample, error.message)])
         except DocgraphError as error:
             self._add_refusal(*record_rejection(question, error.message))
         return None
@@ -308,40 +318,40 @@ class _Adviser:
     # --- what is declared -------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        parents: dict[tuple[str, str], list[Look]] = {}
-        for holding, look in self._list_held():
+        parents: dict[tuple[str, str], list[CollectionSample]] = {}
+        for holding, sample in self._list_held():
             key = str(holding.app.definition.id), holding.type_name
-            if look.is_view and key in parents:
+            if sample.is_view and key in parents:
                 continue  # already compared
-            found = compare_types(holding, look)
+            found = compare_types(holding, sample)
             known = {(one.kind, one.app, one.where, one.collection) for one in self.report.advice}
             # the same type of the same collection may be reached by several fields
             self._add(
                 one for one in found if (one.kind, one.app, one.where, one.collection) not in known
             )
-            parents.setdefault(key, []).append(look)
+            parents.setdefault(key, []).append(sample)
         for access in self._accesses:
-            own = self._looks.get(access.place)
+            own = self._samples.get(access.place)
             if own is not None and not own.problem:
                 self._add(find_unseen(access, own))
             above = parents.get((access.app_id, access.type_name), ())
-            self._add(compare_relations(access, above, self._looks))
+            self._add(compare_relations(access, above, self._samples))
 
-    def _list_held(self) -> list[tuple[Holding, Look]]:
+    def _list_held(self) -> list[tuple[Holding, CollectionSample]]:
         """Return the compared types with the sampled collections; views last."""
         found = [
-            (holding, look)
+            (holding, sample)
             for place, holdings in self._holdings.items()
-            if (look := self._looks.get(place)) is not None and not look.problem
+            if (sample := self._samples.get(place)) is not None and not sample.problem
             for holding in holdings
         ]
         return sorted(found, key=lambda one: one[1].is_view)
 
     async def _check_exposure(self) -> None:
         for access in self._accesses:
-            self._add(find_unlimited(access, self._looks.get(access.place), self.settings))
+            self._add(find_unlimited(access, self._samples.get(access.place), self.settings))
         for app in self.apps:
-            find = partial(find_secrets, app, self._looks)
+            find = partial(find_secrets, app, self._samples)
             found = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
             if found and self.scope.is_open is not None and await self.scope.is_open(app):
                 found = list(find(is_open=True))
@@ -349,8 +359,8 @@ class _Adviser:
 
     async def _find_idle(self, serving: Serving, questions: Sequence[PlannedQuery]) -> None:
         planning = IndexStats(self.store)
-        for place, look in self._looks.items():
-            if not look.is_indexed or len(look.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
+        for place, sample in self._samples.items():
+            if not sample.is_indexed or len(sample.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
                 continue
             named = {
                 path
@@ -363,7 +373,7 @@ class _Adviser:
             rows = (one.filter for one in self.scope.rows if one.place == place)
             named |= {path for one in rows for path in find_paths(one)}
             uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
-            self._add(find_idle(look, named, serving.used.get(place, set()), uses))
+            self._add(find_idle(sample, named, serving.used.get(place, set()), uses))
 
 
 def find_places(app: App) -> set[Place]:

@@ -20,8 +20,8 @@ from docgraph.graphql.sections import Graphql
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.declared import FieldTally, Holding
-from docgraph.workbench.advise.look import Look, Place
 from docgraph.workbench.infer.profile import MAX_DEPTH
 from docgraph.workbench.infer.sensitive import is_secret
 from docgraph.workbench.infer.value_kinds import NUMBERS
@@ -30,16 +30,16 @@ _ENOUGH: Final = 20  # sampled documents from which a property that never occurs
 _MAX_KINDS: Final = 3
 
 
-def compare_types(holding: Holding, look: Look) -> Iterator[Advice]:
+def compare_types(holding: Holding, sample: CollectionSample) -> Iterator[Advice]:
     """Yield where the documents of a collection contradict the type declared for them."""
     tallies = [one for one in holding.tallies if one.objects]
     shown = {one.path[0] for one in tallies if one.is_top}
     for tally in tallies:
-        yield from _advise_field(tally, str(holding.app.definition.id), look, shown)
+        yield from _advise_field(tally, str(holding.app.definition.id), sample, shown)
 
 
 def _advise_field(
-    tally: FieldTally, app: str, look: Look, shown: Collection[str]
+    tally: FieldTally, app: str, sample: CollectionSample, shown: Collection[str]
 ) -> Iterator[Advice]:
     where = f"schema: {tally.type_name}.{tally.name}"
     noun = "documents" if tally.is_top else "objects"
@@ -55,7 +55,7 @@ def _advise_field(
             app,
             where,
             "declare a type that shows all of them, or fix the data",
-            look.name,
+            sample.name,
             {"count": tally.misfits, "of": tally.objects, "example": tally.first_misfit},
         )
     if tally.is_required and empty:
@@ -68,35 +68,38 @@ def _advise_field(
             app,
             where,
             "leave the ! away, or give them a value",
-            look.name,
+            sample.name,
             {"count": empty, "of": tally.objects, "example": tally.first_empty},
         )
-    elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), look)):
-        yield _record_unseen(tally, app, look, shown)
+    elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), sample)):
+        yield _record_unseen(tally, app, sample, shown)
 
 
-def _record_unseen(tally: FieldTally, app: str, look: Look, shown: Collection[str]) -> Advice:
+def _record_unseen(
+    tally: FieldTally, app: str, sample: CollectionSample, shown: Collection[str]
+) -> Advice:
     path = ".".join(tally.path)
     noun = "documents" if tally.is_top else "objects"
     hint = "is it written like this in the data? If it is to come, all is well"
-    nearest = _find_similar(tally.path[0], look, shown) if tally.is_top else None
+    nearest = _find_similar(tally.path[0], sample, shown) if tally.is_top else None
     if nearest is not None:
         hint = f"the data have {nearest!r}: map the field to it"
     return Advice(
         Weight.WARNING if tally.objects >= _ENOUGH or nearest else Weight.NOTE,
         "never-seen",
-        f"{path!r} has no value in any of the {tally.objects} {noun} of {look.name} that were read",
+        f"{path!r} has no value in any of the {tally.objects} {noun} of {sample.name} "
+        "that were read",
         app,
         f"schema: {tally.type_name}.{tally.name}",
         hint,
-        look.name,
+        sample.name,
         {"of": tally.objects},
     )
 
 
-def _find_similar(name: str, look: Look, shown: Collection[str] = ()) -> str | None:
+def _find_similar(name: str, sample: CollectionSample, shown: Collection[str] = ()) -> str | None:
     """Return a property of the data that may be meant: none that is shown by its own name."""
-    names = look.profile.shape.fields
+    names = sample.profile.shape.fields
     return None if name in names else find_nearest(name, (one for one in names if one not in shown))
 
 
@@ -104,24 +107,24 @@ def _show(value: Any) -> str:
     return repr(str(value))[:80] if not isinstance(value, int | float) else str(value)
 
 
-def find_unseen(access: Access, look: Look) -> Iterator[Advice]:
+def find_unseen(access: Access, sample: CollectionSample) -> Iterator[Advice]:
     """Yield properties that a filter, a sort or a group names and no document has."""
-    if look.profile.documents < _ENOUGH:
+    if sample.profile.documents < _ENOUGH:
         return
     for part, paths in _list_named(access.mapping):
         for path in dict.fromkeys(paths):
-            if is_unseen(path, look):
-                nearest = _find_similar(path.partition(".")[0], look)
+            if is_unseen(path, sample):
+                nearest = _find_similar(path.partition(".")[0], sample)
                 yield Advice(
                     Weight.WARNING,
                     "never-seen",
-                    f"names {path!r}, which none of the {look.profile.documents} documents of "
-                    f"{look.name} that were read has",
+                    f"names {path!r}, which none of the {sample.profile.documents} documents of "
+                    f"{sample.name} that were read has",
                     access.app_id,
                     f"{access.where}.{part}",
                     f"the data have {nearest!r}" if nearest else "is it written like this there?",
-                    look.name,
-                    {"of": look.profile.documents},
+                    sample.name,
+                    {"of": sample.profile.documents},
                 )
 
 
@@ -136,23 +139,25 @@ def _list_named(
         yield "sort", find_paths(mapping.sort.source)
 
 
-def is_unseen(path: str, look: Look) -> bool:
+def is_unseen(path: str, sample: CollectionSample) -> bool:
     """Return whether a property occurs in none of the sampled documents."""
     steps = path.split(".")
-    if not look.profile.documents or not look.is_whole or len(steps) > MAX_DEPTH:
+    if not sample.profile.documents or not sample.is_whole or len(steps) > MAX_DEPTH:
         return False
     for number in range(1, len(steps)):
-        seen = look.find_seen(".".join(steps[:number]))
+        seen = sample.find_seen(".".join(steps[:number]))
         if seen is not None and seen.elements is not None and "array" in seen.elements.kinds:
             return False  # nested lists are not sampled
-    return look.find_seen(path) is None
+    return sample.find_seen(path) is None
 
 
 def compare_relations(
-    access: Access, parents: Sequence[Look], looks: Mapping[tuple[str, str], Look]
+    access: Access,
+    parents: Sequence[CollectionSample],
+    samples: Mapping[tuple[str, str], CollectionSample],
 ) -> Iterator[Advice]:
     """Yield keys of parents that do not exist, or that no document could match."""
-    target = looks.get(access.place)
+    target = samples.get(access.place)
     if not isinstance(access.mapping, QueryMapping | GroupMapping) or access.is_root:
         return
     spots = dict.fromkeys(one for one in find_spots(access.mapping.find.source) if one.is_key)
@@ -176,7 +181,7 @@ def compare_relations(
 
 
 def _compare_kinds(
-    access: Access, key: tuple[str, Look], sought: tuple[str, Look]
+    access: Access, key: tuple[str, CollectionSample], sought: tuple[str, CollectionSample]
 ) -> Iterator[Advice]:
     own, other = _find_kinds(*key), _find_kinds(*sought)
     if own and other and own.isdisjoint(other):
@@ -192,8 +197,8 @@ def _compare_kinds(
         )
 
 
-def _find_kinds(path: str, look: Look) -> set[str]:
-    seen = look.find_seen(path)
+def _find_kinds(path: str, sample: CollectionSample) -> set[str]:
+    seen = sample.find_seen(path)
     if seen is None:
         return set()
     kinds = {one for one in seen.kinds if one != "array"}
@@ -202,31 +207,31 @@ def _find_kinds(path: str, look: Look) -> set[str]:
     return {"number" if one in NUMBERS else one for one in kinds}
 
 
-def record_missing(app: str, places: Sequence[str], look: Look) -> Advice:
+def record_missing(app: str, places: Sequence[str], sample: CollectionSample) -> Advice:
     """Report a collection that does not exist."""
     more = f", which {len(places)} fields are about" if len(places) > 1 else ""
     return Advice(
         Weight.WARNING,
         "missing-collection",
-        f"there is no collection {look.name}{more}",
+        f"there is no collection {sample.name}{more}",
         app,
         places[0],
         "is it written like this in the database?",
-        look.name,
+        sample.name,
         {"places": list(places)},
     )
 
 
-def record_problem(look: Look, reason: str) -> Advice:
+def record_problem(sample: CollectionSample, reason: str) -> Advice:
     """Report a collection that could not be inspected."""
     return Advice(
         Weight.WARNING,
         "not-looked-at",
-        f"{look.name} could not be looked at: {reason}",
+        f"{sample.name} could not be looked at: {reason}",
         hint="take a smaller sample, or more time"
-        if look.is_slow
+        if sample.is_slow
         else "`docgraph doctor` says which rights are missing",
-        collection=look.name,
+        collection=sample.name,
     )
 
 
@@ -238,11 +243,13 @@ _HARMLESS: Final = frozenset({"Boolean", "DateTime"})  # whether a secret exists
 _FEWEST_VALUES: Final = 3
 
 
-def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iterator[Advice]:
+def find_unlimited(
+    access: Access, sample: CollectionSample | None, settings: Graphql
+) -> Iterator[Advice]:
     """Yield lists that only the configuration bounds."""
     mapping = access.mapping
-    size = None if look is None else look.documents
-    if not access.is_list or (look is not None and look.listed is None):
+    size = None if sample is None else sample.documents
+    if not access.is_list or (sample is not None and sample.listed is None):
         return
     if isinstance(mapping, QueryMapping):
         if mapping.limit is not None or "_id" in (mapping.find.source or {}):
@@ -277,7 +284,7 @@ def _list_stages(mapping: AggregationMapping) -> list[Mapping[str, object]]:
 
 
 def find_secrets(
-    app: App, looks: Mapping[Place, Look], *, is_open: bool | None
+    app: App, samples: Mapping[Place, CollectionSample], *, is_open: bool | None
 ) -> Iterator[Advice]:
     """Yield fields like passwords that every caller of the app sees."""
     visibility = app.visibility
@@ -295,7 +302,7 @@ def find_secrets(
                 (type_name, name) in visible
                 and isinstance(mapping, FieldMapping)
                 and get_named_type(type_.fields[name].type).name not in _HARMLESS
-                and (reason := _find_reason(type_name, name, mapping, places, looks))
+                and (reason := _find_reason(type_name, name, mapping, places, samples))
             ):
                 yield _warn(app, f"{type_name}.{name}", reason, is_open)
 
@@ -309,13 +316,13 @@ def _find_reason(
     name: str,
     mapping: FieldMapping,
     places: list[Access],
-    looks: Mapping[Place, Look],
+    samples: Mapping[Place, CollectionSample],
 ) -> str:
     if is_secret(name, type_name) or is_secret(" ".join(mapping.path[-2:]), type_name):
         return "its name says that it holds a secret"
     for access in places:
-        look = looks.get(access.place)
-        seen = None if look is None else look.find_seen(mapping.text)
+        sample = samples.get(access.place)
+        seen = None if sample is None else sample.find_seen(mapping.text)
         if seen is None or seen.filled < _FEWEST_VALUES:
             continue
         if seen.holds_secrets(mapping.path[-1], type_name):

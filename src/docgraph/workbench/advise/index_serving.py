@@ -19,8 +19,8 @@ from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess
 from docgraph.workbench.advise.advice import Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.data_findings import is_unseen
-from docgraph.workbench.advise.look import Look, Place
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.advise.wants import Want, find_wants
 from docgraph.workbench.infer.survey import SCANNED
@@ -59,16 +59,16 @@ class Serving:
         self._planning = IndexStats(self.store)
         self._plans: dict[str, QueryPlan] = {}
 
-    async def check(self, question: PlannedQuery, look: Look) -> Unserved | None:
+    async def check(self, question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
         """Return what is wrong with a query; None if an index serves it, or none is needed."""
-        size = look.documents
+        size = sample.documents
         if size is not None and size < FEW and find_special_index(question.filter) is None:
             return None
         if question.reads_on:
-            return _record_reading(question, look)
-        if look.is_series:
-            return _check_series(question, look)
-        sort = _find_order(question, look)
+            return _record_reading(question, sample)
+        if sample.is_series:
+            return _check_series(question, sample)
+        sort = _find_order(question, sample)
         if "_id" in pinned_paths(question.filter) or not (question.filter or sort):
             return None
         plan = await self._plan(question, sort)
@@ -77,11 +77,11 @@ class Serving:
             return None
         is_walk = plan.is_scan or plan.reads_whole_index
         if is_walk and question.filter:
-            return self._check_scan(question, look, plan)
+            return self._check_scan(question, sample, plan)
         if plan.sorts:
-            return await self._check_sort(question, look)
+            return await self._check_sort(question, sample)
         if question.filter and not is_walk:
-            return await self._check_waste(question, look, sort, plan)
+            return await self._check_waste(question, sample, sort, plan)
         return None
 
     async def _plan(self, question: PlannedQuery, sort: Mapping[str, Any]) -> QueryPlan:
@@ -94,31 +94,35 @@ class Serving:
             self._plans[key] = known
         return known
 
-    def _check_scan(self, question: PlannedQuery, look: Look, plan: QueryPlan) -> Unserved | None:
-        share = _estimate_share(question.filter, look)
+    def _check_scan(
+        self, question: PlannedQuery, sample: CollectionSample, plan: QueryPlan
+    ) -> Unserved | None:
+        share = _estimate_share(question.filter, sample)
         if share is not None and share >= _LARGE_SHARE and not plan.sorts:
             return None  # matching documents are found soon
         if share is not None and share >= _LARGE_SHARE and question.options:
             return None
-        wants = _find_wants(question, look)
-        number = "" if look.documents is None else f" {look.documents}"
+        wants = _find_wants(question, sample)
+        number = "" if sample.documents is None else f" {sample.documents}"
         way = "" if plan.is_scan else f" by the index {', '.join(plan.indexes)}"
-        what = f"goes through all{number} documents of {look.name}{way}{question.condition}"
+        what = f"goes through all{number} documents of {sample.name}{way}{question.condition}"
         if not any(one.equal or one.ranges for one in wants):
             text = f"{what}: no index could serve such a condition"
             return Unserved(question, Weight.NOTE, "no-index-possible", text)
-        return Unserved(question, _weigh(question, look, wants), "no-index", what, wants)
+        return Unserved(question, _weigh(question, sample, wants), "no-index", what, wants)
 
-    async def _check_sort(self, question: PlannedQuery, look: Look) -> Unserved | None:
-        count = look.documents
+    async def _check_sort(
+        self, question: PlannedQuery, sample: CollectionSample
+    ) -> Unserved | None:
+        count = sample.documents
         if question.filter:
             count = await self._count(question)
         if count is not None and count <= (_SORTED if question.filter else FEW):
             return None
         number = "all" if not question.filter else f"more than {_SORTED}"
-        what = f"sorts {number} documents of {look.name} in memory{question.condition}"
-        wants = _find_wants(question, look)
-        return Unserved(question, _weigh(question, look, wants), "sorts-in-memory", what, wants)
+        what = f"sorts {number} documents of {sample.name} in memory{question.condition}"
+        wants = _find_wants(question, sample)
+        return Unserved(question, _weigh(question, sample, wants), "sorts-in-memory", what, wants)
 
     async def _count(self, question: PlannedQuery) -> int | None:
         deadline = Deadline.after_ms(_TRY_MS)
@@ -132,14 +136,14 @@ class Serving:
     async def _check_waste(
         self,
         question: PlannedQuery,
-        look: Look,
+        sample: CollectionSample,
         sort: Mapping[str, Any],
         plan: QueryPlan,
     ) -> Unserved | None:
         """Return a finding if the index leads to many documents that do not match."""
-        used = [one for one in look.indexes if one.name in plan.indexes]
+        used = [one for one in sample.indexes if one.name in plan.indexes]
         covered = {path for one in used for path, _ in one.index.keys}
-        wants = _find_wants(question, look)
+        wants = _find_wants(question, sample)
         if not used or all(one.equal <= covered for one in wants):
             return None
         names = ", ".join(plan.indexes)
@@ -153,37 +157,39 @@ class Serving:
                 deadline=Deadline.after_ms(_TRY_MS),
             )
         except TimeLimitExceeded:
-            return Unserved(question, _weigh(question, look, wants), "wasteful-index", what, wants)
+            return Unserved(
+                question, _weigh(question, sample, wants), "wasteful-index", what, wants
+            )
         if took.documents <= FEW or took.documents <= took.returned * _WASTE:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
-        return Unserved(question, _weigh(question, look, wants), "wasteful-index", text, wants)
+        return Unserved(question, _weigh(question, sample, wants), "wasteful-index", text, wants)
 
 
-def _check_series(question: PlannedQuery, look: Look) -> Unserved | None:
+def _check_series(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
     """Return a finding if a query reads all buckets of a time series: explain shows no index.
 
     Buckets are stored in the order of their time, and have the smallest and the largest value of
     each measured property: an index on one of those leads to many buckets.
     """
-    listed = look.listed
-    wants = find_wants(question.filter, {}, look.find_array)
+    listed = sample.listed
+    wants = find_wants(question.filter, {}, sample.find_array)
     if listed is None or not wants:
         return None
     time, meta = listed.time_field, listed.meta_field
-    heads = {index.keys[0][0] for index in look.plain_indexes if index.complete}
+    heads = {index.keys[0][0] for index in sample.plain_indexes if index.complete}
     paths = [path for want in wants for path in (*want.equal, *want.ranges)]
     if time in paths or not heads.isdisjoint(paths):
         return None
-    number = "" if look.documents is None else f" of {look.documents} documents"
-    what = f"goes through all buckets{number} of {look.name}{question.condition}"
+    number = "" if sample.documents is None else f" of {sample.documents} documents"
+    what = f"goes through all buckets{number} of {sample.name}{question.condition}"
     first = [path for path in paths if meta and (path == meta or path.startswith(f"{meta}."))]
     if not first:
         place = f"its meta field {meta}" if meta else "a meta field, which it does not have"
         text = f"{what}: an index finds buckets by its time field {time} and by {place}"
         return Unserved(question, Weight.NOTE, "no-index-possible", text)
     want = Want(frozenset(first), ((time, 1),))
-    return Unserved(question, _weigh(question, look, (want,)), "no-index", what, (want,))
+    return Unserved(question, _weigh(question, sample, (want,)), "no-index", what, (want,))
 
 
 def find_special_index(filter_: Any, path: str = UNKNOWN) -> dict[str, str] | None:
@@ -201,54 +207,53 @@ def find_special_index(filter_: Any, path: str = UNKNOWN) -> dict[str, str] | No
     return None
 
 
-def _weigh(question: PlannedQuery, look: Look, wants: Sequence[Want]) -> Weight:
+def _weigh(question: PlannedQuery, sample: CollectionSample, wants: Sequence[Want]) -> Weight:
     """Weigh optional queries less than those that are always sent, if a scan is acceptable.
 
     A selective index is worth it sooner than one by ranges or for a sort.
     """
-    size = look.documents
+    size = sample.documents
     if not question.options or size is None:
         return Weight.WARNING
     paths = [path for want in wants for path in want.equal]
-    is_precise = any(look.is_selective(path, FEW) for path in paths)
+    is_precise = any(sample.is_selective(path, FEW) for path in paths)
     return Weight.WARNING if size >= (MANY if is_precise else SCANNED) else Weight.NOTE
 
 
-def _record_reading(question: PlannedQuery, look: Look) -> Unserved | None:
-    if look.documents is None or look.documents < MANY:
+def _record_reading(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
+    if sample.documents is None or sample.documents < MANY:
         return None
-    text = (
-        f"goes through all {look.documents} documents of {look.name}: its first stage is no $match"
-    )
+    all_ = f"all {sample.documents} documents of {sample.name}"
+    text = f"goes through {all_}: its first stage is no $match"
     return Unserved(question, Weight.NOTE, "reads-everything", text)
 
 
-def _find_order(question: PlannedQuery, look: Look) -> Mapping[str, Any]:
+def _find_order(question: PlannedQuery, sample: CollectionSample) -> Mapping[str, Any]:
     """Return the sort as it is sent: with `_id` at its end, unless that prevents an index."""
     sort = question.sort
     if not sort or question.part != "find":
         return sort
     pinned = frozenset(pinned_paths(question.filter))
     if not question.access.is_root:
-        return order_ties(sort, pinned, look.plain_indexes)
-    is_obstructed = find_obstacle(sort, pinned, look.plain_indexes) is not None
+        return order_ties(sort, pinned, sample.plain_indexes)
+    is_obstructed = find_obstacle(sort, pinned, sample.plain_indexes) is not None
     return sort if is_obstructed else order_ties(sort, pinned, ())
 
 
-def _find_wants(question: PlannedQuery, look: Look) -> tuple[Want, ...]:
+def _find_wants(question: PlannedQuery, sample: CollectionSample) -> tuple[Want, ...]:
     """Return the indexes that would serve the query, also with `_id` at the end of its sort."""
     sort = question.sort
     if question.part == "find":
         sort = order_ties(sort, frozenset(pinned_paths(question.filter)), ())
-    return tuple(find_wants(question.filter, sort, look.find_array))
+    return tuple(find_wants(question.filter, sort, sample.find_array))
 
 
-def _estimate_share(filter_: Mapping[str, Any], look: Look) -> float | None:
+def _estimate_share(filter_: Mapping[str, Any], sample: CollectionSample) -> float | None:
     """Return the estimated share of matching documents, by the most selective condition."""
     shares = [
         share
         for path, condition in _list_conditions(filter_)
-        if (share := _find_share(path, condition, look)) is not None
+        if (share := _find_share(path, condition, sample)) is not None
     ]
     return min(shares, default=None)
 
@@ -263,42 +268,42 @@ def _list_conditions(filter_: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def _find_share(path: str, condition: Any, look: Look) -> float | None:
+def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | None:
     values = [condition]
     if isinstance(condition, Mapping):
         values = condition.get("$in", [condition["$eq"]] if "$eq" in condition else [])
-    if not isinstance(values, list) or not values or not look.profile.documents:
+    if not isinstance(values, list) or not values or not sample.profile.documents:
         return None
-    seen = look.find_seen(path)
+    seen = sample.find_seen(path)
     leaf = seen.elements or seen if seen is not None else None
     if leaf is None or not all(isinstance(one, Hashable) for one in values):
         return None
-    return sum(leaf.values.get(one, 0) for one in values) / look.profile.documents
+    return sum(leaf.values.get(one, 0) for one in values) / sample.profile.documents
 
 
 # --- row filters of rules -------------------------------------------------------------------------
 
 
 def find_unserved_rows(
-    rows: Iterable[RowFilter], looks: Mapping[Place, Look]
+    rows: Iterable[RowFilter], samples: Mapping[Place, CollectionSample]
 ) -> Iterator[Unserved]:
     """Yield the row filters that make requests scan rows of other callers."""
     for row in rows:
-        look = looks.get(row.place)
-        if look is None or not look.is_indexed or (look.documents or 0) < FEW:
+        sample = samples.get(row.place)
+        if sample is None or not sample.is_indexed or (sample.documents or 0) < FEW:
             continue
-        missing = find_unindexed(row.filter, look.plain_indexes)
-        if not missing or any(is_unseen(path, look) for _, paths in missing for path in paths):
+        missing = find_unindexed(row.filter, sample.plain_indexes)
+        if not missing or any(is_unseen(path, sample) for _, paths in missing for path in paths):
             continue
         wants = tuple(
             replace(want, ranges=())
             for branch, _ in missing
-            for want in find_wants(branch, {}, look.find_array)
+            for want in find_wants(branch, {}, sample.find_array)
         )
         names = ", and none with ".join(" or ".join(paths) for _, paths in missing)
         what = (
-            f"no index of {look.name} begins with {names}: requests under this row filter may go "
-            f"through all {look.documents} documents"
+            f"no index of {sample.name} begins with {names}: requests under this row filter may go "
+            f"through all {sample.documents} documents"
         )
         question = PlannedQuery(RuleAccess(row.rule), row.place, row.filter, part=row.part)
         yield Unserved(question, Weight.WARNING, "no-row-filter-index", what, wants)

@@ -9,8 +9,8 @@ from typing import Final
 from docgraph.graphql.execute.cost_estimate import render_command
 from docgraph.store.driver.index_stats import IndexUse, NamedIndex
 from docgraph.workbench.advise.advice import Advice, NewIndex, Weight
+from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
-from docgraph.workbench.advise.look import Look, Place
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.advise.wants import Keys, Want, is_beginning, merge_wants
 
@@ -44,37 +44,37 @@ class Combined:
     indexes: list[NewIndex]
 
 
-def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combined:
+def combine(unserved: Sequence[Unserved], samples: Mapping[Place, CollectionSample]) -> Combined:
     """Combine all unserved queries of all apps into few indexes."""
     indexes: list[NewIndex] = []
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):
         here = [one for one in unserved if one.question.place == place]
-        here = _simplify([_leave_out_there(one, looks[place]) for one in here], looks[place])
+        here = _simplify([_leave_out_there(one, samples[place]) for one in here], samples[place])
         serious = [one for one in here if one.weight is not Weight.NOTE]
-        found = list(_build_indexes(serious, looks[place]))
+        found = list(_build_indexes(serious, samples[place]))
         indexes += [index for _, index in found]
         planned = [keys for keys, _ in found]
-        advice += [_describe(one, looks[place], planned) for one in serious]
+        advice += [_describe(one, samples[place], planned) for one in serious]
         notes = [one for one in here if one.weight is Weight.NOTE]
-        advice += _describe_notes(_leave_out_served(notes, planned), looks[place])
+        advice += _describe_notes(_leave_out_served(notes, planned), samples[place])
     return Combined(advice, indexes)
 
 
-def _leave_out_there(one: Unserved, look: Look) -> Unserved:
+def _leave_out_there(one: Unserved, sample: CollectionSample) -> Unserved:
     """Of several indexes that are needed together, return those that are missing."""
-    whole = [index.keys for index in look.plain_indexes if index.complete]
+    whole = [index.keys for index in sample.plain_indexes if index.complete]
     missing = [want for want in one.wants if not any(map(want.is_served_by, whole))]
     return replace(one, wants=tuple(missing)) if missing else one
 
 
-def _simplify(unserved: Sequence[Unserved], look: Look) -> list[Unserved]:
+def _simplify(unserved: Sequence[Unserved], sample: CollectionSample) -> list[Unserved]:
     """Replace wants by a shorter one whose index already finds few documents.
 
     An optional argument on top of such an index is not worth a finding.
     """
     wants = {want for one in unserved if not one.question.options for want in one.wants}
-    leading = [want for want in wants if any(look.is_selective(path, FEW) for path in want.equal)]
+    leading = [want for want in wants if any(sample.is_selective(path, FEW) for path in want.equal)]
     simplified: list[Unserved] = []
     for one in unserved:
         is_optional = bool(one.question.options)
@@ -96,8 +96,10 @@ def _find_leading(want: Want, leading: Sequence[Want], *, is_optional: bool) -> 
     return min(fewer, key=lambda one: (one.length, sorted(one.equal)), default=None)
 
 
-def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[tuple[Keys, NewIndex]]:
-    there = {one.index.keys for one in look.indexes}
+def _build_indexes(
+    serious: Sequence[Unserved], sample: CollectionSample
+) -> Iterator[tuple[Keys, NewIndex]]:
+    there = {one.index.keys for one in sample.indexes}
     for keys, wants in merge_wants([want for one in serious for want in one.wants]):
         if keys in there:
             continue  # this one does not serve: hidden or partial
@@ -106,11 +108,11 @@ def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[tuple[Ke
         )
         replaced = [
             one.name
-            for one in look.indexes
+            for one in sample.indexes
             if one.name != _ID and not one.constrains and is_beginning(one.index, keys)
         ]
-        command = render_command(look.place, dict(keys))
-        yield keys, NewIndex(*look.place, keys, tuple(places), command, tuple(replaced))
+        command = render_command(sample.place, dict(keys))
+        yield keys, NewIndex(*sample.place, keys, tuple(places), command, tuple(replaced))
 
 
 def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[Keys]) -> list[Unserved]:
@@ -123,7 +125,7 @@ def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[Keys]) -> lis
     ]
 
 
-def _describe_notes(notes: Sequence[Unserved], look: Look) -> Iterator[Advice]:
+def _describe_notes(notes: Sequence[Unserved], sample: CollectionSample) -> Iterator[Advice]:
     """Yield one note for all optional arguments of a field."""
     fields = dict.fromkeys((one.question.access, bool(one.wants)) for one in notes)
     for access, has_wants in fields:
@@ -131,35 +133,35 @@ def _describe_notes(notes: Sequence[Unserved], look: Look) -> Iterator[Advice]:
             one for one in notes if one.question.access is access and bool(one.wants) is has_wants
         ]
         if len(own) == 1 or not has_wants:
-            yield from (_describe(one, look, []) for one in own)
+            yield from (_describe(one, sample, []) for one in own)
             continue
         names = list(dict.fromkeys(name for one in own for name in one.question.options))
         commands = [
-            render_command(look.place, dict(keys))
+            render_command(sample.place, dict(keys))
             for keys, _ in merge_wants([want for one in own for want in one.wants])
         ]
         yield Advice(
             Weight.NOTE,
             "no-index",
-            f"goes through all {look.documents} documents of {look.name} when one of these is "
+            f"goes through all {sample.documents} documents of {sample.name} when one of these is "
             f"given: {', '.join(names)}",
             access.app_id,
             access.where,
             f"for those that are given often: {'; '.join(commands)}",
-            look.name,
+            sample.name,
             {"createIndex": commands, "arguments": names},
         )
 
 
-def _describe(one: Unserved, look: Look, planned: Sequence[Keys]) -> Advice:
+def _describe(one: Unserved, sample: CollectionSample, planned: Sequence[Keys]) -> Advice:
     question = one.question
     commands = []
     for want in one.wants:
         keys = next((keys for keys in planned if want.is_served_by(keys)), None)
         keys = next(want.arrange()) if keys is None else keys
-        if (same := _find_special(keys, look)) is not None:
+        if (same := _find_special(keys, sample)) is not None:
             return _advise(one, same, {})
-        commands.append(render_command(look.place, dict(keys)))
+        commands.append(render_command(sample.place, dict(keys)))
     if not commands:
         return _advise(one, _HINTS.get(one.kind, ""), {})
     wish = " and ".join(dict.fromkeys(commands))
@@ -170,9 +172,9 @@ def _describe(one: Unserved, look: Look, planned: Sequence[Keys]) -> Advice:
     return _advise(one, hint, extra)
 
 
-def _find_special(keys: Keys, look: Look) -> str | None:
+def _find_special(keys: Keys, sample: CollectionSample) -> str | None:
     """Return what to do about an index that has these keys, but does not serve every query."""
-    for known in look.indexes:
+    for known in sample.indexes:
         if known.index.keys == keys:
             what, remedy = _SPECIAL.get(known.special, ("does not serve this query", ""))
             name = f"{known.name!r}"
@@ -217,34 +219,36 @@ def record_rejection(question: PlannedQuery, reason: str) -> tuple[Advice, NewIn
 
 
 def find_idle(
-    look: Look, named: set[str], used: set[str], uses: Mapping[str, IndexUse] | None
+    sample: CollectionSample, named: set[str], used: set[str], uses: Mapping[str, IndexUse] | None
 ) -> Iterator[Advice]:
     """Yield indexes that no app uses, and those that another one makes superfluous.
 
     `named` are the properties that apps filter or sort by, `used` the indexes that the database
     chooses for them.
     """
-    if look.documents is None or look.documents < FEW:
+    if sample.documents is None or sample.documents < FEW:
         return
-    for one in look.indexes:
+    for one in sample.indexes:
         if one.name == _ID or one.constrains:
             continue
-        longer = _find_longer(one, look)
+        longer = _find_longer(one, sample)
         first, direction = one.index.keys[0]
         if longer is not None:
             what = f"the index {one.name} is the beginning of {longer.name}, which serves the same"
-            yield _record(look, one, "redundant-index", what, "drop it, if no hint names it", uses)
+            yield _record(
+                sample, one, "redundant-index", what, "drop it, if no hint names it", uses
+            )
         elif one.name not in used and first not in named and isinstance(direction, int | float):
             what = f"the index {one.name} is not used by any app"
             hint = "rules, REST clients and other programs may use it: look before you drop it"
-            yield _record(look, one, "unused-index", what, hint, uses)
+            yield _record(sample, one, "unused-index", what, hint, uses)
 
 
-def _find_longer(index: NamedIndex, look: Look) -> NamedIndex | None:
+def _find_longer(index: NamedIndex, sample: CollectionSample) -> NamedIndex | None:
     return next(
         (
             other
-            for other in look.indexes
+            for other in sample.indexes
             if other is not index
             and other.index.complete
             and len(other.index.keys) > len(index.index.keys)
@@ -255,7 +259,7 @@ def _find_longer(index: NamedIndex, look: Look) -> NamedIndex | None:
 
 
 def _record(
-    look: Look,
+    sample: CollectionSample,
     index: NamedIndex,
     kind: str,
     what: str,
@@ -268,4 +272,4 @@ def _record(
         since = "" if use.since is None else f" since {use.since:%Y-%m-%d %H:%M}"
         what = f"{what} (the database has used it {use.accesses} times{since})"
         extra["accesses"] = use.accesses
-    return Advice(Weight.NOTE, kind, what, "", "", hint, look.name, extra)
+    return Advice(Weight.NOTE, kind, what, "", "", hint, sample.name, extra)

@@ -102,7 +102,7 @@ class _ModelBuilder:
     def _describe(self, part: _CollectionPart) -> None:
         one, type_ = part.collection, self.model.types[part.type_name]
         kind = {"view": "view", "timeseries": "time series"}.get(one.listed.kind, "collection")
-        is_known = one.documents is not None and one.is_told
+        is_known = one.documents is not None and one.is_explained
         about = f"about {one.documents} documents, " if is_known else ""
         type_.description = f"A document of {one.name}"
         type_.remarks.insert(0, f"{kind} {one.name}: {about}{one.profile.documents} looked at")
@@ -207,7 +207,7 @@ class _ModelBuilder:
             mapping = page_mapping(part.lists.build_mapping(find, sorts))
             arguments = [*(argument for argument, _ in sorts), *page_arguments()]
             one = Field(name, f"[{part.type_name}!]!", mapping, arguments)
-        if not relation.is_indexed and source.collection.is_told:
+        if not relation.is_indexed and source.collection.is_explained:
             one.remarks.append(
                 f"no index serves this: {_create_index(source.collection, source.text)}"
             )

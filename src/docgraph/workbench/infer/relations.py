@@ -76,7 +76,7 @@ class InferredRelation:
         back = "" if self.reverse is None else f"; {self.reverse:.0%} of {key.collection.name} used"
         how = ("by its values only", "by its values", "by name and values")[self.strength]
         index = "; indexed" if self.is_indexed else "; no index for the way back"
-        index = index if source.collection.is_told else ""
+        index = index if source.collection.is_explained else ""
         return (
             f"{source.collection.name}.{source.text} refers to {key.collection.name}.{key.name} "
             f"({how}: {self.found} of {self.tested} found{back}{index})"

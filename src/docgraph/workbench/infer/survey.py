@@ -82,7 +82,7 @@ class Budget:
 class SurveyScope:
     """The scope of a survey; `own` are docgraph's collections, `may_read` checks permissions.
 
-    `tells`: whether indexes and counts may be reported. `tell` receives the progress.
+    `is_explained`: whether indexes and counts may be reported. `on_progress` receives the progress.
     """
 
     db: str
@@ -91,8 +91,8 @@ class SurveyScope:
     own: Collection[str] = ()
     may_read: Callable[[str], Awaitable[bool]] | None = None
     seconds: float = MAX_SECONDS
-    tells: bool = True
-    tell: Callable[[int, int, str], None] = lambda number, total, name: None
+    is_explained: bool = True
+    on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
 
 
@@ -106,7 +106,7 @@ class Surveyed:
     documents: int | None = None  # estimate; None: unknown, treated as large
     indexes: tuple[Index, ...] = ()
     is_fair: bool = True
-    is_told: bool = True  # indexes and counts may be reported
+    is_explained: bool = True  # indexes and counts may be reported
     open_ended: set[tuple[str, ...]] = field(default_factory=set)  # more strings than sampled
 
     @property
@@ -151,7 +151,7 @@ async def measure_collections(
     found: list[tuple[Listed, int | None]] = []
     for one in await _choose(inventory, scope, notes):
         measure = Measure()
-        if scope.tells and budget.left > 0:
+        if scope.is_explained and budget.left > 0:
             measure = await inventory.measure(scope.db, one.name, budget.glance())
         found.append((one, measure.documents))
     return found
@@ -168,7 +168,7 @@ async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Sur
             left = ", ".join(other.name for other in listed[number : number + _MAX_NAMED])
             notes.append(f"left out for lack of time: {left}; name them to inspect them alone")
             break
-        scope.tell(number, len(listed), one.name)
+        scope.on_progress(number, len(listed), one.name)
         parts = len(listed) - number
         surveyed = await _inspect(store, inventory, scope, one, budget.split(parts), notes)
         if surveyed is not None:
@@ -227,8 +227,8 @@ async def _inspect(
         found.indexes = await store.facts.indexes(db, name) or ()
         await _inspect_ends(store, found, budget)
         await _find_others(store, found, budget)
-        found.is_told = scope.tells
-        if not scope.tells:
+        found.is_explained = scope.is_explained
+        if not scope.is_explained:
             found.indexes = ()  # the inferred definition would reveal them
     except StoreUnavailable:
         raise

@@ -26,7 +26,7 @@ Hold = Callable[[Sequence[Document]], None]
 
 
 @dataclass
-class Look:
+class CollectionSample:
     """The known facts of a collection; `problem` says why little is known."""
 
     place: Place
@@ -132,9 +132,9 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     deadline: Deadline,
     hold: Hold,
     run: Offload,
-) -> Look:
+) -> CollectionSample:
     """Sample the collection; `problem` has what the database rejects."""
-    found = Look(place, listed)
+    found = CollectionSample(place, listed)
     if listed is None:
         return found
     inventory = Inventory(store)
