@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from graphql import parse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,14 +30,6 @@ type Query { items: [Item!]! parents: [Parent!]! }
 """
 PAGE = "{ nodes { id } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } totalCount }"
 PLAIN = st.lists(st.tuples(st.sampled_from("ab"), directions), max_size=2, unique_by=lambda o: o[0])
-
-
-@pytest.fixture
-def engine(mongo_uri: str) -> Iterator[Engine]:
-    """An engine on a loop of its own."""
-    engine = Engine(mongo_uri, SETTINGS)
-    yield engine
-    engine.close()
 
 
 @given(

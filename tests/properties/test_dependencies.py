@@ -72,13 +72,6 @@ VIEW = [
 PATHS = ("key", "key", "keys", "sub.key", "subs.key", "n", "name", "keys.0", "_id")
 
 
-@pytest.fixture
-def engine(mongo_uri: str) -> Iterator[Engine]:
-    engine = Engine(mongo_uri, SETTINGS)
-    yield engine
-    engine.close()
-
-
 @given(seed=st.integers(0, 2**32 - 1))
 @SEEDS
 def test_filters_whose_documents_change_were_invalidated(
@@ -86,10 +79,7 @@ def test_filters_whose_documents_change_were_invalidated(
 ) -> None:
     """Many filters without the engine: all documents, the first two, and their number."""
     random = Random(seed)
-    with (
-        new_data(mongo_client, random, make_row) as database,
-        follow_all(database, random) as changes,
-    ):
+    with followed_data(mongo_client, random, make_row) as (database, changes):
         collection, writer = database.a, Writer(random, make_row, VALUES)
         options = collection.options()
         filters = [make_filter(random) for _ in range(FILTERS)]
@@ -117,10 +107,7 @@ def test_answers_that_change_were_invalidated(
     engine: Engine, mongo_client: MongoClient[Document], seed: int
 ) -> None:
     random = Random(seed)
-    with (
-        new_data(mongo_client, random, make_row) as database,
-        follow_all(database, random) as changes,
-    ):
+    with followed_data(mongo_client, random, make_row) as (database, changes):
         app, queries = build_fields(database.name, random)
         watch = Watch(engine, app, changes, make_rows(database.name, random))
         check_rounds(watch, queries, database, Writer(random, make_row, VALUES))
@@ -133,8 +120,7 @@ def test_answers_of_random_apps_that_change_were_invalidated(
 ) -> None:
     random = Random(seed)
     with (
-        new_data(mongo_client, random, make_document) as database,
-        follow_all(database, random) as changes,
+        followed_data(mongo_client, random, make_document) as (database, changes),
         pytest.MonkeyPatch.context() as patch,
     ):
         if seed % 2:
@@ -233,10 +219,13 @@ def check_rounds(
 
 
 @contextmanager
-def new_data(
+def followed_data(
     client: MongoClient[Document], random: Random, make: Callable[[Random, int, str], Document]
-) -> Iterator[Database[Document]]:
-    """A database with collections of several kinds, dropped at the end."""
+) -> Iterator[tuple[Database[Document], Changes]]:
+    """A database with collections of several kinds, dropped at the end, and its change events.
+
+    The documents of the events are nearly always looked up.
+    """
     name = new_name()
     database = client[name]
     options: list[Document] = [{}, {"collation": {"locale": "en", "strength": 2}}]
@@ -247,7 +236,8 @@ def new_data(
             if documents := [make(random, n, kind) for n in range(count)]:
                 database[kind].insert_many(documents)
         database.create_collection("view", viewOn="a", pipeline=VIEW)
-        yield database
+        with follow(database, is_looked_up=random.random() < 0.8) as changes:
+            yield database, changes
     finally:
         drop(client, name)
 
@@ -276,11 +266,6 @@ def make_row(random: Random, number: int, kind: str) -> Document:
     for name in [name for name in row if name not in ("_id", "k") and random.random() < 0.08]:
         del row[name]
     return row
-
-
-def follow_all(database: Database[Document], random: Random) -> Any:
-    """The change events, nearly always with documents that are looked up."""
-    return follow(database, is_looked_up=random.random() < 0.8)
 
 
 def make_rows(db: str, random: Random) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,13 +24,6 @@ from tests.properties.oracle import Oracle
 
 SETTINGS = Graphql(default_limit=3, max_limit=6)
 QUERIES = 5
-
-
-@pytest.fixture
-def engine(mongo_uri: str) -> Iterator[Engine]:
-    engine = Engine(mongo_uri, SETTINGS)
-    yield engine
-    engine.close()
 
 
 # A smaller seed is no simpler case, so nothing is shrunk.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
-import pytest
 from graphql import parse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,13 +23,6 @@ SCHEMA = """
 type Query { parents: [Parent!]! parent(id: Int!): Parent }
 type Parent { _id: Int! same: Int! any: Int! some: Int! }
 """
-
-
-@pytest.fixture
-def engine(mongo_uri: str) -> Iterator[Engine]:
-    engine = Engine(mongo_uri, SETTINGS)
-    yield engine
-    engine.close()
 
 
 def build_mappings(db: str) -> dict[str, Any]:

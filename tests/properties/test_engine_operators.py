@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -95,13 +95,6 @@ def app(database: str) -> VisibleApp:
     mappings = {"Query": queries, "Parent": fields}
     definition = {"_id": "operators", "schema": schema, "mappings": mappings}
     return build_app(decode_definition(definition), SETTINGS).visible_to(())
-
-
-@pytest.fixture
-def engine(mongo_uri: str) -> Iterator[Engine]:
-    engine = Engine(mongo_uri, SETTINGS)
-    yield engine
-    engine.close()
 
 
 def test_a_key_under_any_operator_means_what_it_means_to_the_database(
