@@ -8,14 +8,14 @@ _BRIEF = (
     "advise.advise._GLANCE_MS",
     "advise.index_serving._EXPLAIN_MS",
     "advise.index_serving._TRY_MS",
-    "advise.look._COUNT_MS",
+    "advise.collection_sample._COUNT_MS",
     "infer.relations._PATIENCE_MS",
     "infer.survey._GLANCE_MS",
 )
 
 
 @pytest.fixture(autouse=True)
-def patient_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, the database answers what a tool may do without."""
     for name in _BRIEF:
         monkeypatch.setattr(f"docgraph.workbench.{name}", 60_000)
