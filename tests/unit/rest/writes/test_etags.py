@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
 from docgraph.rest.writes.etags import (
     Condition,
     Tags,
+    attempts,
     etag_headers,
     find_condition,
     is_demanded,
@@ -120,3 +123,24 @@ def test_only_an_etag_that_can_be_sent_is_sent(
 def test_reading_tags_takes_time_that_grows_with_their_length_only(unit: str) -> None:
     # What takes quadratic time would take hours for this, and hold everybody else meanwhile.
     assert parse_tags([unit * 500_000 + '"']) is not None
+
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_tries_end_with_503_and_pauses_stay_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float, *_: Any) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+
+    with pytest.raises(Overloaded, match="too many concurrent updates of the document") as caught:
+        async for _ in attempts("the document"):
+            pass
+
+    assert caught.value.status == 503
+    assert ("Retry-After", "1") in caught.value.headers
+    assert len(pauses) == 39
+    assert max(pauses) <= 0.25
