@@ -4,15 +4,18 @@ The documents are assigned to their parents in memory. The first attempt is boun
 full batch, there may be more, and no parent is known to be complete: then the database stops early
 for each of them (decision 13: a result that a bound cut short is fetched again by another method,
 never trimmed silently). A plan remembers which of its relations are large, and skips the first
-attempt for them.
+attempt for them. It is also skipped if a collation decides which texts are equal: only the database
+can compare by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
@@ -27,12 +30,17 @@ from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.portions import OneField
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
+
+_WITHOUT_TEXT = frozenset(
+    {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
+)
 
 Keys = dict[Key, Any]  # a join key, and the value that represents it in a command
 
@@ -82,6 +90,13 @@ class _Batch:
         """The number of keys in the command."""
         return max([len(side.values) for side in self.sides])
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether a collation could compare some of the keys."""
+        return any(
+            not _WITHOUT_TEXT.issuperset(map(type, side.values.values())) for side in self.sides
+        )
+
     def add(self, number: int, keys: Sequence[Keys]) -> None:
         """Add a parent, with its keys for each of the joins."""
         for side, own in zip(self.sides, keys, strict=True):
@@ -121,7 +136,7 @@ class _Batch:
         if self.keys is not None and reached is not None:
             groups: dict[Key, list[Any]] = {key: [] for key in self.sides[0].values}
             for key, document in zip(reached, documents, strict=True):
-                if key in groups:  # a collation may match more than the requested keys
+                if key in groups:
                     groups[key].append(document)
             return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
         found: dict[int, list[Any]] = {number: [] for number in self.numbers}
@@ -258,13 +273,14 @@ async def _fetch_batch(
 ) -> dict[int, Any]:
     """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
     window = run.prepared[id(fetch)].window
+    found: dict[int, Any] | None = None
     try:
-        if window is None:  # nothing but the joins of a query is per parent
+        if batch.has_texts and not await _is_by_bytes(fetch, run):
+            pass  # the database decides which texts are equal
+        elif window is None:  # nothing but the joins of a query is per parent
             found = await _count_together(fetch, batch, rest, run)
         elif not run.plan.large_relations.expects(fetch):
             found = await _try_together(fetch, batch, rest, window, run)
-        else:
-            found = None
         if found is not None:
             return found
         if len(batch.sides) == 1 and window is not None:
@@ -277,6 +293,12 @@ async def _fetch_batch(
     own = [parents[number] for number in batch.numbers]
     answers = await fetch_per_parent(fetch, own, None, run)
     return dict(zip(batch.numbers, answers, strict=True))
+
+
+async def _is_by_bytes(fetch: Fetch, run: Run) -> bool:
+    """Return whether the collection compares texts byte by byte, as memory does."""
+    mapping = fetch.mapping
+    return await run.store.facts.collation(mapping.db, mapping.collection) == BY_BYTES
 
 
 async def _try_together(
