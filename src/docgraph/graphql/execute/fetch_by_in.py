@@ -128,38 +128,46 @@ class _Batch:
 
     def distribute(
         self, documents: Sequence[Any], views: Sequence[Document]
-    ) -> dict[int, list[Any]]:
-        """Return the documents of each parent, in their order; `views` has the values to join."""
+    ) -> dict[int, list[Any]] | None:
+        """Return the documents of each parent, in their order; `views` has the values to join.
+
+        None if the only join assigns a document to no parent, though the database found it: then
+        memory does not compare as the database does. Its property may exist twice, for instance.
+        """
         if len(self.sides) > 1:
             return self._distribute_by_all(documents, views)
         reached = self._reach(views)
         if self.keys is not None and reached is not None:
             groups: dict[Key, list[Any]] = {key: [] for key in self.sides[0].values}
+            if not groups.keys() >= set(reached):
+                return None
             for key, document in zip(reached, documents, strict=True):
-                if key in groups:
-                    groups[key].append(document)
+                groups[key].append(document)
             return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
         found: dict[int, list[Any]] = {number: [] for number in self.numbers}
         side = self._index()
         for document, seen in zip(documents, views, strict=True):
-            for number in side.find_seekers(seen):
+            numbers = side.find_seekers(seen)
+            if not numbers:
+                return None
+            for number in numbers:
                 found[number].append(document)
         return found
 
-    def pick_first(self, documents: Sequence[Any], views: Sequence[Document]) -> dict[int, Any]:
-        """Return the first document of each parent that has one, by the only join."""
+    def pick_first(
+        self, documents: Sequence[Any], views: Sequence[Document]
+    ) -> dict[int, Any] | None:
+        """Return the first document of each parent that has one; None as in `distribute`."""
         reached = self._reach(views)
         if self.keys is not None and reached is not None:
             # From the last to the first, so that the first one stays.
             firsts = dict(zip(reversed(reached), reversed(documents), strict=True))
+            if not self.sides[0].values.keys() >= firsts.keys():
+                return None
             pairs = zip(self.numbers, self.keys, strict=True)
             return {number: firsts[key] for number, key in pairs if key in firsts}
-        found: dict[int, Any] = {}
-        side = self._index()
-        for document, seen in zip(documents, views, strict=True):
-            for number in side.find_seekers(seen):
-                found.setdefault(number, document)
-        return found
+        found = self.distribute(documents, views)
+        return found and {number: own[0] for number, own in found.items() if own}
 
     def _distribute_by_all(
         self, documents: Sequence[Any], views: Sequence[Document]
@@ -314,9 +322,11 @@ async def _try_together(
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
         firsts = batch.pick_first(documents, views)
-        run.count(min(len(documents), len(firsts)))
+        run.count(min(len(documents), len(firsts or ())))
         return firsts
     found = batch.distribute(documents, views)
+    if found is None:
+        return None
     kept = {
         number: own
         if len(own) <= window.limit and not window.skip
@@ -349,6 +359,8 @@ async def _count_together(
         return None
     counted = [{name: one["_id"], "": one["count"]} for one in results]
     found = batch.distribute(counted, counted)
+    if found is None:
+        return None
     counts = {number: sum(one[""] for one in own) for number, own in found.items() if own}
     run.count(len(counts))
     return {number: {"count": count} for number, count in counts.items()}
