@@ -563,6 +563,7 @@ async def test_an_item_that_shares_its_position_with_the_next_one_has_no_cursor(
     for size in range(1, 6):
         query = f"{{ numbers(first: {size}) {{ nodes {{ id n }} pageInfo {{ {ends} }} }} }}"
         result = await engine.run(app, query)
+        assert result.data is not None
         found[size] = (len(result.data["numbers"]["nodes"]), [one.code for one in result.errors])
 
     shared = ["shared-position"]
