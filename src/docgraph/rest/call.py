@@ -30,7 +30,10 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.exchange.headers import find_acceptance
 from docgraph.plugins.kinds import DataInterceptor, Decision
-from docgraph.rest.csv_lists import (
+from docgraph.rest.parameters.consistency import FROM_PRIMARY
+from docgraph.rest.parameters.parameters import Parameters, default_mode
+from docgraph.rest.sections import Mongo
+from docgraph.rest.streamed_lists import (
     CsvExport,
     CsvList,
     JsonList,
@@ -38,9 +41,6 @@ from docgraph.rest.csv_lists import (
     check_size,
     encode_found,
 )
-from docgraph.rest.parameters.consistency import FROM_PRIMARY
-from docgraph.rest.parameters.parameters import Parameters, default_mode
-from docgraph.rest.sections import Mongo
 from docgraph.runtime import KeyedLock
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog

@@ -15,8 +15,8 @@ import pytest
 from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.observe.events import RequestFinished
 from docgraph.rest import call as rest_call
-from docgraph.rest.csv_lists import CsvExport
 from docgraph.rest.handlers import aggregations
+from docgraph.rest.streamed_lists import CsvExport
 from docgraph.store.driver import portions
 from tests.connections import Peer, Response, build_request
 from tests.http.access_harness import ADA, ADMIN, allow, guarded

@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.codec import encode
 from docgraph.rest import call as rest_call
-from docgraph.rest import csv_lists
+from docgraph.rest import streamed_lists
 from docgraph.store.driver import portions
 from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
@@ -89,8 +89,8 @@ async def test_a_very_large_document_is_encoded_in_a_thread(
         threads.append(threading.current_thread().name)
         return encode(*args)
 
-    monkeypatch.setattr(csv_lists, "encode", watch)
-    monkeypatch.setattr(csv_lists, "find_program", lambda mode: None)
+    monkeypatch.setattr(streamed_lists, "encode", watch)
+    monkeypatch.setattr(streamed_lists, "find_program", lambda mode: None)
 
     one = await api.get("/things/large", jsonMode=mode)
     listed = await api.get("/things", jsonMode=mode, filter={"_id": "large"})

@@ -11,7 +11,7 @@ from bson.codec_options import CodecOptions
 
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange.errors import AnswerTooLarge
-from docgraph.rest.csv_lists import JsonList
+from docgraph.rest.streamed_lists import JsonList
 
 pytestmark = pytest.mark.anyio
 

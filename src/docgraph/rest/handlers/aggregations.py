@@ -22,8 +22,8 @@ from docgraph.exchange.errors import (
 )
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.call import JSON, Handlers, RestCall
-from docgraph.rest.csv_lists import VARY, CsvList, JsonList, csv_headers
 from docgraph.rest.parameters.aggregation_variables import build_scope
+from docgraph.rest.streamed_lists import VARY, CsvList, JsonList, csv_headers
 from docgraph.store.administration import Administration
 from docgraph.store.guard.references import READING_MORE, change_nested, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown

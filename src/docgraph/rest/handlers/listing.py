@@ -14,11 +14,11 @@ from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.parsed import Order
 from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
-from docgraph.rest.csv_lists import VARY, CsvList, JsonList, csv_headers
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
 from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_token, with_tiebreak
+from docgraph.rest.streamed_lists import VARY, CsvList, JsonList, csv_headers
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.tasks import concurrently

@@ -1,9 +1,10 @@
-"""CSV lists of documents: encoded as they arrive, sent whole or while they are read.
+"""Lists of documents as JSON or CSV: encoded as they arrive, sent whole or while they are read.
 
-Up to `MAX_SAMPLE` documents, nothing is sent before the list is complete, so an error can still be
-the response. A longer list that is not complete by then is sent while it is read. An error ends the
-connection before the last chunk, so that no client takes the list for complete. The database never
-waits for the client: the text, which has a limit, is buffered as that of other responses is.
+CSV: up to `MAX_SAMPLE` documents, nothing is sent before the list is complete, so an error can
+still be the response. A longer list that is not complete by then is sent while it is read. An error
+ends the connection before the last chunk, so that no client takes the list for complete. The
+database never waits for the client: the text, which has a limit, is buffered as that of other
+responses is.
 """
 
 from __future__ import annotations
