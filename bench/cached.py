@@ -9,8 +9,9 @@ from bench.workloads import WORKLOADS
 
 APP = "cached"
 PATH = f"/graphql/{APP}"
-FEW_FIT = {"/graphql/cache": '{"max-bytes": 2000000}'}
+FEW_FIT = {"/graphql/cache": '{"max-bytes": 20000000}'}
 """With this, the cache is full soon."""
+_AGAIN = 150  # requests, fewer than the cache remembers, more than are sent at the same time
 
 _BY_ID = {one.id: one for one in WORKLOADS}
 
@@ -20,7 +21,12 @@ _VARIED = (
     replace(_BY_ID["W1"], varied=tuple({"id": number} for number in range(5_000))),
     replace(_BY_ID["W3"], query=_LISTS, varied=tuple({"n": 60 + n % 81} for n in range(5_000))),
 )
-MISSES = tuple((one, replace(one, id=f"W17-miss-{one.id}", path=PATH)) for one in _VARIED)
+_TWICE = tuple(replace(one, again=_AGAIN) for one in _VARIED)
+MISSES = tuple(
+    (one, replace(one, id=f"W17-{kind}-{one.id}", path=PATH))
+    for kind, workloads in (("miss", _VARIED), ("twice", _TWICE))
+    for one in workloads
+)
 IDS = (*HITS, *(missed for _, missed in MISSES))
 
 

@@ -28,7 +28,8 @@ class Workload:
     caller: str = ""  # W9, W14: how the caller is known, for `logins.build_headers`
     path: str = "/graphql/bench"
     message: dict[str, Any] | None = None  # W15: the JSON-RPC message of an agent
-    varied: tuple[dict[str, Any], ...] = ()  # W17: variables of requests, never twice the same
+    varied: tuple[dict[str, Any], ...] = ()  # W17: variables of requests, never twice the same …
+    again: int = 0  # … unless so many of them are sent once again before the next ones
 
     @property
     def method(self) -> str:
@@ -46,7 +47,11 @@ class Workload:
     def bodies(self) -> list[bytes]:
         """The requests that are sent in turns; a variable without a use makes them different."""
         varied = ({**one, "turn": next(_TURNS)} for one in self.varied)
-        return [replace(self, variables=one).body() for one in varied] or [self.body()]
+        bodies = [replace(self, variables=one).body() for one in varied] or [self.body()]
+        if not self.again:
+            return bodies
+        starts = [at for at in range(0, len(bodies), self.again) for _ in range(2)]
+        return [body for at in starts for body in bodies[at : at + self.again]]
 
 
 _LONG = [f"p{n}: posts(limit: 1000) {{ id title body }}" for n in range(3)]

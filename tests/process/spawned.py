@@ -21,3 +21,12 @@ def work(instance: Instance, answers: Connection) -> None:
     answers.recv()  # the parent has bumped once more
     answers.send(generations.read("users"))
     generations.close()
+
+
+def hold(instance: Instance, answers: Connection) -> None:
+    """Lock the counters, and never unlock them."""
+    generations = instance.open_generations()
+    generations.bump("apps")
+    with generations._file.locked():
+        answers.send("locked")
+        answers.recv()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -17,8 +18,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.runtime import Instance, create_instance
+from docgraph.runtime.generations import find_write_slot
 from tests.process.commands import run
-from tests.process.spawned import BUMPS, work
+from tests.process.spawned import BUMPS, hold, work
 
 
 def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -91,6 +93,27 @@ def test_a_worker_that_ends_takes_nothing_with_it(instance: Instance) -> None:
 
     assert generations.read("apps") == BUMPS
     assert generations.bump("apps") == BUMPS + 1
+    generations.close()
+
+
+def test_a_worker_that_is_killed_while_it_counts_locks_out_nobody(instance: Instance) -> None:
+    """A write that the others wait to announce is announced as soon as it is dead."""
+    context = multiprocessing.get_context("spawn")
+    mine, yours = context.Pipe()
+    worker = context.Process(target=hold, args=(instance, yours))
+    worker.start()
+    assert mine.recv() == "locked"
+    generations = instance.open_generations()
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(generations._file._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    worker.kill()
+    generations.record_writes(["shop.orders"])
+
+    worker.join(60)
+    slot = find_write_slot("shop.orders")
+    assert generations.copy_writes()[slot] == generations.read("writes") == 1
+    assert generations.bump("apps") == 2
     generations.close()
 
 

@@ -217,8 +217,12 @@ class AclWatcher(Initializer):
         """Find the authorizer that caches rules, if there is one."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
-            self.follower = self._build_follower(authorizer)
-            self.versions = self._build_version_follower(authorizer)
+            config = authorizer.config
+            versions = Versions(self._store, config.acl_db, config.acl_collection)
+            self.follower = self._build_follower(config)
+            self.versions = VersionFollower(
+                self.name, self._store, versions, self._instance, take=self._forget
+            )
 
     async def initialize(self) -> None:
         """Start the watch if there are rules to update."""
@@ -231,26 +235,14 @@ class AclWatcher(Initializer):
         if self.versions is not None:
             await self.versions.close()
 
-    def _build_version_follower(self, authorizer: DbAclAuthorizer) -> VersionFollower:
-        config = authorizer.config
-
-        async def forget_everywhere() -> None:
-            self._generations.bump("rules")
-
-        versions = Versions(self._store, config.acl_db, config.acl_collection)
-        return VersionFollower(
-            self.name, self._store, versions, self._instance, take=forget_everywhere
-        )
-
-    def _build_follower(self, authorizer: DbAclAuthorizer) -> Follower:
-        config = authorizer.config
-
+    def _build_follower(self, config: DbAclAuthorizerConfig) -> Follower:
         def open_stream(_: ResumeToken) -> ChangeEvents:
             return self._store.streams.watch(
                 config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
             )
 
-        async def forget(_: Document | None = None) -> None:
-            authorizer.forget()
+        return Follower(open_stream, catch_up=self._forget, take=self._forget)
 
-        return Follower(open_stream, catch_up=forget, take=forget)
+    async def _forget(self, _: Document | None = None) -> None:
+        """Let all workers read the rules again, and authorize open streams and live queries."""
+        self._generations.bump("rules")

@@ -10,8 +10,9 @@ from docgraph.observe.event import Event, Level
 class CacheUsed(Event, frozen=True):
     """A request to an app with a cache was answered. Not logged.
 
-    `result` is `hit`, `miss` or `bypass`; `reason` says why the cache was bypassed, or `first` why
-    a miss was not stored: its key was not requested lately, and few stored answers are used.
+    `result` is `hit`, `miss` or `bypass`. `reason` says why the cache was bypassed; `first`: a miss
+    was not stored, since its key was not requested lately, and few stored answers are used;
+    `collapsed`: a hit is the answer of an equal request that was in progress.
     """
 
     level: ClassVar[Level] = Level.SILENT

@@ -146,7 +146,8 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "docgraph_cache_requests_total": (
         "counter",
         ("result", "reason"),
-        "Requests to apps with a cache: hit, miss (`first`: not stored), or bypass and why.",
+        "Requests to apps with a cache: hit (`collapsed`: shared with an equal request), "
+        "miss (`first`: not stored), or bypass and why.",
     ),
     "docgraph_cache_invalidations_total": (
         "counter",

@@ -9,7 +9,8 @@ instance is to stop. `password-cost` is the highest cost of a stored password ha
 worker has seen.
 
 Collections have counters, too: a write through this instance increments that of its collection
-before it is answered. Their number is fixed, so several collections may share one.
+before it is answered. Their number is fixed, so several collections may share one. `writes` counts
+all of these writes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Generation = Literal[
     "ready",
     "stopping",
     "password-cost",
+    "writes",
 ]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
@@ -85,6 +87,7 @@ class Generations:
         with self._file.locked():
             for slot in slots:
                 self._writes[slot] += 1
+            self._counters[self._positions["writes"]] += 1
 
     def has_no_writes_since(self, seen: Iterable[tuple[int, int]]) -> bool:
         """Return whether these slots still have these numbers."""

@@ -133,28 +133,6 @@ async def test_a_caller_can_bypass_the_cache(shop: Service) -> None:
     assert status_of(await shop.query("shop", ITEMS, {"s": 1})) == HIT
 
 
-async def test_concurrent_misses_run_once(shop: Service) -> None:
-    await ask_until_hit(shop, "shop", ITEMS, {"s": 1})
-    with listening_to_fields() as commands:
-        replies = await asyncio.gather(*(shop.query("shop", ITEMS, {"s": 2}) for _ in range(20)))
-    assert {reply.text for reply in replies} == {replies[0].text}
-    assert len(commands) == 2
-    assert sorted(map(status_of, replies)) == [STORED] + [HIT] * 19
-
-
-async def test_one_that_waits_runs_itself_when_the_first_one_leaves(shop: Service) -> None:
-    await ask_until_hit(shop, "shop", ITEMS, {"s": 1})
-    first = asyncio.create_task(shop.query("shop", ITEMS, {"s": 2}))
-    second = asyncio.create_task(shop.query("shop", ITEMS, {"s": 2}))
-    flights = find_graphql(shop)._cache._flights
-    async with asyncio.timeout(60):
-        while not flights and not first.done():  # noqa: ASYNC110 - no event reports it
-            await asyncio.sleep(0)
-    first.cancel()
-    assert (await second).data == shown((3, "ink", "Ada"))
-    assert not flights
-
-
 # --- the key --------------------------------------------------------------------------------------
 
 
@@ -278,15 +256,6 @@ async def test_an_answer_that_was_used_is_stored_again_after_a_change(shop: Serv
     reply = await shop.query("shop", ITEMS, {"s": 2})
     assert reply.data == shown((3, "pen", "Ada"))
     assert status_of(reply) != FIRST
-
-
-async def test_concurrent_first_misses_run_at_most_twice(shop: Service) -> None:
-    await miss_until_few_are_used(shop)
-    with listening_to_fields() as commands:
-        replies = await asyncio.gather(*(shop.query("shop", ITEMS, {"s": 2}) for _ in range(20)))
-    assert {reply.text for reply in replies} == {replies[0].text}
-    assert len(commands) == 4
-    assert sorted(map(status_of, replies)) == [FIRST, STORED] + [HIT] * 18
 
 
 # --- changes --------------------------------------------------------------------------------------

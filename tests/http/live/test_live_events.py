@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -248,6 +249,23 @@ async def test_other_row_filters_give_another_answer(service: Service, notes: An
         hidden = {"readFilters": {f"{service.db}.notes": {"secret": {"$ne": True}}}}
         await write_rules(service, {**rule, "mongo": hidden})
         assert await client.next() == show((1, "one"))
+
+
+async def test_a_rule_that_another_program_changes_counts_too(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """A minute passes between two checks without an announcement: longer than the test waits."""
+    rare: Document = {"events": {"renewal-interval-ms": 60_000}}
+    async with guarded(mongo_client, mongo_uri, rare) as service:
+        service.insert("notes", {"_id": 1, "text": "one", "team": "blue"})
+        await service.define("app", SCHEMA, build_mappings(service), live=True)
+        await allow(service, "path-prefix('/graphql')", "user")
+        async with subscribe(service, "app", NOTES, ADA, variables={"team": "blue"}) as client:
+            assert await client.next() == show((1, "one"))
+            hidden = {"readFilters": {f"{service.db}.notes": {"team": "red"}}}
+            rules = service.mongo[service.db].acl
+            await asyncio.to_thread(rules.update_many, {}, {"$set": {"mongo": hidden}})
+            assert await client.next() == show()
 
 
 async def test_a_changed_definition_gives_another_answer(service: Service, notes: Any) -> None:

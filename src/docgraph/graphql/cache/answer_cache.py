@@ -2,7 +2,7 @@
 
 It is below authentication, authorization, limits, log and metrics, which all apply to each request,
 and above the execution. Equal requests at the same time are executed once (single flight). A
-request that waits for another one has its own deadline, and runs itself if that one stores no
+request that waits for another one has its own deadline, and runs itself if that one has no complete
 answer.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from docgraph.exchange import Body, Exchange
 from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
 from docgraph.graphql.cache.answer_store import AnswerStore
-from docgraph.graphql.freshness.change_watch import ChangeWatch
+from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.freshness.trackability import find_untrackable, find_untrackable_request
 from docgraph.graphql.plan.plan import Plan
@@ -24,6 +25,7 @@ from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheUsed
 from docgraph.plugins.kinds import Interceptor
 from docgraph.runtime import Generations, Lane
+from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -59,6 +61,28 @@ class CacheUse(NamedTuple):
         return self.body
 
 
+@dataclass(eq=False, slots=True)
+class _Flight:
+    """An execution in progress; equal requests that came later may wait for its answer."""
+
+    began: float
+    writes: int  # through this instance, before its first command
+    content: bytes | None = None  # if the answer is complete
+    landed: asyncio.Event | None = None  # if others wait
+
+    async def wait(self) -> bytes | None:
+        """Return the answer; None if the caller has to execute the operation itself."""
+        if self.landed is None:
+            self.landed = asyncio.Event()
+        await self.landed.wait()
+        return self.content
+
+    def land(self) -> None:
+        """Let those who wait continue."""
+        if self.landed is not None:
+            self.landed.set()
+
+
 class AnswerCache:
     """The cache of one process; `watch` also serves others who want to know about changes."""
 
@@ -76,7 +100,7 @@ class AnswerCache:
         self._media_type = media_type
         self._is_enabled = max_bytes > 0
         self.interceptors: Sequence[Interceptor] = ()  # those of responses may change answers
-        self._flights: dict[bytes, asyncio.Event] = {}
+        self._flights: dict[bytes, _Flight] = {}
         self.answers = AnswerStore(watch, generations, max_bytes)
         store.writes.on_written = generations.record_writes  # live queries compare them, too
 
@@ -107,52 +131,70 @@ class AnswerCache:
             key = build_key(plan.app, operation, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
-        if key not in self._flights and not self.answers.admits(key):
-            emit(CacheUsed("miss", "first"))
-            return CacheUse((await execution(None)).body, "fwd=miss; detail=first")
-        obstacle = self._watch.find_obstacle(tree.collections)
-        if obstacle is not None:
-            return await _bypass(obstacle[0], execution)
         return await self._answer(key, plan, tree, execution)
 
     async def _answer(
         self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
     ) -> CacheUse:
+        flight = self._flights.get(key)
+        if flight is not None and self._may_share(flight):
+            content = await flight.wait()
+            if content is not None:
+                emit(CacheUsed("hit", "collapsed"))
+                return CacheUse(Body(200, content, self._media_type), "fwd=miss; collapsed")
+        if not self.answers.admits(key):
+            emit(CacheUsed("miss", "first"))
+            return await self._run(key, execution)
+        mark = self._watch.begin_now(tree.collections)
+        if mark is None:
+            return await _bypass(self._watch.bypass_reason, execution)
         options = plan.app.definition.cache
-        max_age = None if options is None else options.max_age
-        found = self.answers.find(key, max_age)
-        if found is None and (flight := self._flights.get(key)) is not None:
-            await flight.wait()
-            found = self.answers.find(key, max_age)
+        found = self.answers.find(key, None if options is None else options.max_age)
         if found is not None:
             emit(CacheUsed("hit"))
             entry, age = found
             return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
         emit(CacheUsed("miss"))
-        flight = asyncio.Event()
-        is_first = self._flights.setdefault(key, flight) is flight
-        try:
-            body, is_stored = await self._fill(key, tree, execution)
-        finally:
-            if is_first:
-                del self._flights[key]
-                flight.set()
-        return CacheUse(body, "fwd=miss; stored" if is_stored else "fwd=miss")
+        return await self._run(key, execution, mark)
 
-    async def _fill(self, key: bytes, tree: PlanTree, execution: Execution) -> tuple[Body, bool]:
+    def _may_share(self, flight: _Flight) -> bool:
+        """Return whether a request that comes now may have the answer of this execution.
+
+        It began within the longest lag, and this instance has written nothing since.
+        """
+        is_recent = elapsed() - flight.began <= self._watch.max_lag
+        return is_recent and self._generations.read("writes") == flight.writes
+
+    async def _run(
+        self, key: bytes, execution: Execution, mark: WatchMark | None = None
+    ) -> CacheUse:
+        """Execute the operation, for all who wait for it; store its answer if there is a mark."""
+        # Another one in progress is not shared any more: requests that come later share this one.
+        flight = self._flights[key] = _Flight(elapsed(), self._generations.read("writes"))
+        try:
+            if mark is None:
+                (body, is_complete), status = await execution(None), "fwd=miss; detail=first"
+            else:
+                body, is_complete, status = await self._fill(key, mark, execution)
+            flight.content = body.content if is_complete else None
+        finally:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+            flight.land()
+        return CacheUse(body, status)
+
+    async def _fill(
+        self, key: bytes, mark: WatchMark, execution: Execution
+    ) -> tuple[Body, bool, str]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
-        mark = self._watch.begin_now(tree.collections)
-        if mark is None:
-            return (await execution(None)).body, False
         writes = self._generations.copy_writes()
         recorder = DependencyRecorder(self._watch.sources)
         body, is_complete = await execution(recorder)
-        if not is_complete:
-            return body, False
-        dependencies = await recorder.finish()
-        if isinstance(dependencies, str):
-            return body, False
-        return body, self.answers.put(key, body.content, mark, writes, dependencies)
+        found = await recorder.finish() if is_complete else ""
+        is_stored = not isinstance(found, str) and self.answers.put(
+            key, body.content, mark, writes, found
+        )
+        return body, is_complete, "fwd=miss; stored" if is_stored else "fwd=miss"
 
     def _find_obstacle(self, tree: PlanTree, exchange: Exchange, resolvers: Resolvers) -> str:
         """Return why an operation is executed without the cache; empty if it is not."""

@@ -6,6 +6,7 @@ not known has no key: it is not cached.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
@@ -28,6 +29,7 @@ from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.inputs import ExactFloat
 from docgraph.variables import CallerDocument, TrustedDocument
 
+_PLAIN: Final = 0  # the format of `marshal` that depends on nothing but values and their types
 _DOCUMENTS: Final[tuple[type, ...]] = (dict, CallerDocument, TrustedDocument)
 # Types whose `repr` has their whole value.
 _EXACT: Final[frozenset[Any]] = frozenset(
@@ -66,16 +68,24 @@ def build_key(
     `values` are those of the predefined variables, `rows` the caller's row filters. The text of the
     operation has the types of its variables, so that their raw values are enough.
     """
-    parts: list[str] = []
-    write = parts.append
-    write(app.identity)
-    write(repr((operation.introspection, operation.name, operation.query)))
-    for part in (operation.variables, values, rows or {}):
-        write(f"part {len(part)}")
-        for name in sorted(part):
-            write(repr(name))
-            _write(part[name], write)
-    return blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    caller = [sorted(part.items()) for part in (operation.variables, values, rows or {})]
+    text = (app.identity, operation.introspection, operation.name, operation.query)
+    try:
+        content = marshal.dumps((text, caller), _PLAIN)
+    except ValueError:  # a value of a type that JSON does not have
+        content = _render(text, caller)
+    return blake2b(content, digest_size=32).digest()
+
+
+def _render(text: tuple[Any, ...], caller: list[list[tuple[str, Any]]]) -> bytes:
+    """Return the same as text; a value whose exact form is not known raises an error."""
+    parts = [repr(text)]
+    for part in caller:
+        parts.append(f"part {len(part)}")
+        for name, value in part:
+            parts.append(repr(name))
+            _write(value, parts.append)
+    return "\n".join(parts).encode("utf-8", "surrogatepass")
 
 
 def _write(value: Any, write: Callable[[str], None]) -> None:

@@ -58,7 +58,7 @@ class ChangeWatch:
     def __init__(self, store: Store, max_lag_ms: int) -> None:
         self._store = store
         self.sources = Sources(store)
-        self._max_lag = max_lag_ms / 1000
+        self.max_lag = max_lag_ms / 1000
         self._watches: dict[str, DatabaseWatch] = {}
         self._is_closed = False
         self.bypass_reason = ""  # why the last `begin` returned None
@@ -99,13 +99,12 @@ class ChangeWatch:
         self, mark: WatchMark, dependencies: Sequence[Dependency], on_change: Callable[[], None]
     ) -> WatchRegistration | None:
         """Call `on_change` once when the answer is outdated; None: it may be outdated already."""
-        by_database = defaultdict[str, list[Dependency]](list)
+        by_database: dict[str, list[Dependency]] = {}
         for one in dependencies:
-            by_database[one.namespace.partition(".")[0]].append(one)
+            by_database.setdefault(one.namespace.partition(".")[0], []).append(one)
         registration = WatchRegistration(on_change)
         for db, own in by_database.items():
-            watch = self._find(db)
-            since = mark.get(db)
+            watch, since = self._find(db), mark.get(db)
             part = watch and since and watch.register(since, own, registration.notify)
             if not watch or not part:
                 registration.release()
@@ -156,7 +155,7 @@ class ChangeWatch:
                 return None
             for name in ended:
                 del self._watches[name]
-        watch = self._watches[db] = DatabaseWatch(db, self._store, self.sources, self._max_lag)
+        watch = self._watches[db] = DatabaseWatch(db, self._store, self.sources, self.max_lag)
         return watch
 
 

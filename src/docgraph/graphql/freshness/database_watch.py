@@ -42,7 +42,7 @@ _MAX_COLLECTIONS: Final = 1_000  # of one database
 _MAX_PENDING: Final = 64
 _LONGEST_AWAIT_MS: Final = 250  # that the database waits for an event
 _UNUSED_SECONDS: Final = 60.0  # after which a collection is no longer followed
-_PORTION: Final = 100  # events in one turn of the event loop
+_PORTION: Final = 100  # events, or answers, in one turn of the event loop
 
 STARTING, BROKEN, LAGGING, CROWDED = "starting", "unavailable", "lag", "too-many-collections"
 
@@ -241,6 +241,8 @@ class DatabaseWatch:
             event = await events.try_next_raw()
             count = 0 if event is None else count + 1
             if event is not None:
+                while self.index.flush(_PORTION):  # noqa: ASYNC110 - it lets requests run
+                    await asyncio.sleep(0)
                 self._apply(event)
                 if count % _PORTION == 0:
                     await asyncio.sleep(0)
@@ -304,12 +306,15 @@ class DatabaseWatch:
         if all(used >= oldest for used in self._wanted.values()):
             return
         needed = {name.partition(".")[2] for name in self.index.namespaces}
+        now = elapsed()  # a collection that is needed is checked again after the same time
         self._wanted = {
-            name: used for name, used in self._wanted.items() if used >= oldest or name in needed
+            name: used if used >= oldest else now
+            for name, used in self._wanted.items()
+            if used >= oldest or name in needed
         }
 
     def _is_unused(self) -> bool:
-        return not self.index.namespaces and elapsed() - self._used > _UNUSED_SECONDS
+        return not len(self.index) and elapsed() - self._used > _UNUSED_SECONDS
 
     def _notify(self) -> None:
         self.progress.set()

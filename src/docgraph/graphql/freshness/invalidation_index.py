@@ -13,6 +13,9 @@ keys is found by the values of one of its paths, its anchor. The rules:
 - A replacement is a deletion and an insertion.
 - Every change of the collection concerns a dependency without keys, and every other event concerns
   all dependencies.
+
+Most answers are dropped before anything changes, so a registration waits until the next change
+before its keys are entered into the tables (`flush`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from sys import getsizeof
 from typing import Final, NamedTuple
 
@@ -233,6 +237,7 @@ class InvalidationIndex:
         self._collections: dict[str, _Collection] = {}
         self._touches: LruDict[str, Counter[str]] = LruDict(_KEPT_COLLECTIONS)
         self._registrations: dict[int, Registration] = {}
+        self._waiting: dict[int, Registration] = {}  # they are not in the tables yet
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -241,7 +246,8 @@ class InvalidationIndex:
     @property
     def namespaces(self) -> frozenset[str]:
         """The collections with dependents."""
-        return frozenset(self._collections)
+        waiting = [one.dependencies for one in self._waiting.values()]
+        return frozenset(self._collections).union(one.namespace for own in waiting for one in own)
 
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
@@ -251,15 +257,20 @@ class InvalidationIndex:
         It must not raise an error.
         """
         registration = Registration(tuple(dependencies), on_change)
-        for one in registration.dependencies:
-            collection = self._collections.get(one.namespace)
-            if collection is None:
-                collection = self._open(one.namespace)
-            registration.anchors.append(collection.add(registration, one))
         registration.bytes = _BASE_BYTES + sum(map(_measure, registration.dependencies))
         self.bytes += registration.bytes
-        self._registrations[id(registration)] = registration
+        self._registrations[id(registration)] = self._waiting[id(registration)] = registration
         return registration
+
+    def flush(self, count: int | None = None) -> bool:
+        """Enter registrations into the tables, at most so many; return whether others wait."""
+        waiting = self._waiting
+        for number in list(islice(waiting, count)):
+            registration = waiting.pop(number)
+            for one in registration.dependencies:
+                collection = self._collections.get(one.namespace) or self._open(one.namespace)
+                registration.anchors.append(collection.add(registration, one))
+        return bool(waiting)
 
     def _open(self, namespace: str) -> _Collection:
         touches = self._touches.get(namespace)
@@ -274,6 +285,7 @@ class InvalidationIndex:
         if self._registrations.pop(id(registration), None) is None:
             return
         self.bytes -= registration.bytes
+        self._waiting.pop(id(registration), None)
         for one in registration.anchors:
             name = one.dependency.namespace
             collection = self._collections[name]
@@ -286,6 +298,7 @@ class InvalidationIndex:
         """Remove and notify the registrations that a change concerns; return how many."""
         if not facts.namespace:
             return self.reset()
+        self.flush()
         collection = self._collections.get(facts.namespace)
         if collection is None:
             return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from docgraph.exchange import Exchange
 from docgraph.graphql.plan.plan_tree import PlanTree
@@ -26,15 +25,13 @@ _MOVING_VALUES: Final = ("$$NOW", "$$CLUSTER_TIME", "$$USER_ROLES", "$$SEARCH_ME
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 
-_known: WeakKeyDictionary[PlanTree, tuple[Resolvers, str | None]] = WeakKeyDictionary()
-
 
 def find_untrackable(tree: PlanTree, resolvers: Resolvers) -> str | None:
     """Return why answers of this tree cannot be tracked; None if they can."""
-    known = _known.get(tree)
-    if known is None or known[0] is not resolvers:
-        known = _known[tree] = (resolvers, _check_tree(tree, resolvers))
-    return known[1]
+    known = tree.untrackable.get(resolvers)
+    if known is None:
+        known = tree.untrackable[resolvers] = _check_tree(tree, resolvers) or ""
+    return known or None
 
 
 def find_untrackable_request(

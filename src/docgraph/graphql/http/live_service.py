@@ -88,7 +88,7 @@ class LiveService:
         bounds: LiveBounds,
         generations: Generations,
     ) -> None:
-        answers = SharedAnswers(count_writes=generations.copy_writes)
+        answers = SharedAnswers(count_writes=lambda: generations.read("writes"))
         self._engine = engine
         self._answers = answers
         self._runs = LiveRuns(engine, answers)

@@ -322,6 +322,7 @@ class PlanTree:
 
     block: Block
     estimates: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
+    untrackable: dict[Any, str] = field(default_factory=dict, repr=False)  # by resolvers
 
     @cached_property
     def fetches(self) -> tuple[Fetch, ...]:

@@ -152,6 +152,20 @@ def test_what_is_removed_is_not_notified(watched: Watched) -> None:
     )
 
 
+def test_registrations_are_entered_in_portions(watched: Watched) -> None:
+    names = "abcde"
+    first, *_ = [watched.add(name, by(a=name)) for name in names]
+    assert watched.index.namespaces == {NS}
+    assert watched.index.flush(2)
+    watched.index.remove(first)
+    assert watched.index.flush(2)
+    assert not watched.index.flush(2)
+    assert [watched.apply("insert", document={"a": one}) for one in names] == [
+        [],
+        *map(list, "bcde"),
+    ]
+
+
 def test_a_notification_may_register_again(watched: Watched) -> None:
     def again() -> None:
         watched.add("again", by(a=1))
