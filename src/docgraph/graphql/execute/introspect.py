@@ -72,7 +72,7 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
     values = plan.variables.read(variables)
     flags = {name: values.coerced.get(name) for name in plan.conditions}
     collector = Collector.of(plan.app.schema, plan.document, flags)
-    compiler = _Compiler(collector, values)
+    compiler = _SelectionCompiler(collector, values)
     try:
         resolve, complete = compiler.compile(field.definition, field.nodes)
         value = resolve(None, compiler.info)
@@ -90,7 +90,7 @@ class _Info(NamedTuple):
 
 
 @dataclass
-class _Compiler:
+class _SelectionCompiler:
     """Compiles the fields of one operation to functions."""
 
     collector: Collector
@@ -127,7 +127,7 @@ class _Compiler:
 class _Objects:
     """The objects of one selection; it is compiled for the first of them."""
 
-    compiler: _Compiler
+    compiler: _SelectionCompiler
     type: GraphQLObjectType
     nodes: Sequence[FieldNode]
     _known: dict[GraphQLNamedType, dict[str, Any]] = field(default_factory=dict)
