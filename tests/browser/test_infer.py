@@ -92,6 +92,7 @@ def test_types_are_renamed_and_dropped_tried_and_saved(window: Window, shop: str
     main.get_by_role("button", name="Try it").click()
     window.page.get_by_role("tab", name="Try", selected=True).wait_for()
     window.page.get_by_role("status", name="Check").get_by_text("No findings").wait_for()
+    expect(window.page.get_by_role("textbox", name="Query")).to_contain_text("{")  # the example
     window.write("Query", "{ orders(limit: 1, sortByTotal: DESC) { amount customer { name } } }")
     main.get_by_role("button", name="Run").click()
     main.get_by_text("178.5").wait_for()
