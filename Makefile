@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,14 @@ coverage: $(VENV)/.dev ## measure branch coverage in parts, servers and commands
 drill-mutations: $(VENV)/.dev ## change the source in 400 places: a test has to fail for 9 of 10 (ARGS="--count 40 --only access")
 	@test -e build/mutations/map/.coverage || $(BIN)/python -m tools.mutations map --testers $(TESTERS)
 	@$(BIN)/python -m tools.mutations run $(ARGS)
+
+# Eight times as fast is a machine that is eight times as slow: every limit of time is an eighth of itself.
+FAKETIME_LIBRARY := $(firstword $(wildcard /usr/lib/*/faketime/libfaketimeMT.so.1))
+drill-moments: $(VENV)/.dev ## run the tests with caches that are stale all the time, and with a fast clock (Debian: faketime, SPEED=8)
+	@DOCGRAPH_TEST_SECONDS=100000 DOCGRAPH_TEST_RESTLESS=1 $(BIN)/pytest -q -n $(TESTERS) --dist worksteal $(or $(ARGS),tests/http)
+	@test -n "$(FAKETIME_LIBRARY)" || { echo "no fast clock: apt-get install faketime"; exit 1; }
+	@DOCGRAPH_TEST_SECONDS=100000 LD_PRELOAD=$(FAKETIME_LIBRARY) FAKETIME="+0 x$(or $(SPEED),8)" \
+		$(BIN)/pytest -q -n $(TESTERS) --dist worksteal $(or $(ARGS),tests/http)
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)

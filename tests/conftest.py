@@ -22,7 +22,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
-from tests import hanging
+from tests import hanging, restless
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
 from tests.databases import data_directory, drop, new_name
@@ -72,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
     config.pluginmanager.register(hanging)
+    if restless.IS_RESTLESS:
+        restless.install()
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_TellingReports())
 

@@ -20,7 +20,8 @@ from tests.http.stream_harness import SSE, WEBSOCKET
 @module_application
 async def shared_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
     """The application of a module, for the fixture `api`."""
-    async with serving(mongo_client, mongo_uri, mounts=BY_HOST) as server:
+    patient = {"batch": {"time-limit": 60_000}}
+    async with serving(mongo_client, mongo_uri, patient, mounts=BY_HOST) as server:
         yield server
 
 

@@ -157,16 +157,34 @@ def test_without_the_authorizer_there_are_no_rules(commands: Commands) -> None:
     assert "dbAclAuthorizer is off" in commands.acl("list", off, code=1).stderr
 
 
-def test_rules_of_the_configuration_are_listed_too(commands: Commands) -> None:
-    permissions = json.dumps([{"role": "x", "predicate": PREDICATE}])
+def test_rules_of_the_configuration_are_in_the_same_list(commands: Commands) -> None:
+    """In the order of evaluation: by priority, then those of the database, then the last one."""
+    written = [{"role": "x", "predicate": PREDICATE, "priority": n} for n in (2, 4, 2)]
+    permissions = json.dumps([*written, {"role": "x", "predicate": PREDICATE}])
+    commands.mongo[commands.db]["acl"].insert_many(
+        [
+            {"_id": "second", "roles": ["x"], "predicate": PREDICATE, "priority": 3},
+            {"_id": "third", "roles": ["x"], "predicate": PREDICATE, "priority": 2},
+            {"_id": "last", "roles": ["x"], "predicate": PREDICATE},
+        ]
+    )
     done = commands.acl(
         "list",
         "--json",
         "--set=/fileAclAuthorizer/enabled=true",
         f"--set=/fileAclAuthorizer/permissions={permissions}",
     )
-    (row,) = json.loads(done.stdout)
-    assert (row["rule"], row["from"], row["roles"]) == ("permissions[0]", "file", ["x"])
+    rows = json.loads(done.stdout)
+    assert [(row["rule"], row["from"]) for row in rows] == [
+        ("permissions[1]", "file"),
+        ("second", "database"),
+        ("third", "database"),
+        ("permissions[2]", "file"),
+        ("permissions[0]", "file"),
+        ("last", "database"),
+        ("permissions[3]", "file"),
+    ]
+    assert rows[0]["roles"] == ["x"]
 
 
 # --- check ----------------------------------------------------------------------------------------
@@ -194,6 +212,25 @@ def test_a_predicate_and_a_file_are_checked_without_a_database(tmp_path: Path) -
     assert [one["hint"] for one in third["errors"]] == ["did you mean $gt?"]
     assert "is that of a (database), which can match" in third["warnings"][0]["what"]
     assert not (tmp_path / "data").exists()
+
+
+def test_rules_of_different_roles_are_not_tied_where_the_first_role_decides(
+    tmp_path: Path,
+) -> None:
+    rule: dict[str, Any] = {"roles": ["x"], "predicate": "true"}
+    mine = {"readFilter": {"n": 1}}
+    rules = [
+        {**rule, "_id": "a"},
+        {**rule, "_id": "b", "roles": ["y"], "mongo": mine},
+        {**rule, "_id": "c", "roles": ["y", "z"]},
+    ]
+    file = save(tmp_path, "rules.json", rules)
+    found = {}
+    for option in ("false", "true"):
+        wins = f"--set=/acl/first-role-wins={option}"
+        done = run("acl", "check", "--file", file, "--json", wins, cwd=tmp_path)
+        found[option] = {one["rule"]: len(one["warnings"]) for one in json.loads(done.stdout)}
+    assert found == {"false": {"a": 0, "b": 1, "c": 1}, "true": {"a": 0, "b": 0, "c": 1}}
 
 
 def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:

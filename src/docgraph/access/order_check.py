@@ -40,7 +40,8 @@ class RulesCheck(Initializer):
         rules = await self._book.find_all()
         for passed in islice(find_passed_filters(rules), _MAX_WARNINGS):
             emit(passed)
-        for tie in islice(find_ties(rules), _MAX_WARNINGS):
+        ties = find_ties(rules, by_role=self._book.first_role_wins)
+        for tie in islice(ties, _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
 
 
@@ -73,21 +74,24 @@ class Tie:
         )
 
 
-def find_ties(rules: Iterable[Rule]) -> Iterator[Tie]:
-    """Yield rules that overlap, have equal priority and differ in effect; the winner first."""
+def find_ties(rules: Iterable[Rule], *, by_role: bool) -> Iterator[Tie]:
+    """Yield rules that overlap, have equal priority and differ in effect; the winner first.
+
+    `by_role`: priorities are compared within a role only (`acl.first-role-wins`).
+    """
     ordered = sorted(rules, key=lambda rule: rule.rank, reverse=True)
     for _, group in groupby(ordered, key=lambda rule: rule.priority):
         compared = list(islice(group, _MAX_COMPARED))
         for number, rule in enumerate(compared, 1):
-            others = [one for one in compared[number:] if _is_tied(rule, one)]
+            others = [one for one in compared[number:] if _is_tied(rule, one, by_role=by_role)]
             if others:
                 yield Tie(rule, others)
 
 
-def _is_tied(rule: Rule, other: Rule) -> bool:
+def _is_tied(rule: Rule, other: Rule, *, by_role: bool) -> bool:
     return (
         rule.conditions.effect != other.conditions.effect
-        and rule.shares_callers(other)
+        and (bool(rule.roles & other.roles) if by_role else rule.shares_callers(other))
         and rule.predicate.reach & other.predicate.reach != NOWHERE
     )
 

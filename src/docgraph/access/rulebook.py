@@ -102,6 +102,7 @@ class RuleBook:
         *,
         first_role_wins: bool = False,
     ) -> None:
+        self.first_role_wins = first_role_wins
         self._rank = Rule.rank_by_role if first_role_wins else Rule.rank_for
         self._knowledge = knowledge
         self._resolvers = resolvers

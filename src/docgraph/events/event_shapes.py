@@ -51,14 +51,13 @@ class ShapePlan:
         self.stages = stages
 
 
-def plan_shape(
-    subscription: Subscription, view: StreamView, *, by_bytes: bool, is_past: bool = False
-) -> ShapePlan:
+def plan_shape(subscription: Subscription, view: StreamView, *, is_past: bool = False) -> ShapePlan:
     """Divide the stages; `is_past`: the cursor is for this subscription alone.
 
     A cursor that is shared applies conditions that are the same in every request. With a row filter
     it applies none: a change that moves a document into the rows of a listener is an insertion for
-    that listener only. `by_bytes`: strings are compared by their bytes, as the index does.
+    that listener only. Stages compare strings by their bytes, whatever the collation of the
+    collection is: so do the change streams of the database.
     """
     conditions, rest = split_leading(subscription.stages)
     constant = {to_bytes(one) for one in subscription.constant}
@@ -73,7 +72,7 @@ def plan_shape(
             view.row is None and find_unsafe(one) is None and (is_past or to_bytes(one) in constant)
         ):
             shared.append(one)
-        elif by_bytes and is_indexable(one):
+        elif is_indexable(one):
             indexed.append(one)
         else:
             others.append(one)
@@ -116,14 +115,13 @@ class EventShape:
     `before`: events have the document before the change.
     """
 
-    __slots__ = ("before", "collation", "condition", "has_moments", "key", "stages", "users")
+    __slots__ = ("before", "condition", "has_moments", "key", "stages", "users")
 
-    def __init__(self, key: bytes, plan: ShapePlan, collation: Filter | None) -> None:
+    def __init__(self, key: bytes, plan: ShapePlan) -> None:
         self.key = key
         self.before = plan.before
         self.condition = plan.condition
         self.stages = plan.stages
-        self.collation = collation
         self.has_moments = has_moments(plan.stages)
         self.users = 0
 
@@ -141,23 +139,21 @@ class Shapes:
         self._index = RowIndex()
         self._known: dict[bytes, EventShape] = {}
 
-    async def check(self, plan: ShapePlan, collation: Filter | None) -> None:
+    async def check(self, plan: ShapePlan) -> None:
         """Let the database parse new stages; raise its error."""
-        if plan.stages and _identify(plan, collation) not in self._known:
+        if plan.stages and _identify(plan) not in self._known:
             db, collection = self._place
             stages = fill_moments(plan.stages)
-            await self._store.streams.pipelines.check_stages(
-                db, stages, collation=collation, collection=collection
-            )
+            await self._store.streams.pipelines.check_stages(db, stages, collection=collection)
 
-    def acquire(self, plan: ShapePlan, collation: Filter | None) -> EventShape:
+    def acquire(self, plan: ShapePlan) -> EventShape:
         """Return the shape of this plan; raise `Overloaded` if there are too many."""
-        key = _identify(plan, collation)
+        key = _identify(plan)
         shape = self._known.get(key)
         if shape is None:
             if plan.stages:
                 self._slots.acquire()
-            shape = self._known[key] = EventShape(key, plan, collation)
+            shape = self._known[key] = EventShape(key, plan)
             if plan.condition is not None:
                 self._index.add(shape, plan.condition)
         shape.users += 1
@@ -203,12 +199,11 @@ class Shapes:
             db,
             [record.show_raw(visibility, before=shape.before) for record, visibility in shown],
             stages,
-            collation=shape.collation,
             collection=collection,
             promptly=promptly,
         )
 
 
-def _identify(plan: ShapePlan, collation: Filter | None) -> bytes:
-    parts = {"condition": plan.condition, "stages": plan.stages, "collation": collation}
+def _identify(plan: ShapePlan) -> bytes:
+    parts = {"condition": plan.condition, "stages": plan.stages}
     return to_bytes({**parts, "before": plan.before})

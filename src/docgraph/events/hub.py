@@ -94,7 +94,7 @@ class Hub:
 
     def _find_source(self, subscription: Subscription) -> Source:
         view = find_view(self._store, subscription)
-        shared = plan_shape(subscription, view, by_bytes=True).shared
+        shared = plan_shape(subscription, view).shared
         images = subscription.images and (view.row is not None or subscription.before)
         place = (subscription.db, subscription.collection)
         key = to_bytes({"place": list(place), "images": images, "shared": shared})

@@ -138,15 +138,14 @@ class Source:
         channel = self.channels.get(key)
         if channel is None or channel.log.ending is not None:
             view = find_view(self._store, subscription)
-            collation = await self._find_collation() if view.row else None
-            plan = plan_shape(subscription, view, by_bytes=collation is None)
+            plan = plan_shape(subscription, view)
             if view.row:
-                self._audiences.collation = collation
+                self._audiences.collation = await self._find_collation()
                 await self._audiences.check(view.row)
-            await self._shapes.check(plan, collation)
+            await self._shapes.check(plan)
             channel = self.channels.get(key)
             if channel is None or channel.log.ending is not None:
-                parts = self._acquire_parts(view, plan, collation)
+                parts = self._acquire_parts(view, plan)
                 channel = self._add_channel(key, subscription, parts)
         channel.users += 1
         self._unused.pop(channel, None)
@@ -175,14 +174,12 @@ class Source:
         channel.audience.add(channel)
         return channel
 
-    def _acquire_parts(
-        self, view: StreamView, plan: ShapePlan, collation: Mapping[str, Any] | None
-    ) -> tuple[Audience, EventShape]:
+    def _acquire_parts(self, view: StreamView, plan: ShapePlan) -> tuple[Audience, EventShape]:
         if self._is_ended:
             raise StoreUnavailable("the change stream has ended, connect again")
         audience = self._audiences.find(view.row)
         try:
-            return audience, self._shapes.acquire(plan, collation)
+            return audience, self._shapes.acquire(plan)
         except BaseException:
             self._audiences.release(audience)
             raise
@@ -260,7 +257,7 @@ class Source:
     async def _resume(self, subscription: Subscription, token: ResumeToken) -> ChangeEvents:
         view = find_view(self._store, subscription)
         collation = await self._find_collation() if view.row else None
-        plan = plan_shape(subscription, view, by_bytes=collation is None, is_past=True)
+        plan = plan_shape(subscription, view, is_past=True)
         # A stream compares strings by their bytes. If the collection does not, it has all events.
         # So it has with a filter about the time: this may no longer admit the event of the token.
         row = view.row if collation is None and not has_moments(view.row) else None

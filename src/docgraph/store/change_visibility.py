@@ -69,7 +69,7 @@ def shorten_large() -> Document:
 class _CommandPlace(NamedTuple):
     db: str
     collection: str  # used only where `$documents` is not
-    collation: Collation
+    collation: Collation = None
 
 
 class _Part(NamedTuple):
@@ -135,7 +135,6 @@ class DocumentPipelines:
         events: Sequence[Mapping[str, Any]],
         stages: Stages,
         *,
-        collation: Collation = None,
         collection: str = _ANY,
         promptly: bool = False,
     ) -> list[Document | DocgraphError | None]:
@@ -144,7 +143,7 @@ class DocumentPipelines:
         The stages must leave the `_id` of an event, its resume token, as it is. `promptly`: raise
         the error if they fail or take long, instead of finding the events that cause it.
         """
-        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        place, deadline = _CommandPlace(db, collection), Deadline.after_ms(_LONGEST_MS)
         results: dict[int, Any] = {}
         parts = _encode(events, results)
         run = partial(self._run, place, stages, events)
@@ -155,11 +154,9 @@ class DocumentPipelines:
                 results |= await _isolate(run, some, deadline)
         return [results.get(number) for number in range(len(events))]
 
-    async def check_stages(
-        self, db: str, stages: Stages, *, collation: Collation = None, collection: str = _ANY
-    ) -> None:
+    async def check_stages(self, db: str, stages: Stages, *, collection: str = _ANY) -> None:
         """Let the database parse the stages; raise its error."""
-        place, deadline = _CommandPlace(db, collection, collation), Deadline.after_ms(_LONGEST_MS)
+        place, deadline = _CommandPlace(db, collection), Deadline.after_ms(_LONGEST_MS)
         await self._fetch(place, [], stages, deadline)
 
     async def _match(

@@ -1,4 +1,4 @@
-"""Collection statistics: estimated document counts and indexes, cached for some seconds.
+"""Collection statistics: estimated counts, indexes and collations, cached for some seconds.
 
 Callers must work without them: the result is None for views and without the database permission.
 """
@@ -62,6 +62,10 @@ _LOCAL: Final = Consistency(concern="local")
 
 _NOT_FINISHED: Final = "not finished"
 
+# Collations: texts are compared byte by byte, or the collection does not exist (yet).
+BY_BYTES: Final = b""
+MISSING: Final = b"missing"
+
 # BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidPipelineOperator, ConversionFailure;
 # what else is wrong with a stage has a number without a name.
 _PARSING: Final = frozenset({2, 9, 14, 72, 168, 241})
@@ -115,6 +119,7 @@ class CollectionStats:
         self._commands = commands
         self._counts: LoadingCache[Place, int | None] = LoadingCache(_KEPT, _TTL)
         self._indexes: LoadingCache[Place, tuple[Index, ...] | None] = LoadingCache(_KEPT, _TTL)
+        self._collations: LoadingCache[Place, bytes | None] = LoadingCache(_KEPT, _TTL)
         self._operators: LoadingCache[tuple[str, str], bool] = LoadingCache(_KEPT)
         self._sorting: LoadingCache[bytes, frozenset[str] | None] = LoadingCache(_KEPT, _TTL)
 
@@ -128,6 +133,23 @@ class CollectionStats:
         if known is not None:  # as nearly always
             return known
         return await _load_or_none(lambda: self._indexes.get((db, collection), self._load_indexes))
+
+    async def collation(
+        self, db: str, collection: str, deadline: Deadline | None = None
+    ) -> bytes | None:
+        """Return how commands on the collection or view compare texts; None: unknown.
+
+        Two collections compare alike if the values are equal. See `BY_BYTES` and `MISSING`. With a
+        deadline, a temporary failure is tried again until then, and raises its error.
+        """
+        place = (db, collection)
+        known = self._collations.peek(place)
+        if known is None:
+            load = self._load_collation
+            known = await _load_or_none(lambda: self._collations.get(place, load))
+        if known is None and deadline is not None:
+            known = await self._load_collation(place, deadline)
+        return known
 
     async def sorting_indexes(self, place: Place, command: Document) -> frozenset[str] | None:
         """Return the indexes that provide the order of a `find`; none if it sorts in memory.
@@ -287,11 +309,13 @@ class CollectionStats:
         """Clear the cache."""
         self._counts.clear()
         self._indexes.clear()
+        self._collations.clear()
         self._sorting.clear()
 
     async def close(self) -> None:
         """Cancel the commands in progress."""
-        await close_all(self._counts, self._indexes, self._operators, self._sorting)
+        own = (self._counts, self._indexes, self._collations, self._operators, self._sorting)
+        await close_all(*own)
 
     async def _load_count(self, place: Place) -> int | None:
         stages: list[Document] = [{"$collStats": {"count": {}}}]
@@ -308,11 +332,21 @@ class CollectionStats:
         own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
         return tuple(Index.read(one, own) for one in found)
 
-    async def _fetch(self, place: Place, command: Document) -> list[Document] | None:
+    async def _load_collation(self, place: Place, until: Deadline | None = None) -> bytes | None:
+        command: Document = {"listCollections": 1, "filter": {"name": place[1]}, "cursor": {}}
+        found = await self._fetch(place, command, until)
+        if not found:
+            return found if found is None else MISSING
+        options: Document = found[0].get("options") or {}
+        return bson.encode(collation) if (collation := options.get("collation")) else BY_BYTES
+
+    async def _fetch(
+        self, place: Place, command: Document, until: Deadline | None = None
+    ) -> list[Document] | None:
         check_namespace(*place)
         if not self._commands.has_server(writing=False):
             raise unreachable()  # the request will find out by itself, and no one waits twice
-        deadline = Deadline.after_ms(_PATIENCE_MS)
+        deadline = until or Deadline.after_ms(_PATIENCE_MS)
         consistency = _LOCAL if "aggregate" in command else None
         try:
             return await self._commands.fetch(place[0], command, deadline, consistency)

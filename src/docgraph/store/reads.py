@@ -14,7 +14,7 @@ from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard.fenced_find import FencedFind, find_grounds, restrict
+from docgraph.store.guard.fenced_find import FencedFind, check_collations, find_grounds, restrict
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.shield import (
     Guard,
@@ -202,7 +202,9 @@ class StoreReads:
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self.guard.shield(rows, reveal, self.policy)
         if shield:
-            grounds = await find_grounds(self.facts, shield, (db, collection), pipeline)
+            place, stats = (db, collection), self.facts
+            await check_collations(stats, shield, place, pipeline, deadline)
+            grounds = await find_grounds(stats, shield, place, pipeline)
             pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment

@@ -80,7 +80,8 @@ class UsersAndRules:
             reverse=True,
         )
         ignored = await self.book.find_ignored()
-        return await run_blocking(self.lane, _describe_rules, rules, ignored)
+        by_role = self.book.first_role_wins
+        return await run_blocking(self.lane, _describe_rules, rules, ignored, by_role)
 
     async def _check(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the findings of a write; if filters are texts, findings have positions in them."""
@@ -105,8 +106,10 @@ def _describe_check(document: dict[str, Any], flaws: Sequence[Flaw]) -> dict[str
     return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
 
 
-def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
-    ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules)}
+def _describe_rules(
+    rules: Sequence[Rule], ignored: Sequence[Ignored], by_role: bool
+) -> dict[str, Any]:
+    ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules, by_role=by_role)}
     described = (_describe_rule(rule, ties.get(id(rule), [])) for rule in rules)
     return {"rules": [*described, *map(_describe_ignored, ignored)]}
 

@@ -201,12 +201,13 @@ def count_finds(events: list[CommandFinished]) -> int:
 
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache without its change stream, which empties it once more when it opens."""
+    """The cache without what empties it once more when it begins: a change stream, a version."""
 
     async def rest(realm: DatabaseRealm) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(DatabaseRealm, "_watch", rest)
+    monkeypatch.setattr(DatabaseRealm, "_follow_version", rest)
 
 
 @pytest.mark.usefixtures("unwatched")

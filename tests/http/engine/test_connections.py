@@ -547,3 +547,28 @@ async def test_parents_without_a_key_have_an_empty_page(engine: Engine, app: Vis
     wanted = {"bosses": {"nodes": [], "totalCount": 0, "pageInfo": empty}}
     assert data["users"] == [wanted] * 4
     assert len(engine.commands) == 1
+
+
+async def test_an_item_that_shares_its_position_with_the_next_one_has_no_cursor(
+    engine: Engine, stored: Database[Document]
+) -> None:
+    """A view can repeat an `_id`: a page after such an item would leave out the others."""
+    stored.lists.insert_many([{"_id": 1, "n": [1, 2]}, {"_id": 2, "n": [1, 1, 1]}])
+    stored.create_collection("numbers", viewOn="lists", pipeline=[{"$unwind": "$n"}])
+    numbers = {"collection": "numbers", "sort": {"n": 1}, "connection": {}}
+    schema = "type Number { id: Int n: Int } type Query { numbers: [Number!]! }"
+    app = engine.app(schema, {"Number": {"id": "_id"}, "Query": {"numbers": numbers}})
+    found: dict[int, Any] = {}
+    ends = "startCursor endCursor hasNextPage hasPreviousPage"
+    for size in range(1, 6):
+        query = f"{{ numbers(first: {size}) {{ nodes {{ id n }} pageInfo {{ {ends} }} }} }}"
+        result = await engine.run(app, query)
+        assert result.data is not None
+        found[size] = (len(result.data["numbers"]["nodes"]), [one.code for one in result.errors])
+
+    shared = ["shared-position"]
+    assert found == {1: (1, []), 2: (2, shared), 3: (3, shared), 4: (4, []), 5: (5, [])}
+    plain = await engine.run(app, "{ numbers(first: 2) { nodes { id } } }")
+    assert plain.errors == ()
+    backward = await engine.run(app, f"{{ numbers(last: 3) {{ pageInfo {{ {ends} }} }} }}")
+    assert [one.path for one in backward.errors] == [("numbers", "pageInfo", "startCursor")]

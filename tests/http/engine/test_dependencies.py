@@ -278,15 +278,32 @@ async def test_the_collation_of_a_command_applies_to_all_that_it_reads(
     recorded: Recorded, data: Any
 ) -> None:
     """`$lookup` and `$unionWith` compare texts as the collection of the command does."""
+    data.drop_collection("posts")
+    data.create_collection("posts", collation={"locale": "en", "strength": 2})
+    data.users.insert_one({"_id": 3, "name": "Anna"})
+    named = {"coll": "users", "pipeline": [{"$match": {"name": "ANNA"}}]}
+    mapping = {"collection": "posts", "stages": [{"$unionWith": named}, {"$sort": {"_id": 1}}]}
+    recorded.app = recorded.engine.app(SCHEMA, {"Query": {"joined": mapping}})
+    found, dependencies = await recorded.run("{ joined }")
+    assert [one["_id"] for one in found["joined"]] == [1, 3]
+    assert not isinstance(dependencies, str)
+    assert sorted(map(shorten, dependencies), key=repr) == [ALL, ALL_USERS]
+
+
+async def test_a_relation_is_compared_as_its_own_collection_does(
+    recorded: Recorded, data: Any
+) -> None:
+    """It is not a part of its parent's command if the collations differ."""
     posts = list(data.posts.find())
     data.drop_collection("posts")
     data.create_collection("posts", collation={"locale": "en", "strength": 2})
     data.posts.insert_many([{**one, "authorId": "Anna"} for one in posts])
     data.users.insert_one({"_id": "anna", "name": "anna"})
     found, dependencies = await recorded.run("{ post(id: 1) { author { name } } }")
-    assert found == {"post": {"author": {"name": "anna"}}}
+    assert found == {"post": {"author": None}}
     assert not isinstance(dependencies, str)
-    assert sorted(map(shorten, dependencies), key=repr) == [POST_1, ALL_USERS]
+    of_author = ("users", {"_id": {"Anna"}}, {"Anna"}, False)
+    assert sorted(map(shorten, dependencies), key=repr) == [POST_1, of_author]
 
 
 # --- with the events of the database --------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
 from docgraph.graphql.apps.compiled_app import VisibleApp
@@ -226,6 +228,37 @@ async def test_large_relation_with_odd_keys_gives_the_same_answer(
     data = await engine.data(app, "{ posts(limit: 3) { sameTag(first: 1) { _id } } }")
 
     assert [[p["_id"] for p in post["sameTag"]] for post in data["posts"]] == [[57], [1], [59]]
+
+
+async def test_a_document_that_memory_cannot_assign_is_joined_by_the_database(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Of a whole document, the database compares the first property of a name, memory the last."""
+    schema = """type Query { people: [Person] person(id: Int): Person }
+    type Person { _id: Int notes: [BsonDocument] note: BsonDocument count: Int }"""
+    own: dict[str, Any] = {"collection": "notes", "find": {"of": {"$fk": "_id"}}}
+    one = {**own, "sort": {"_id": 1}}
+    people = {"collection": "people", "find": {}, "sort": {"_id": 1}}
+    mappings = {
+        "Query": {"people": people, "person": {**people, "find": {"_id": {"$arg": "id"}}}},
+        "Person": {"notes": one, "note": one, "count": {**own, "count": True}},
+    }
+    db = mongo_client[engine.database]
+    db.people.insert_many({"_id": number} for number in range(3))
+    twice = [{"_id": number, "of": number % 3} for number in range(6)]
+    parts = [bson.encode(one)[4:-1] + bson.encode({"of": "x"})[4:] for one in twice]
+    db.notes.insert_many(
+        RawBSONDocument((len(one) + 4).to_bytes(4, "little") + one) for one in parts
+    )
+    app = engine.app(schema, mappings)
+
+    fields = "{ _id notes note count }"
+    found = await engine.data(app, f"{{ people {fields} }}")
+    single = [await engine.data(app, f"{{ person(id: {n}) {fields} }}") for n in range(3)]
+
+    assert found["people"] == [one["person"] for one in single]
+    assert [one["count"] for one in found["people"]] == [2, 2, 2]
+    assert [one["notes"][0]["_id"] for one in found["people"]] == [0, 1, 2]
 
 
 async def test_one_document_and_its_to_one_relation_cost_one_command(

@@ -621,7 +621,13 @@ async def test_the_time_limit_holds_for_agents(mongo_client: Mongo, mongo_uri: s
             return (await ask(one, "tools/call", params)).status
 
         await until(status, 200)  # rules and definitions are known from now on
-        with failing(mongo_client, "find", blockConnection=True, blockTimeMS=5_000):
+        with failing(
+            mongo_client,
+            "find",
+            namespace=f"{one.db}.films",  # rules and users are still read
+            blockConnection=True,
+            blockTimeMS=5_000,
+        ):
             reply = await one.query("films", "{ films { title } }")
             told = await run(one, "{ films { title } }")
 

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from docgraph.exchange import Deadline, Document
-from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.exchange.errors import NotSupported, QueryError, SecurityViolation
 from docgraph.store import Store
 from docgraph.store.guard.fence import FENCE, match_behind
 from docgraph.store.guard.rewrite import guard_pipeline
@@ -316,6 +316,47 @@ async def test_a_collation_does_not_cost_documents(
     )
 
     assert [one["t"] for one in found] == [one["t"] for one in gathered] == ["a-b"]
+
+
+ENGLISH = {"locale": "en", "strength": 2}
+
+
+@pytest.mark.parametrize("stage", ["$lookup", "$unionWith"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(None, ENGLISH), (ENGLISH, None), (ENGLISH, ENGLISH)]
+)
+async def test_a_row_filter_is_never_compared_by_another_collation(
+    store: Store, mongo_client: Sync, database: str, first: Any, second: Any, stage: str
+) -> None:
+    """A pipeline compares all that it reads by the collation of its first collection."""
+    db = mongo_client[database]
+    db.create_collection("orders", collation=first).insert_one({"_id": 1, "k": 1})
+    secrets = db.create_collection("secrets", collation=second)
+    secrets.insert_many([{"_id": 2, "k": 1, "owner": "eve"}, {"_id": 3, "k": 1, "owner": "EVE"}])
+    bodies = {"$lookup": {**JOIN, "from": "secrets"}, "$unionWith": {"coll": "secrets"}}
+    stages, rows = [{stage: bodies[stage]}], {f"{database}.secrets": ROW}
+    options: Document = {"limit": 9, "deadline": SOON}
+
+    open_ = await store.aggregate(database, "orders", stages, **options)
+    if first == second:
+        found = await store.aggregate(database, "orders", stages, **options, rows=rows)
+        assert found == open_  # both owners are the caller
+        assert "'_id': 3" in repr(found)
+    else:
+        with pytest.raises(NotSupported, match="another collation"):
+            await store.aggregate(database, "orders", stages, **options, rows=rows)
+    missing = await store.aggregate(database, "none", stages, **options, rows=rows)
+    assert "'_id': 3" not in repr(missing) or second
+
+
+async def test_a_row_filter_is_not_applied_where_the_collation_is_unknown(
+    store: Store, base: Any, mongo_client: Sync
+) -> None:
+    with (
+        failing(mongo_client, "listCollections", errorCode=13),
+        pytest.raises(NotSupported, match="another collation"),
+    ):
+        await aggregate(store, base, "open", [{"$lookup": JOIN}])
 
 
 async def test_indexes_that_cannot_be_listed_cost_no_documents(

@@ -222,3 +222,32 @@ async def test_a_changed_definition_closes_its_streams_and_no_others(
         service.insert("plain", {"_id": "still"})
         assert (await kept.next())["documentKey"] == {"_id": "still"}
     await service.request("PATCH", "/plain", headers=ADMIN, json={"streams": STREAMS})
+
+
+async def test_stages_compare_texts_alike_with_and_without_a_row_filter(
+    service: Service, by: str
+) -> None:
+    """Row filters follow the collation of the collection, stages compare byte by byte."""
+    name = f"collated_{by}"
+    words = service.mongo[service.db].create_collection(
+        name,
+        collation={"locale": "en", "strength": 2},
+        changeStreamPreAndPostImages={"enabled": True},
+    )
+    named = {"$match": {"fullDocument.name": {"$in": ["blue", {"$var": "name"}]}}}
+    streams = [{"uri": "named", "stages": [named]}]
+    reply = await service.request("PUT", f"/{name}", headers=ADMIN, json={"streams": streams})
+    assert reply.status == 200, reply.text
+    await allow(service, f"path-prefix('/{name}')", "user", mongo={"readFilter": ROWS})
+    path = f"/{name}/_streams/named?avars=%7B%22name%22:%22red%22%7D"
+    async with (
+        listen(service, path, ADMIN, by=by) as free,
+        listen(service, path, ADA, by=by) as restricted,
+    ):
+        names = ["BLUE", "blue", "RED", "Red", "red"]
+        words.insert_many({"_id": n, "name": one, "team": "BLUE"} for n, one in enumerate(names))
+        found = [
+            [one["fullDocument"]["_id"] for one in await c.take(2)] for c in (free, restricted)
+        ]
+
+    assert found == [[1, 4], [1, 4]]

@@ -248,8 +248,8 @@ async def test_ids_as_texts_are_joined_by_the_mapping_in_the_note(service: Servi
     assert len(data["orders"]) == 62
     for one in data["orders"]:
         assert (one["owner"] or {}).get("id") == (one["customer"] or {}).get("id")
-    assert len(sent) == 2  # one command for each field, not one for each order
-    assert {one["planSummary"] for one in sent} == {"IXSCAN { _id: 1 }"}
+    plans = [one["planSummary"] for one in sent if "listIndexes" not in one["command"]]
+    assert plans == 2 * ["IXSCAN { _id: 1 }"]  # one command for each field, not one for each order
 
 
 async def test_what_cannot_be_learned_from_is_left_out_and_told(service: Service) -> None:

@@ -15,16 +15,9 @@ OPEN = StreamView(None, ({}, HIDING), ())
 HIDDEN = StreamView(None, ({}, HIDING), (("secret",),))
 
 
-def plan(
-    condition: Any,
-    view: StreamView = OPEN,
-    shown: Any = None,
-    *,
-    by_bytes: bool = True,
-    **more: Any,
-) -> ShapePlan:
+def plan(condition: Any, view: StreamView = OPEN, shown: Any = None, **more: Any) -> ShapePlan:
     asked = Subscription("d", "c", "all", ({"$match": condition},), "STANDARD", shown=shown, **more)
-    return plan_shape(asked, view, by_bytes=by_bytes)
+    return plan_shape(asked, view)
 
 
 def late(*conditions: Document) -> list[Document]:
@@ -80,12 +73,6 @@ def test_conditions_on_parts_that_depend_on_the_listener_are_evaluated_late(
     found = plan(condition)
 
     assert (found.condition, found.stages) == (None, late(condition))
-
-
-def test_strings_that_are_not_compared_by_their_bytes_are_left_to_the_database() -> None:
-    found = plan(A, by_bytes=False)
-
-    assert (found.condition, found.stages) == (None, late(A))
 
 
 def test_conditions_that_are_the_same_in_every_request_are_those_of_the_cursor() -> None:

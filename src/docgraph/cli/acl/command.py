@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,14 +77,16 @@ def add(sources: ConfigSources, *, file: Path | None, replace: bool, **parts: An
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def list_(sources: ConfigSources, as_json: bool) -> None:
-    """List the rules, those of the database and those of fileAclAuthorizer."""
+    """List the rules of the database and of fileAclAuthorizer, the highest priority first."""
     from docgraph.access.rule import RuleOrigin
 
     async def read_all(rules: RuleCollection) -> list[dict[str, Any]]:
         book: RuleBook = rules.app.plugins.values["acl-rules"]
         stored = [_summarise(one, book.knowledge, as_json) for one in await rules.read_all()]
         written = [one for one in await book.find_all() if one.source is RuleOrigin.FILE]
-        return [*stored, *(_summarise_file(one, as_json) for one in written)]
+        written.sort(key=lambda rule: rule.rank, reverse=True)
+        rows = [*stored, *(_summarise_file(one, as_json) for one in written)]
+        return sorted(rows, key=_order)  # of equal ones, those of the database first
 
     rows = _run(sources, read_all)
     if_empty = "there are no rules: only the root role has access"
@@ -134,9 +137,11 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
     rule cannot work, which then allows nothing.
     """
     from docgraph.access.order_check import find_ties
+    from docgraph.access.sections import Acl
     from docgraph.cli.acl.rules import build_knowledge, compile_rules, load_rules, suspect
 
-    knowledge = build_knowledge(prepare_sources(sources))
+    prepared = prepare_sources(sources)
+    knowledge, by_role = build_knowledge(prepared), prepared.config.get(Acl).first_role_wins
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
 
@@ -146,7 +151,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         stored = await rules.read_all()
         rows = [_render_flaws(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
         book: RuleBook = rules.app.plugins.values["acl-rules"]
-        rows = _add_ties(rows, find_ties(await book.find_all()))
+        rows = _add_ties(rows, find_ties(await book.find_all(), by_role=by_role))
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
@@ -157,7 +162,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
             _render_flaws(_name(one, place), suspect(one, knowledge))
             for place, one in enumerate(found)
         ]
-        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge)))
+        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge), by_role=by_role))
     else:
         rows = _run(sources, check_stored)
     if as_json:
@@ -293,6 +298,11 @@ def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
         for one in row.get("advice", ()):
             yield make_printable(f"{row['rule']}: {one['where']}: {one['what']}")
             yield make_printable(f"    → {one['hint']}")
+
+
+def _order(row: dict[str, Any]) -> float:
+    priority = row["priority"]
+    return -priority if isinstance(priority, int | float) else inf
 
 
 def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[str, Any]:

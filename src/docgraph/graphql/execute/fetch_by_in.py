@@ -4,15 +4,18 @@ The documents are assigned to their parents in memory. The first attempt is boun
 full batch, there may be more, and no parent is known to be complete: then the database stops early
 for each of them (decision 13: a result that a bound cut short is fetched again by another method,
 never trimmed silently). A plan remembers which of its relations are large, and skips the first
-attempt for them.
+attempt for them. It is also skipped if a collation decides which texts are equal: only the database
+can compare by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
@@ -27,12 +30,17 @@ from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.portions import OneField
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
+
+_WITHOUT_TEXT = frozenset(
+    {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
+)
 
 Keys = dict[Key, Any]  # a join key, and the value that represents it in a command
 
@@ -82,6 +90,13 @@ class _Batch:
         """The number of keys in the command."""
         return max([len(side.values) for side in self.sides])
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether a collation could compare some of the keys."""
+        return any(
+            not _WITHOUT_TEXT.issuperset(map(type, side.values.values())) for side in self.sides
+        )
+
     def add(self, number: int, keys: Sequence[Keys]) -> None:
         """Add a parent, with its keys for each of the joins."""
         for side, own in zip(self.sides, keys, strict=True):
@@ -113,38 +128,46 @@ class _Batch:
 
     def distribute(
         self, documents: Sequence[Any], views: Sequence[Document]
-    ) -> dict[int, list[Any]]:
-        """Return the documents of each parent, in their order; `views` has the values to join."""
+    ) -> dict[int, list[Any]] | None:
+        """Return the documents of each parent, in their order; `views` has the values to join.
+
+        None if the only join assigns a document to no parent, though the database found it: then
+        memory does not compare as the database does. Its property may exist twice, for instance.
+        """
         if len(self.sides) > 1:
             return self._distribute_by_all(documents, views)
         reached = self._reach(views)
         if self.keys is not None and reached is not None:
             groups: dict[Key, list[Any]] = {key: [] for key in self.sides[0].values}
+            if not groups.keys() >= set(reached):
+                return None
             for key, document in zip(reached, documents, strict=True):
-                if key in groups:  # a collation may match more than the requested keys
-                    groups[key].append(document)
+                groups[key].append(document)
             return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
         found: dict[int, list[Any]] = {number: [] for number in self.numbers}
         side = self._index()
         for document, seen in zip(documents, views, strict=True):
-            for number in side.find_seekers(seen):
+            numbers = side.find_seekers(seen)
+            if not numbers:
+                return None
+            for number in numbers:
                 found[number].append(document)
         return found
 
-    def pick_first(self, documents: Sequence[Any], views: Sequence[Document]) -> dict[int, Any]:
-        """Return the first document of each parent that has one, by the only join."""
+    def pick_first(
+        self, documents: Sequence[Any], views: Sequence[Document]
+    ) -> dict[int, Any] | None:
+        """Return the first document of each parent that has one; None as in `distribute`."""
         reached = self._reach(views)
         if self.keys is not None and reached is not None:
             # From the last to the first, so that the first one stays.
             firsts = dict(zip(reversed(reached), reversed(documents), strict=True))
+            if not self.sides[0].values.keys() >= firsts.keys():
+                return None
             pairs = zip(self.numbers, self.keys, strict=True)
             return {number: firsts[key] for number, key in pairs if key in firsts}
-        found: dict[int, Any] = {}
-        side = self._index()
-        for document, seen in zip(documents, views, strict=True):
-            for number in side.find_seekers(seen):
-                found.setdefault(number, document)
-        return found
+        found = self.distribute(documents, views)
+        return found and {number: own[0] for number, own in found.items() if own}
 
     def _distribute_by_all(
         self, documents: Sequence[Any], views: Sequence[Document]
@@ -258,13 +281,14 @@ async def _fetch_batch(
 ) -> dict[int, Any]:
     """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
     window = run.prepared[id(fetch)].window
+    found: dict[int, Any] | None = None
     try:
-        if window is None:  # nothing but the joins of a query is per parent
+        if batch.has_texts and not await _is_by_bytes(fetch, run):
+            pass  # the database decides which texts are equal
+        elif window is None:  # nothing but the joins of a query is per parent
             found = await _count_together(fetch, batch, rest, run)
         elif not run.plan.large_relations.expects(fetch):
             found = await _try_together(fetch, batch, rest, window, run)
-        else:
-            found = None
         if found is not None:
             return found
         if len(batch.sides) == 1 and window is not None:
@@ -277,6 +301,12 @@ async def _fetch_batch(
     own = [parents[number] for number in batch.numbers]
     answers = await fetch_per_parent(fetch, own, None, run)
     return dict(zip(batch.numbers, answers, strict=True))
+
+
+async def _is_by_bytes(fetch: Fetch, run: Run) -> bool:
+    """Return whether the collection compares texts byte by byte, as memory does."""
+    mapping = fetch.mapping
+    return await run.store.facts.collation(mapping.db, mapping.collection) == BY_BYTES
 
 
 async def _try_together(
@@ -292,9 +322,11 @@ async def _try_together(
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
         firsts = batch.pick_first(documents, views)
-        run.count(min(len(documents), len(firsts)))
+        run.count(min(len(documents), len(firsts or ())))
         return firsts
     found = batch.distribute(documents, views)
+    if found is None:
+        return None
     kept = {
         number: own
         if len(own) <= window.limit and not window.skip
@@ -327,6 +359,8 @@ async def _count_together(
         return None
     counted = [{name: one["_id"], "": one["count"]} for one in results]
     found = batch.distribute(counted, counted)
+    if found is None:
+        return None
     counts = {number: sum(one[""] for one in own) for number, own in found.items() if own}
     run.count(len(counts))
     return {number: {"count": count} for number, count in counts.items()}

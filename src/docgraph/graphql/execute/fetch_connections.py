@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.equality import is_equal
 from docgraph.codec.keyset import Key, ahead, behind
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import TimeLimitExceeded
@@ -37,6 +38,11 @@ _PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime
 _ARRAY: Final = object()  # in place of the value of a sort key that is, or is below, an array
 _UNREADABLE: Final = FieldFailure(
     "the sort key of this item cannot be read: it has no cursor", "unreadable-sort-key"
+)
+
+_SHARED: Final = FieldFailure(
+    "the next item has the same sort key and the same _id: this item has no cursor",
+    "shared-position",
 )
 
 
@@ -197,6 +203,9 @@ class _Pages:
         """Return the items of a page, the same for all parents that share it."""
         documents = answer[: self._page.size]
         cursors = {id(one): self._render_cursor(one) for one in self._choose(documents)}
+        following = answer[len(documents) :]
+        if cursors and following and self._is_shared(documents[-1], following[0]):
+            cursors[id(documents[-1])] = _SHARED
         if self._page.is_backward:
             self._check_arrays(answer)
             documents.reverse()
@@ -223,6 +232,11 @@ class _Pages:
             return _UNREADABLE
         assert self._page.cursors is not None  # noqa: S101 - they are selected
         return self._page.cursors.render(key, key[self._id_place])
+
+    def _is_shared(self, *documents: Document) -> bool:
+        """Return whether these have one position: a view or a time series can repeat an `_id`."""
+        keys = [[get(one) for get in self._getters] for one in documents]
+        return is_equal(*keys)
 
     def _check_arrays(self, documents: list[Document]) -> None:
         """Reject arrays in the order of a page that is read from the end.

@@ -2,7 +2,8 @@
 
 The database looks the relations up where it finds the parent. The result is used only if the
 parent's key is a plain value: `$lookup` joins an array or a null differently than `$eq`, so those
-relations are fetched separately.
+relations are fetched separately. So are those of a collection with another collation than that of
+the parent, by which the whole command compares texts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         filter_ = fetch.mapping.find.render(prepared.scope)
     except DocgraphError as error:
         return [describe_failure(error)]
-    folds = [(fold, lookup) for fold in fetch.folds if (lookup := _build_lookup(fold, run))]
+    folds = [
+        (fold, lookup)
+        for fold in fetch.folds
+        if (lookup := _build_lookup(fold, run)) and await _compares_alike(fetch, fold.fetch, run)
+    ]
     if matches_nothing(filter_) or not folds:
         return await fetch_per_parent(fetch, [None], None, run)
     assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
@@ -55,6 +60,13 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         _record_lookup(fetch, fold, lookup, documents, run)
     run.folded.update(id(fold.fetch) for fold, _ in folds)
     return [documents]
+
+
+async def _compares_alike(fetch: Fetch, other: Fetch, run: Run) -> bool:
+    """Return whether the collections of both compare texts by the same collation."""
+    stats, own, its = run.store.facts, fetch.mapping, other.mapping
+    collation = await stats.collation(own.db, own.collection)
+    return collation is not None and collation == await stats.collation(its.db, its.collection)
 
 
 def _build_lookup(fold: Fold, run: Run) -> Document | None:

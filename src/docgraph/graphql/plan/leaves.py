@@ -42,8 +42,10 @@ class UnmappedField:
     failure: FieldFailure | None = None
 
     def describe(self) -> Described | None:
-        """Return null, where it is allowed."""
-        return (self.key, "constant", b"null") if is_nullable(self.type) else None
+        """Return null, where it is allowed and no error."""
+        if self.failure is not None or not is_nullable(self.type):
+            return None
+        return self.key, "constant", b"null"
 
 
 @dataclass(frozen=True, slots=True)

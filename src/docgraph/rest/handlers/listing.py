@@ -23,6 +23,7 @@ from docgraph.rest.streamed_lists import JsonList
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.lenient_decode import is_readable
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
@@ -160,18 +161,14 @@ async def _find_stored(call: RestCall, order: Order, key: Key, id: Any) -> Key:
     paths = [path for path, _ in order]
     has_null = any(one is None and path != "_id" for path, one in zip(paths, key, strict=True))
     has_text = any(isinstance(one, str) for one in key)
-    if not has_null and not (has_text and await _has_collation(call)):
+    stats = call.context.store.facts
+    is_stored = not has_text or await stats.collation(call.db, call.collection) == BY_BYTES
+    if not has_null and is_stored:
         return key
     last = {"_id": {"$eq": key[paths.index("_id")] if id is None else id}}
     keyset = Keyset(last, {SORT_KEY: build_key(order)})
     found = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
     return read_key(found[0][SORT_KEY]) if found and SORT_KEY in found[0] else key
-
-
-async def _has_collation(call: RestCall) -> bool:
-    """Whether the collection has one: then the index of `_id` has it, too."""
-    indexes = await call.context.store.facts.indexes(call.db, call.collection) or ()
-    return any(one.keys == (("_id", 1),) and not one.complete for one in indexes)
 
 
 async def _count(call: RestCall) -> list[tuple[str, str]]:

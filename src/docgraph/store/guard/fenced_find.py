@@ -16,7 +16,9 @@ from typing import Any, Final
 import bson
 
 from docgraph.exchange.data import Document
-from docgraph.store.collection_stats import CollectionStats
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import NotSupported
+from docgraph.store.collection_stats import MISSING, CollectionStats
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
@@ -68,6 +70,30 @@ async def find_grounds(
         for one in dict.fromkeys(places)
         if (namespace := namespace_of(*one)) in shield.rows
     }
+
+
+async def check_collations(
+    facts: CollectionStats,
+    shield: Shield,
+    place: tuple[str, str],
+    pipeline: Sequence[Mapping[str, Any]],
+    deadline: Deadline,
+) -> None:
+    """Reject a pipeline that would compare a row filter by another collation than a `find` does.
+
+    The collation of its first collection applies to all that it reads.
+    """
+    others = ((one.db, one.collection) for one in find_references(pipeline, place[0]))
+    for other in dict.fromkeys(others) if shield.rows else ():
+        if other == place or not shield.rows.get(namespace_of(*other)):
+            continue
+        known = {await facts.collation(*one, deadline) for one in (place, other)}
+        if None in known or (len(known) > 1 and MISSING not in known):
+            raise NotSupported(
+                "a row filter cannot be applied to a collection with another collation than that "
+                "of the collection that the pipeline begins with",
+                hint="give both collections the same collation",
+            )
 
 
 async def _find_ground(facts: CollectionStats, place: tuple[str, str]) -> Ground:
