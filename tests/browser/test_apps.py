@@ -113,6 +113,7 @@ def test_an_unsaved_draft_answers_and_nothing_is_stored(window: Window, app: str
     window.write("Schema", SCHEMA.replace("title: String", "title: String\n  likes: Int"))
     window.page.get_by_text("Unsaved changes").wait_for()
     window.page.get_by_role("tab", name="Try").click()
+    expect(window.page.get_by_role("textbox", name="Query")).to_contain_text("{")  # the example
     window.write("Query", "{ posts { likes } }")
     press(window, "Run")
 

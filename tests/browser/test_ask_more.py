@@ -332,3 +332,23 @@ def test_a_list_with_a_number_is_drawn_as_bars_or_as_a_line(window: Window) -> N
     run(window)
     tree(window).get_by_text("authors").wait_for()
     expect(page.get_by_role("button", name="Chart")).to_have_count(0)
+
+
+def test_a_query_without_room_waits_until_a_tab_is_closed(window: Window) -> None:
+    page = window.page
+    tabs = page.get_by_role("tablist", name="Queries").get_by_role("tab")
+    for number in range(20):
+        window.open(f"/ask/blog#query=query+Q{number}+%7B+posts+%7B+title+%7D+%7D")
+        expect(tabs).to_have_count(number + 1)
+    expect(page.get_by_role("button", name="New query")).to_be_disabled()
+    window.open("/ask/blog#query=query+Waiting+%7B+posts+%7B+title+%7D+%7D")
+    notice = page.get_by_text("The query is not open: there are 20 tabs. Close one first")
+    notice.wait_for()
+    expect(tabs).to_have_count(20)
+    expect(page.get_by_role("tab", name="Waiting")).to_have_count(0)
+    assert window.find_barriers_on_any_screen() == []
+
+    page.get_by_role("tab", name="Q19").press("Delete")
+    page.get_by_role("tab", name="Waiting").wait_for()
+    expect(notice).to_have_count(0)
+    expect(tabs).to_have_count(20)

@@ -157,6 +157,24 @@ def test_what_matches_is_downloaded_as_json_and_as_csv(window: Window, tmp_path:
     assert len(lines) == 241
 
 
+def test_csv_of_several_pages_is_one_table(window: Window, tmp_path: Path) -> None:
+    documents: list[dict[str, Any]] = [{"_id": n, "a": f"x,{n}"} for n in range(1500)]
+    documents[1200]["late"] = "y"
+    fill(window.place, "paged", *documents)
+    open_data(window, at("paged", sort="_id"))
+    page = window.page
+    page.get_by_text("Documents 1 to 100", exact=True).wait_for()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download CSV").click()
+    started.value.save_as(tmp_path / "paged.csv")
+    page.get_by_text("Downloaded", exact=True).wait_for()
+    with (tmp_path / "paged.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == ["_id", "a", "late"]
+    late = ["y" if n == 1200 else "" for n in range(1500)]
+    assert lines == [[str(n), f"x,{n}", late[n]] for n in range(1500)]
+
+
 def change(window: Window, path: str, text: str) -> Locator:
     """Type a text over a value in the tree."""
     tree = window.page.get_by_role("list", name="Tree")
@@ -234,6 +252,81 @@ def test_an_edit_keeps_what_a_rule_hides_inside_a_document(window: Window) -> No
     expected = {"n": 2, "secret": "H"}
     assert {**expected, "gone": 1} in found
     assert {**expected, "new": 1} in found
+
+
+def test_an_edit_keeps_what_a_rule_hides_inside_the_elements_of_a_list(window: Window) -> None:
+    ids = ("x", Decimal128("1.5"))  # the second has no address of its own
+    items = [{"n": n, "secret": f"H{n}"} for n in range(3)]
+    collection = fill(window.place, "listed", *({"_id": id, "items": items} for id in ids))
+    hiding = {"projectResponse": {"items.secret": 0}, "allowBulkPatch": True}
+    allow(window, "listed", "GET, PATCH", mongo=hiding)
+    window.open(at("listed"))
+    window.log_in(READER)
+    rows = window.page.get_by_role("table").get_by_role("row")
+    opened = window.page.get_by_role("region", name="Document", exact=True)
+    for row, name in ((1, "x"), (2, "1.5Decimal128")):
+        rows.nth(row).get_by_role("link").click()
+        expect(opened.get_by_role("heading")).to_have_text(name)
+        change(window, "items.1.n", "7")
+        save(window)
+        changed = [items[0], {**items[1], "n": 7}, items[2]]
+        edit(window, '"n": 2', '"n": 2, "new": 1')
+        save(window)
+        changed[2] = {**items[2], "new": 1}
+    assert [one["items"] for one in collection.find()] == [changed, changed]
+
+    edit(window, '"n": 0', '"m": 0')
+    save(window)
+    changed[0] = {"m": 0, "secret": "H0"}
+    assert changed in [one["items"] for one in collection.find()]
+
+
+def test_what_would_lose_hidden_properties_is_not_saved(window: Window) -> None:
+    items = [{"n": n, "secret": f"H{n}"} for n in range(3)]
+    collection = fill(window.place, "moved", {"_id": "x", "items": items})
+    allow(window, "moved", "GET, PATCH", mongo={"projectResponse": {"items.secret": 0}})
+    open_data(window, at("moved", id='"x"'), READER)
+    page = window.page
+    text = '{"items": [{"n": 2}, {"n": 0}]}'
+    page.get_by_role("tab", name="JSON").click()
+    editor = page.get_by_role("region", name="Document", exact=True).get_by_role("textbox")
+    editor.get_by_text('"items"').wait_for()
+    editor.fill(text)
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("properties in it that a rule hides from you would be lost").wait_for()
+    assert window.find_barriers() == []
+    assert present(collection.find_one())["items"] == items
+
+    editor.fill('{"items": [{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}]}')
+    save(window)
+    assert present(collection.find_one())["items"] == [*items, {"n": 3}]
+
+    page.get_by_role("button", name="Log out").click()
+    window.log_in(ADMIN)
+    page.get_by_role("tab", name="JSON").click()
+    editor.get_by_text('"secret": "H1"').wait_for()
+    editor.fill('{"items": [{"n": 1}, {"n": 0}]}')
+    save(window)
+    assert present(collection.find_one())["items"] == [{"n": 1}, {"n": 0}]
+
+
+def test_an_open_text_that_is_not_valid_stays_when_another_view_is_chosen(window: Window) -> None:
+    fill(window.place, "views", {"_id": "x", "a": 1})
+    open_data(window, at("views", id='"x"'))
+    page = window.page
+    area = change(window, "a", "wrong")
+    page.get_by_text("a value is not valid").wait_for()
+    json_tab = page.get_by_role("tab", name="JSON")
+    json_tab.click()
+    expect(area).to_be_focused()
+    page.get_by_role("tab", name="Tree").press("End")
+    expect(area).to_be_focused()
+    expect(area).to_have_value("wrong")
+    assert window.find_barriers() == []
+    area.press("Escape")
+    expect(area).to_have_count(0)
+    json_tab.click()
+    expect(json_tab).to_have_attribute("aria-selected", "true")
 
 
 def test_nothing_is_saved_while_an_editor_holds_what_is_not_valid(window: Window) -> None:

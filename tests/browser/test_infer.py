@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,7 @@ def test_types_are_renamed_and_dropped_tried_and_saved(window: Window, shop: str
     main.get_by_role("button", name="Try it").click()
     window.page.get_by_role("tab", name="Try", selected=True).wait_for()
     window.page.get_by_role("status", name="Check").get_by_text("No findings").wait_for()
+    expect(window.page.get_by_role("textbox", name="Query")).to_contain_text("{")  # the example
     window.write("Query", "{ orders(limit: 1, sortByTotal: DESC) { amount customer { name } } }")
     main.get_by_role("button", name="Run").click()
     main.get_by_text("178.5").wait_for()
@@ -102,6 +104,13 @@ def test_types_are_renamed_and_dropped_tried_and_saved(window: Window, shop: str
     assert saved["mappings"]["Purchase"]["amount"] == "total"
     assert "# customerId: String" in saved["schema"]
     assert saved["descriptor"]["json-mode"] == "plain"
+
+
+def read_again(main: Locator) -> None:
+    """Read two collections for an app that exists."""
+    main.get_by_role("link", name="From my collections").click()
+    expect(main.get_by_role("checkbox")).to_have_count(MANY)
+    choose(main, "customers", "orders")
 
 
 def test_reading_again_shows_what_is_new_and_adds_it_to_the_draft(
@@ -126,9 +135,30 @@ def test_reading_again_shows_what_is_new_and_adds_it_to_the_draft(
     expect(window.page.get_by_role("textbox", name="Schema")).to_contain_text("people: [Person]")
     window.page.get_by_role("status", name="Check").get_by_text("No findings").wait_for()
 
-    main.get_by_role("link", name="From my collections").click()
-    expect(main.get_by_role("checkbox")).to_have_count(MANY)
-    choose(main, "customers", "orders")
+    read_again(main)
+    main.get_by_text("The definition has everything").wait_for()
+
+
+def test_additions_are_chosen_one_by_one_and_the_others_stay_out(
+    window: Window, place: Place, shop: str
+) -> None:
+    mappings = {"Query": {"people": {"db": shop, "collection": "customers"}}}
+    schema = "type Query {\n  people: [Person]\n}\ntype Person {\n  _id: String\n}\n"
+    place.define("some", schema, mappings)
+    window.open("/apps/some")
+    window.log_in()
+    main = window.page.locator("main")
+    read_again(main)
+    box = main.get_by_role("list", name="New").get_by_role("checkbox", name="Person.name")
+    box.press("Space")
+    expect(box).not_to_be_checked()
+    assert window.find_barriers_on_any_screen() == []
+    main.get_by_role("button", name=re.compile(r"Add \d+ of \d+ to the draft")).click()
+    text = window.page.get_by_role("textbox", name="Schema")
+    expect(text).to_contain_text("# name: String")
+    expect(text).to_contain_text("type Order")
+    window.page.get_by_role("status", name="Check").get_by_text("No findings").wait_for()
+    read_again(main)
     main.get_by_text("The definition has everything").wait_for()
 
 

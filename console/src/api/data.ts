@@ -140,14 +140,20 @@ export async function readFigures(segments: Segments, may: { readonly size: bool
 
 const csvRows = 1000; // of a page; the default of `mongo.max-pagesize`
 
-/** The first documents as CSV, and whether there are more of them. */
-export async function readCsv(segments: Segments, query: Query, signal: AbortSignal): Promise<{ readonly text: string; readonly isWhole: boolean }> {
-  const path = `${dataPath(segments)}?format=csv&after=${writeQuery(query)}`;
-  const response = await request(`${path}&pagesize=${csvRows}`, { signal }).catch((error: unknown) => {
+/** The pages of a query as CSV, and whether more follow. */
+export async function* walkCsv(segments: Segments, query: Query, signal: AbortSignal): AsyncGenerator<{ readonly text: string; readonly hasNext: boolean }> {
+  const path = dataPath(segments);
+  const first = `?format=csv&after=${writeQuery(query)}`;
+  let response: Response = await request(`${path}${first}&pagesize=${csvRows}`, { signal }).catch((error: unknown) => {
     if (asApiError(error).status !== 400) throw error;
-    return request(path, { signal }); // the server has smaller pages
+    return request(path + first, { signal }); // the server has smaller pages
   });
-  return { text: await response.text(), isWhole: findNext(response) === null };
+  for (;;) {
+    const next = findNext(response);
+    yield { text: await response.text(), hasNext: next !== null };
+    if (next === null) return;
+    response = await request(path + next, { signal });
+  }
 }
 
 /** Check whether the server can parse a query; throws what is wrong. No documents are read. */

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, test } from "node:test";
 // Modules read where services are when they are loaded.
 const settings = { title: "", version: "", base: "/console", paths: { ownRights: "/_tools/rights" }, definitions: null, passwords: true, cookies: false };
 globalThis.document = { querySelector: () => ({ content: JSON.stringify(settings) }), getElementById: () => null } as unknown as Document;
-const { requireRight } = await import("./rights.js");
+const { hidesProperties, requireRight } = await import("./rights.js");
 const { sessionState } = await import("./session.js");
 
 const anonymous = { login: null, hasExpired: false, awaited: null, isReady: true };
@@ -59,4 +59,15 @@ test("after a login has ended nothing is asked", async () => {
   sessionState.set({ ...anonymous, hasExpired: true });
   await assert.rejects(requireRight("GET", "/e"), { status: 401 });
   assert.equal(asked.length, 0);
+});
+
+test("where a rule hides properties is asked each time", async () => {
+  sessionState.set(known);
+  const report = (partial: readonly string[]) => (answer = (paths) => ({ services: [], rights: paths.map((path) => ({ path, allowed: ["GET"], conditional: [], partial })) }));
+  report(["GET"]);
+  assert.equal(await hidesProperties("/hiding"), true);
+  report([]);
+  assert.equal(await hidesProperties("/hiding"), false);
+  report(["PATCH"]);
+  assert.equal(await hidesProperties("/hiding"), false);
 });

@@ -10,7 +10,7 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 interface Answer {
   readonly services: readonly string[];
-  readonly rights: readonly { readonly path: string; readonly allowed: readonly Method[]; readonly conditional: readonly Method[] }[];
+  readonly rights: readonly { readonly path: string; readonly allowed: readonly Method[]; readonly conditional: readonly Method[]; readonly partial?: readonly Method[] }[];
 }
 
 interface Known {
@@ -19,6 +19,8 @@ interface Known {
   /** The services that a rule can open; null until they are known. */
   readonly services: ReadonlySet<string> | null;
   readonly methods: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Where a rule hides properties of what is read. */
+  readonly partial: ReadonlySet<string>;
 }
 
 export interface Rights {
@@ -31,7 +33,7 @@ const service = "ownRights";
 const isOff = !(service in settings.paths);
 const mostPaths = 40; // in one request
 const mostKept = 1000;
-const known = new Store<Known>({ caller: undefined, services: null, methods: new Map() });
+const known = new Store<Known>({ caller: undefined, services: null, methods: new Map(), partial: new Set() });
 const everything: Rights = { isKnown: true, may: () => true };
 
 let wanted = new Set<string>();
@@ -53,7 +55,7 @@ export function useRights(asked: readonly string[]): Rights {
 
 /** The permissions of this caller: right after a login or logout the stored ones are those of another. */
 function ofCaller(all: Known, name: string | null): Known {
-  return all.caller === name ? all : { caller: name, services: null, methods: new Map() };
+  return all.caller === name ? all : { caller: name, services: null, methods: new Map(), partial: new Set() };
 }
 
 /**
@@ -70,6 +72,13 @@ export async function requireRight(method: Method, path: string): Promise<void> 
   if (isAllowed()) return;
   await want(name, [path]);
   if (!isAllowed()) throw refusal();
+}
+
+/** Whether a rule hides properties of what the caller reads at this path: asked each time, as the rules may have changed. */
+export async function hidesProperties(path: string): Promise<boolean> {
+  if (isOff) return false;
+  await want(sessionState.value.login?.name ?? null, [path]);
+  return known.value.partial.has(path);
 }
 
 /** The error that the request would get, without sending it: the caller may not do this. */
@@ -109,6 +118,10 @@ async function read(name: string | null, paths: readonly string[]): Promise<void
   const methods = new Map(known.value.methods.size > mostKept ? [] : known.value.methods);
   // Without an answer the page offers everything: the server rejects what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));
-  for (const { path, allowed, conditional } of answer?.rights ?? []) methods.set(path, new Set([...allowed, ...conditional]));
-  known.set({ caller: name, services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods });
+  const partial = new Set([...known.value.partial].filter((path) => methods.has(path) && !paths.includes(path)));
+  for (const { path, allowed, conditional, partial: hiding = [] } of answer?.rights ?? []) {
+    methods.set(path, new Set([...allowed, ...conditional]));
+    if (hiding.includes("GET")) partial.add(path);
+  }
+  known.set({ caller: name, services: answer === null ? (known.value.services ?? allServices) : new Set(answer.services), methods, partial });
 }

@@ -30,7 +30,7 @@ const noAttempt: Attempt = { query: "", variables: "", who: "me", roles: "", use
 
 export function Try({ owner, id, definition, check }: { owner: string | null; id: AppId; definition: string; check: Check }) {
   const { login } = useStore(sessionState);
-  const [attempt, setAttempt] = useAttempt(owner, id);
+  const [attempt, change] = useAttempt(owner, id);
   const [answer, setAnswer] = useState<AnswerState>({ kind: "none" });
   const editor = useRef<EditorControl | null>(null);
   const running = useRef<AbortController | null>(null);
@@ -38,7 +38,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
   const schema = useDraftSchema(check, as);
   const isBroken = (check.checked?.errors.length ?? 0) > 0 && check.about === definition;
   useEffect(() => {
-    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: writeExamples(schema)[0]?.query ?? "{ __typename }\n" });
+    if (schema !== undefined) change(({ query }) => (query === "" ? { query: writeExamples(schema)[0]?.query ?? "{ __typename }\n" } : {}));
   }, [schema]);
   useEffect(() => () => running.current?.abort(), []);
 
@@ -61,7 +61,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
     <div class="try">
       <div class="try-bar">
         <Button kind="primary" onClick={() => void run()} title="Ctrl-Enter">Run</Button>
-        <Whom attempt={attempt} onChange={setAttempt} />
+        <Whom attempt={attempt} onChange={(changed) => change(() => changed)} />
         <span class="soft">Runs against your unsaved definition. Nothing is stored.</span>
       </div>
       {isBroken && <Notice kind="warning">The definition is not valid yet; its findings show why.</Notice>}
@@ -69,10 +69,10 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
         label="Share of the query"
         first={
           <div class="try-question">
-            <Editor label="Query" language="graphql" value={attempt.query} {...(schema ? { schema } : {})} keys={keys} control={editor} onChange={(query) => setAttempt({ ...attempt, query })} />
+            <Editor label="Query" language="graphql" value={attempt.query} {...(schema ? { schema } : {})} keys={keys} control={editor} onChange={(query) => change(() => ({ query }))} />
             <details class="try-variables" open={attempt.variables !== ""}>
               <summary>Variables</summary>
-              <Editor label="Variables" language="json" value={attempt.variables} keys={keys} onChange={(variables) => setAttempt({ ...attempt, variables })} />
+              <Editor label="Variables" language="json" value={attempt.variables} keys={keys} onChange={(variables) => change(() => ({ variables }))} />
             </details>
           </div>
         }
@@ -82,19 +82,19 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
   );
 }
 
-function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (attempt: Attempt) => void }) {
+function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (changed: Partial<Attempt>) => void }) {
   return (
     <div class="try-whom">
       <label>
         As{" "}
-        <select class="input" value={attempt.who} onChange={(event) => onChange({ ...attempt, who: event.currentTarget.value as Who })}>
+        <select class="input" value={attempt.who} onChange={(event) => onChange({ who: event.currentTarget.value as Who })}>
           <option value="me">myself</option>
           <option value="roles">a caller with roles</option>
           <option value="user">a user</option>
         </select>
       </label>
-      {attempt.who === "roles" && <Field label="Roles" placeholder="such as editor, reader" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
-      {attempt.who === "user" && <Field label="User" value={attempt.user} onInput={(user) => onChange({ ...attempt, user })} />}
+      {attempt.who === "roles" && <Field label="Roles" placeholder="such as editor, reader" value={attempt.roles} onInput={(roles) => onChange({ roles })} />}
+      {attempt.who === "user" && <Field label="User" value={attempt.user} onInput={(user) => onChange({ user })} />}
     </div>
   );
 }
@@ -104,8 +104,10 @@ function asWhom({ who, roles, user }: Attempt): As {
   return who === "user" && user.trim() !== "" ? { user: user.trim() } : {};
 }
 
-/** Restores the last attempt after the page was left. */
-function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attempt: Attempt) => void] {
+type Change = (make: (now: Attempt) => Partial<Attempt>) => void;
+
+/** Restores the last attempt after the page was left. Changes are made to the latest one: the user types while answers arrive. */
+function useAttempt(owner: string | null, id: AppId): readonly [Attempt, Change] {
   const key = keptKey(owner, "app-try", id);
   const [attempt, setAttempt] = useState<Attempt>(() => {
     const kept = readKept(key);
@@ -113,7 +115,7 @@ function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attemp
     return isWhole ? (kept as unknown as Attempt) : noAttempt;
   });
   useKeeping(key, attempt === noAttempt ? null : attempt, () => undefined); // each window tries its own
-  return [attempt, setAttempt];
+  return [attempt, (make) => setAttempt((now) => ({ ...now, ...make(now) }))];
 }
 
 /** The schema of the last valid definition, as the chosen caller sees it. */

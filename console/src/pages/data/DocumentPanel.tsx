@@ -80,6 +80,10 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
     work.save().then(onChanged, setError).then(end, end);
     return true;
   };
+  const select = (next: View) => {
+    if (held.current.size === 0) setView(next);
+    else queueMicrotask(() => document.querySelector<HTMLElement>('.data-document .json-editor [aria-invalid="true"]')?.focus()); // its text would be lost
+  };
   const forget = (act: () => void) => () => {
     setError(null);
     act();
@@ -87,16 +91,16 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
   return (
     <>
       <div class="data-actions">
-        {mayEdit && view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
+        {mayEdit && view === "tree" && draft === null && <Button onClick={() => select("json")}>Edit</Button>}
         {mayEdit && (view === "json" || draft !== null) && <Button kind="primary" disabled={!canSave || isHeld} onClick={save}>Save</Button>}
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
-        {draft !== null && <span class="chip" role="status">{isHeld ? "a value is not valid" : work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
+        {(draft !== null || isHeld) && <span class="chip" role="status">{isHeld ? "a value is not valid" : work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
       </div>
       {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
-      <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={setView}>
+      <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={select}>
         {view === "tree" && stored !== null ? <Tree key={stored.text} stored={stored} draft={draft?.text ?? null} mayEdit={mayEdit && mistake === null} isSaving={isSaving} onChange={work.change} onHold={hold} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} mayEdit={mayEdit} onChange={work.change} onSave={save} />}
       </Tabs>
       {isDeleting && (

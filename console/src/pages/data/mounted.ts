@@ -10,11 +10,14 @@ export async function findMounted(signal: AbortSignal): Promise<readonly string[
   const described = settings.paths["openapi"];
   if (described === undefined) return [];
   const { paths } = await requestJson<{ paths: Record<string, unknown> }>(described, { signal });
-  const root = settings.paths["mongo"] === "/" ? "" : (settings.paths["mongo"] ?? "");
-  const places = Object.keys(paths).filter((path) => path.startsWith(`${root}/`) && !path.includes("{") && (isList(paths[path]) || `${path}/_indexes` in paths));
-  const lists = places.filter((path) => isList(paths[path])).map((path) => path.replace(/\/$/, ""));
-  const isListed = (path: string) => lists.includes(path.slice(0, path.lastIndexOf("/")));
-  const others = places.filter((path) => path !== `${root}/` && !isListed(path) && !/\/_[a-z]+$/.test(path));
+  return selectMounted(paths, settings.paths["mongo"] === "/" ? "" : (settings.paths["mongo"] ?? ""));
+}
+
+/** What is mounted next to the databases of the root is not one of them. */
+export function selectMounted(paths: Readonly<Record<string, unknown>>, root: string): readonly string[] {
+  const places = Object.keys(paths).filter((path) => path.startsWith(`${root}/`) && path !== `${root}/` && !path.includes("{") && (isList(paths[path]) || `${path}/_indexes` in paths));
+  const lists = places.filter((path) => isList(paths[path]));
+  const others = places.filter((path) => !lists.includes(path.slice(0, path.lastIndexOf("/"))) && !/\/_[a-z]+$/.test(path));
   return others.map((path) => path.slice(root.length + 1));
 }
 

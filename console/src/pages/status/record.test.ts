@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { unfold } from "../../api/metrics.js";
 import { findIsolated } from "./figures.js";
 import { recordHistory, sumOf } from "./record.js";
-import { findTroubles } from "./troubles.js";
+import { troubles } from "./snapshot.js";
+import { findTroubles, inflect } from "./troubles.js";
 
 const asked = 'docgraph_http_requests_total{method="GET",service="mongo",status="200"}';
 const failed = 'docgraph_http_requests_total{method="GET",service="mongo",status="500"}';
@@ -39,4 +40,10 @@ test("counters that should stay still are alerts when they move", () => {
 test("points are drawn where no line leads", () => {
   assert.deepEqual(findIsolated([1, null, 2, 3, null, 4]), [0, 5]);
   assert.deepEqual(findIsolated([null, 0, null]), [1]);
+});
+
+test("one fault and several are told in words that fit", () => {
+  assert.equal(inflect("request{/s} {was/were} rejected", 1), "request was rejected");
+  assert.equal(inflect("request{/s} {was/were} rejected", 2), "requests were rejected");
+  for (const text of Object.values(troubles)) assert.doesNotMatch(inflect(text, 1), /[{}]/);
 });

@@ -35,16 +35,17 @@ export interface Snapshot {
 type Labels = Readonly<Record<string, string>>;
 
 const ownServices = ["metrics", "database-probe"]; // what this page itself asks
+/** What happened, for one and for several: `request{/s} {was/were}`. */
 export const troubles: Readonly<Record<string, string>> = {
-  docgraph_workers_lost_total: "worker processes ended unexpectedly",
-  docgraph_http_failures_total: "requests ended in an unexpected exception",
-  docgraph_overloaded_total: "requests were rejected with 503: the server has too much to do",
-  docgraph_background_failures_total: "background tasks failed",
-  docgraph_plugin_failures_total: "exceptions of plugins",
-  docgraph_loop_lags_total: "delays of a worker",
-  docgraph_logins_blocked_total: "logins were blocked by the brute force guard",
-  docgraph_stream_stages_failed_total: "events failed in a stage of a change stream",
-  docgraph_log_lines_dropped_total: "log lines were dropped",
+  docgraph_workers_lost_total: "worker process{/es} ended unexpectedly",
+  docgraph_http_failures_total: "request{/s} ended in an unexpected exception",
+  docgraph_overloaded_total: "request{/s} {was/were} rejected with 503: the server has too much to do",
+  docgraph_background_failures_total: "background task{/s} failed",
+  docgraph_plugin_failures_total: "exception{/s} of plugins",
+  docgraph_loop_lags_total: "delay{/s} of a worker",
+  docgraph_logins_blocked_total: "login{/s} {was/were} blocked by the brute force guard",
+  docgraph_stream_stages_failed_total: "event{/s} failed in a stage of a change stream",
+  docgraph_log_lines_dropped_total: "log line{/s} {was/were} dropped",
 };
 const separator = "\n"; // not part of any name of a service, a method or an app
 

@@ -122,11 +122,9 @@ function extend(current: Current): Extension {
   const describe = { "aria-label": label, "aria-multiline": "true", tabindex: "0" };
   return [
     Prec.highest(keymap.of([own])),
-    lineNumbers(),
-    highlightActiveLineGutter(),
+    language === "shell" ? [] : [lineNumbers(), highlightActiveLineGutter(), foldGutter()], // a filter is short
     highlightSpecialChars(),
     history(),
-    foldGutter(),
     drawSelection(),
     indentOnInput(),
     bracketMatching(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from graphql import (
@@ -58,6 +59,7 @@ MAX_TEXT = 4 * 1024 * 1024
 # Ten thousand types; the garbage collector scans all of them without interruption.
 MAX_TOKENS = 100_000
 MAX_COMPARISONS = 2_000_000
+_KEPT_TEXTS = 2  # the largest take 35 MB each
 
 VISIBLE = GraphQLDirective(
     "visible",
@@ -106,8 +108,12 @@ class _Mistake:
     hint: str | None = None
 
 
+@lru_cache(maxsize=_KEPT_TEXTS)
 def parse_schema(text: str) -> DocumentNode:
-    """Parse and check the author's definitions; raise `SchemaError`."""
+    """Parse and check the author's definitions; raise `SchemaError`.
+
+    The last ones are cached: what is checked, written and then compiled is the same text.
+    """
     document = parse_text(text)
     mistakes = islice(_find_mistakes(document), MAX_ERRORS)
     findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]

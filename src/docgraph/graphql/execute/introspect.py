@@ -1,28 +1,49 @@
-"""Introspection: `__schema` and `__type`, answered by graphql-core's own executor.
+"""Introspection: `__schema` and `__type`, answered from the visible schema.
+
+graphql-core has the resolvers. Its executor treats each of the hundred thousand values of a large
+schema like the result of a database: here a selection is compiled once, and a type that many fields
+refer to is rendered once.
 
 The answer depends only on the visible schema, the query and the variables it uses, so it is cached,
-encoded. For a large schema it takes seconds to build and megabytes to store: it is built outside of
-the event loop, once for concurrent requests, and all answers of a process share one bound.
+encoded. For a large schema it takes megabytes to store: it is built outside of the event loop, once
+for concurrent requests, and all answers of a process share one bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 from weakref import ref
 
 import orjson
-from graphql import DocumentNode, FragmentDefinitionNode, GraphQLError
-from graphql import execute_sync as execute
+from graphql import (
+    FieldNode,
+    GraphQLEnumType,
+    GraphQLError,
+    GraphQLField,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
+)
+from graphql.execution.values import VariableValues, get_argument_values
 
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import CachedAnswer, IntrospectionCache
+from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Introspection
 from docgraph.runtime import run_blocking
 
 _NULL = b"null"
+
+_Resolve = Callable[..., Any]
+_Complete = Callable[[Any], Any] | None  # None: the value is JSON already
 
 
 async def introspect(field: Introspection, run: Run) -> Any:
@@ -44,17 +65,101 @@ async def introspect(field: Introspection, run: Run) -> Any:
 def _identify(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> Hashable:
     used = sorted((name, repr(variables[name])) for name in field.variables & variables.keys())
     # The document's nodes live as long as the plan, so their ids identify the selection.
-    nodes = tuple(map(id, field.operation.selection_set.selections))
-    return ref(plan), field.key, nodes, tuple(used)
+    return ref(plan), field.key, tuple(map(id, field.nodes)), tuple(used)
 
 
 def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> CachedAnswer:
-    fragments = [d for d in plan.document.definitions if isinstance(d, FragmentDefinitionNode)]
-    document = DocumentNode(definitions=(field.operation, *fragments))
+    values = plan.variables.read(variables)
+    flags = {name: values.coerced.get(name) for name in plan.conditions}
+    collector = Collector.of(plan.app.schema, plan.document, flags)
+    compiler = _SelectionCompiler(collector, values)
     try:
-        result = execute(plan.app.schema, document, variable_values=dict(variables))
-    except GraphQLError as error:
-        return FieldFailure(error.message, "introspection-failed")
-    if result.errors or result.data is None:
+        resolve, complete = compiler.compile(field.definition, field.nodes)
+        value = resolve(None, compiler.info)
+        return orjson.dumps(value if value is None or complete is None else complete(value))
+    except FieldFailure as failure:
+        return failure
+    except GraphQLError:
         return FieldFailure("the schema cannot be shown", "introspection-failed")
-    return orjson.dumps(result.data[field.key])
+
+
+class _Info(NamedTuple):
+    """What graphql-core's resolvers of introspection use of an execution."""
+
+    schema: GraphQLSchema
+
+
+@dataclass
+class _SelectionCompiler:
+    """Compiles the fields of one operation to functions."""
+
+    collector: Collector
+    variables: VariableValues
+
+    @cached_property
+    def info(self) -> _Info:
+        return _Info(self.collector.schema)
+
+    def compile(
+        self, definition: GraphQLField, nodes: Sequence[FieldNode]
+    ) -> tuple[_Resolve, _Complete]:
+        """Return the resolver of a field, and how its value becomes JSON."""
+        assert definition.resolve is not None  # noqa: S101 - graphql-core defines these fields
+        resolve: _Resolve = definition.resolve
+        if definition.args:
+            resolve = partial(resolve, **get_argument_values(definition, nodes[0], self.variables))
+        return resolve, self._complete(definition.type, nodes)
+
+    def _complete(self, type_: GraphQLOutputType, nodes: Sequence[FieldNode]) -> _Complete:
+        match type_:
+            case GraphQLNonNull():
+                return self._complete(type_.of_type, nodes)
+            case GraphQLList():
+                return partial(_complete_list, self._complete(type_.of_type, nodes))
+            case GraphQLObjectType():
+                return _Objects(self, type_, nodes).build
+            case GraphQLEnumType():
+                return {one.value: name for name, one in type_.values.items()}.__getitem__
+        return None
+
+
+@dataclass
+class _Objects:
+    """The objects of one selection; it is compiled for the first of them."""
+
+    compiler: _SelectionCompiler
+    type: GraphQLObjectType
+    nodes: Sequence[FieldNode]
+    _known: dict[GraphQLNamedType, dict[str, Any]] = field(default_factory=dict)
+
+    def build(self, source: Any) -> dict[str, Any]:
+        """Return the object; that of a named type is built once."""
+        if not isinstance(source, GraphQLNamedType):
+            return self._build(source)
+        found = self._known.get(source)
+        if found is None:
+            found = self._known[source] = self._build(source)
+        return found
+
+    def _build(self, source: Any) -> dict[str, Any]:
+        info, answer = self.compiler.info, {}
+        for key, resolve, complete in self._fields:
+            value = resolve(source, info)
+            answer[key] = value if value is None or complete is None else complete(value)
+        return answer
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, _Resolve, _Complete]]:
+        selections = [node.selection_set for node in self.nodes if node.selection_set]
+        collected = self.compiler.collector.collect(self.type, selections)
+        return [(key, *self._compile(nodes)) for key, nodes in collected.fields.items()]
+
+    def _compile(self, nodes: Sequence[FieldNode]) -> tuple[_Resolve, _Complete]:
+        name = nodes[0].name.value
+        if name == "__typename":
+            return lambda *_: self.type.name, None
+        return self.compiler.compile(self.type.fields[name], nodes)
+
+
+def _complete_list(complete: _Complete, values: Iterable[Any]) -> list[Any]:
+    return list(values) if complete is None else [complete(one) for one in values]

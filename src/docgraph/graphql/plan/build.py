@@ -212,17 +212,9 @@ class TreeBuilder:
     def _build_introspection(
         self, key: str, definition: GraphQLField, position: FieldPosition, nodes: list[FieldNode]
     ) -> Introspection:
-        operation = OperationDefinitionNode(
-            operation=self.operation.operation,
-            name=self.operation.name,
-            variable_definitions=self.operation.variable_definitions,
-            directives=(),
-            selection_set=SelectionSetNode(selections=tuple(nodes)),
-            loc=self.operation.loc,
-        )
         fragments = self.collector.fragments.values()
         variables = frozenset[str]().union(*(find_variables(n) for n in (*nodes, *fragments)))
-        return Introspection(key, definition.type, position, operation, variables)
+        return Introspection(key, definition, position, tuple(nodes), variables)
 
     def _build_selection(
         self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is_non_null_type
+from graphql import FieldNode, GraphQLField, GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.definition.mapping import (
@@ -180,13 +180,18 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Introspection:
-    """`__schema` and `__type`: answered from the visible schema by graphql-core."""
+    """`__schema` and `__type`: answered from the visible schema."""
 
     key: str
-    type: GraphQLOutputType
+    definition: GraphQLField
     position: FieldPosition
-    operation: OperationDefinitionNode
+    nodes: tuple[FieldNode, ...]
     variables: frozenset[str]
+
+    @property
+    def type(self) -> GraphQLOutputType:
+        """The type of the field."""
+        return self.definition.type
 
 
 Column = Embedded | Fetch | Introspection

@@ -92,6 +92,7 @@ class OwnRights(Service):
     async def _find_rights(self, outer: Exchange, path: str) -> dict[str, Any]:
         allowed: list[str] = []
         conditional: list[str] = []
+        partial: list[str] = []
         for method in METHODS:
             exchange = self._dry_run.check_get(outer, path, method)
             if not exchange.service:
@@ -99,9 +100,12 @@ class OwnRights(Service):
             veto, decision = await self._dry_run.decide(exchange)
             if decision.allowed:
                 allowed.append(method)
+                permission = decision.permission
+                if permission is not None and permission.project_response is not None:
+                    partial.append(method)
             elif veto is None and await self._depends_on_content(exchange):
                 conditional.append(method)
-        return {"path": path, "allowed": allowed, "conditional": conditional}
+        return {"path": path, "allowed": allowed, "conditional": conditional, "partial": partial}
 
     async def _depends_on_content(self, exchange: Exchange) -> bool:
         """Return whether a rule lacks nothing but a suitable body or suitable parameters."""

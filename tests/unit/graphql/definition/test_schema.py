@@ -246,3 +246,10 @@ def test_a_circle_of_very_many_inputs_is_refused() -> None:
 
     (finding,) = reject(_QUERY + circle)
     assert finding == "schema: too many types lead from one to the next"
+
+
+def test_the_last_texts_are_parsed_once_and_mistakes_are_reported_each_time() -> None:
+    text = "type Query { parsed: Int }"
+
+    assert parse_schema(text) is parse_schema(text)
+    assert reject("type Query { a: Nope }") == reject("type Query { a: Nope }") != []

@@ -12,7 +12,9 @@ type TabKey = "added" | "diagram" | "left";
 
 interface AdditionsViewProps {
   additions: Additions;
-  onTake: () => void;
+  isBusy: boolean;
+  /** Add all but these to the draft. */
+  onTake: (left: ReadonlySet<string>) => void;
   onBack: () => void;
 }
 
@@ -23,24 +25,51 @@ const tabs = [
   { key: "left" as const, label: "Notes" },
 ];
 
-export function AdditionsView({ additions, onTake, onBack }: AdditionsViewProps) {
+export function AdditionsView({ additions, isBusy, onTake, onBack }: AdditionsViewProps) {
   const [tab, setTab] = useState<TabKey>("added");
+  const [left, setLeft] = useState(none);
   const { added } = additions;
+  const chosen = added.filter((one) => !left.has(one)).length;
   return (
     <div class="infer-review">
       <p role="status">{added.length === 0 ? "Nothing is new." : `${count(added.length, "addition")}. Your own lines stay as they are.`}</p>
       <Tabs label="What was found" tabs={tabs} selected={tab} onSelect={setTab}>
         {tab === "added" && (added.length === 0
           ? <Empty title="The definition has everything"><p>The sample shows no collection, property or relation that it does not have.</p></Empty>
-          : <ul class="infer-relations" aria-label="New">{added.map((one) => <li key={one}>{one.includes(".") ? "Field" : "Type"} <strong>{one}</strong></li>)}</ul>)}
+          : <Choices added={added} left={left} onChange={setLeft} />)}
         {tab === "diagram" && <><Diagram found={additions} edits={noEdits} gone={none} /><Relations found={additions} edits={noEdits} gone={none} /></>}
         {tab === "left" && <LeftOut found={additions} />}
       </Tabs>
       <div class="infer-actions">
-        {added.length > 0 && <Button kind="primary" onClick={onTake}>Add to the draft</Button>}
+        {added.length > 0 && <Button kind="primary" disabled={chosen === 0 || isBusy} onClick={() => onTake(left)}>{left.size === 0 ? "Add to the draft" : `Add ${chosen} of ${added.length} to the draft`}</Button>}
         <Button kind="quiet" onClick={onBack}>Choose other collections</Button>
         {added.length > 0 && <span class="soft">Nothing is stored before you save it.</span>}
       </div>
     </div>
+  );
+}
+
+interface ChoicesProps {
+  added: readonly string[];
+  left: ReadonlySet<string>;
+  onChange: (left: ReadonlySet<string>) => void;
+}
+
+function Choices({ added, left, onChange }: ChoicesProps) {
+  const set = (one: string, isChosen: boolean) => onChange(new Set(isChosen ? [...left].filter((other) => other !== one) : [...left, one]));
+  return (
+    <>
+      <p class="soft">What you leave out becomes a comment in the schema, so that it stays out when you read the collections again.</p>
+      <ul class="infer-additions" aria-label="New">
+        {added.map((one) => (
+          <li key={one}>
+            <label>
+              <input type="checkbox" checked={!left.has(one)} onChange={(event) => set(one, event.currentTarget.checked)} />
+              <span>{one.includes(".") ? "Field" : "Type"} <strong>{one}</strong></span>
+            </label>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

@@ -14,13 +14,13 @@ import { type Version, writeDefinition } from "../work.js";
 import { AdditionsView } from "./Additions.js";
 import { CollectionChoice } from "./CollectionChoice.js";
 import { Review } from "./Review.js";
-import type { Parts } from "./schema.js";
+import { type Parts, leaveOut } from "./schema.js";
 
 type Stage =
   | { readonly kind: "choosing" | "reading" }
   | { readonly kind: "failed"; readonly error: unknown }
   | { readonly kind: "new"; readonly app: NewApp }
-  | { readonly kind: "additions"; readonly additions: Additions };
+  | { readonly kind: "additions"; readonly additions: Additions; readonly db: string; readonly collections: readonly string[] };
 
 interface FromCollectionsProps {
   id: AppId;
@@ -59,9 +59,25 @@ function Steps({ id, work, mine }: FromCollectionsProps) {
     work.begin(await writeVersion(id, app, parts));
     go(`${addressOf(id)}${isTrying ? "#try" : ""}`);
   };
-  const add = ({ definition: { schema, mappings } }: Additions) => {
-    work.change("schema", schema);
-    work.change("mappings", mappings);
+  /** Without what is left out, the server writes the texts again: mappings of the rest depend on it. */
+  const add = async ({ additions, db, collections }: Extract<Stage, { kind: "additions" }>, left: ReadonlySet<string>) => {
+    let texts = additions.definition;
+    if (left.size > 0 && mine !== null) {
+      const schema = leaveOut(mine.texts.schema, texts.schema, left);
+      const controller = new AbortController();
+      running.current = controller;
+      setBusy(true);
+      try {
+        texts = (await inferAdditions(writeDefinition(id, { ...mine, texts: { ...mine.texts, schema } }), db, collections, controller.signal)).definition;
+      } catch (error) {
+        if (!controller.signal.aborted) setStage({ kind: "failed", error });
+        return;
+      } finally {
+        setBusy(false);
+      }
+    }
+    work.change("schema", texts.schema);
+    work.change("mappings", texts.mappings);
     go(addressOf(id));
   };
   const back = () => setStage({ kind: "choosing" });
@@ -69,7 +85,7 @@ function Steps({ id, work, mine }: FromCollectionsProps) {
     case "new":
       return <Review app={stage.app} isBusy={isBusy} onTake={(parts, isTrying) => void take(stage.app, parts, isTrying)} onBack={back} />;
     case "additions":
-      return <AdditionsView additions={stage.additions} onTake={() => add(stage.additions)} onBack={back} />;
+      return <AdditionsView additions={stage.additions} isBusy={isBusy} onTake={(left) => void add(stage, left)} onBack={back} />;
     default:
       return (
         <>
@@ -82,7 +98,7 @@ function Steps({ id, work, mine }: FromCollectionsProps) {
 
 async function find(definition: string | null, db: string, collections: readonly string[], signal: AbortSignal): Promise<Stage> {
   if (definition === null) return { kind: "new", app: await inferApp(db, collections, signal) };
-  return { kind: "additions", additions: await inferAdditions(definition, db, collections, signal) };
+  return { kind: "additions", additions: await inferAdditions(definition, db, collections, signal), db, collections };
 }
 
 /** The inferred app as texts: YAML from the server, or JSON without it. */

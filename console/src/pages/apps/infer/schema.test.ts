@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildSchema } from "graphql";
-import { type Edits, findGone, findMistakes, noEdits, readTypes, revise } from "./schema.js";
+import { type Edits, findGone, findMistakes, leaveOut, noEdits, readTypes, revise } from "./schema.js";
 
 const schema = `type Query {
   order(id: Int!): Order
@@ -123,4 +123,12 @@ test("fields that have the names of what every object has are mapped as others a
   const text = "type Query {\n  posts: [constructor]\n}\n\ntype constructor {\n  toString: Int\n  a: Int\n}\n";
   const revised = revise({ schema: text, mappings: {} }, edit({ "constructor.toString": "valueOf" }));
   assert.deepEqual(revised.mappings, { constructor: { valueOf: "toString" } });
+});
+
+test("additions that are left out are comments in the author's schema", () => {
+  const own = "type Query { people: [Person] }\n\n# mine\ntype Person {\n  _id: String\n}";
+  const found = `${own.replace("_id: String", "_id: String\n  name: String!\n  tags: [String]").replace("people: [Person]", "people: [Person] orders(limit: Int): [Order!]!")}\ntype Order { _id: String }\n`;
+  const text = leaveOut(own, found, new Set(["Person.name", "Person.tags", "Query.orders", "Order"]));
+  assert.equal(text, "type Query { people: [Person] \n  # orders: [Order!]!\n}\n\n# mine\ntype Person {\n  _id: String\n  # name: String!\n  # tags: [String]\n}\n# type Order\n");
+  buildSchema(text);
 });

@@ -114,8 +114,29 @@ export function revise({ schema, mappings }: Parts, edits: Edits): Parts {
   if (edits.names.size === 0 && edits.dropped.size === 0) return { schema, mappings };
   const gone = findGone(schema, edits.dropped);
   const changes = readNodes(schema).flatMap((node) => changesOf(schema, node, gone, edits));
-  const text = [...changes].sort(([one], [other]) => other - one).reduce((before, [from, to, put]) => before.slice(0, from) + put + before.slice(to), schema);
-  return { schema: text, mappings: reviseMappings(readTypes(schema), mappings, gone, edits.names) };
+  return { schema: applyChanges(schema, changes), mappings: reviseMappings(readTypes(schema), mappings, gone, edits.names) };
+}
+
+/**
+ * The author's schema with comments in place of additions that are left out: those who read the collections again do not add them.
+ * `found` is the schema with all additions.
+ */
+export function leaveOut(schema: string, found: string, left: ReadonlySet<string>): string {
+  const own = readNodes(schema);
+  const types = new Map(readTypes(found).map(({ name, fields }) => [name, fields]));
+  const changes = [...left].map((key): Change => {
+    const [owner = "", name] = key.split(".");
+    if (name === undefined) return [schema.length, schema.length, `\n# type ${owner}\n`];
+    const end = (own.find((node) => node.name.value === owner)?.loc?.end ?? schema.length + 1) - 1;
+    const type = types.get(owner)?.find((field) => field.name === name)?.type || "Unknown";
+    return [end, end, `${schema[end - 1] === "\n" ? "" : "\n"}  # ${name}: ${type}\n`];
+  });
+  return applyChanges(schema, changes);
+}
+
+/** From the end, so that positions stay valid; the first of several at one position is written first. */
+function applyChanges(text: string, changes: readonly Change[]): string {
+  return [...changes].reverse().sort(([one], [other]) => other - one).reduce((before, [from, to, put]) => before.slice(0, from) + put + before.slice(to), text);
 }
 
 function changesOf(schema: string, node: TypeNode, gone: ReadonlySet<string>, { names, dropped }: Edits): readonly Change[] {

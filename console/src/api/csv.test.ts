@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { joinCsv } from "./csv.js";
+
+test("one page stays as it is", () => {
+  assert.equal(joinCsv(["a,b\r\n1,2\r\n"]), "a,b\r\n1,2\r\n");
+});
+
+test("cells of all pages are below the columns with their names", () => {
+  const pages = ['_id,a\r\n1,"x,\r\n""y"""\r\n', "_id,b,a\r\n2,,z\r\n3,q,\r\n", "a,_id\r\n,4\r\n"];
+  assert.equal(joinCsv(pages), '_id,a,b\r\n1,"x,\r\n""y""",\r\n2,z,\r\n3,,q\r\n4,,\r\n');
+});
+
+test("names and cells in quotes, and empty texts, stay what they are", () => {
+  assert.equal(joinCsv(['"a,b"\r\n""\r\n', '"a,b"\r\n"x"\r\n']), '"a,b"\r\n""\r\n"x"\r\n');
+});
