@@ -86,13 +86,15 @@ class Elements:
         """Extract documents that the native extension has joined; return False for others."""
         values = self._values
         if type(values) is JoinedLists:
-            self.documents, self.ends, self.slots = values.documents, values.ends, values.slots
-        elif type(values) is JoinedFirsts:
-            if None in values.slots and is_non_null_type(self._column.type):
-                return False
-            self.documents = values.documents
-            self.slots = [slot for slot in values.slots if slot is not None]
-        return self.slots is not None
+            self.documents, self.ends = values.documents, values.ends
+            return True
+        if type(values) is not JoinedFirsts:
+            return False
+        if None in values.slots and is_non_null_type(self._column.type):
+            return False
+        self.documents = values.documents
+        self.slots = [slot for slot in values.slots if slot is not None]
+        return True
 
     def _extract_fast(self) -> bool:
         """Extract documents, or lists of them, or null; return False for any other value.
@@ -176,6 +178,8 @@ class Elements:
         if objects.are_lists:
             values, items = self._values, objects.items
             return CompletedValues(values.place(items) if type(values) is JoinedLists else items)
+        if self.ends is not None and type(self._values) is JoinedLists:
+            self.slots = self._values.slots
         if self.slots is None or objects.damaged:
             return self._rebuild_carefully(objects.items)
         items = objects.items

@@ -190,7 +190,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> Sequen
         rest = prepared.narrow(relation.rest.render(prepared.scope))
     except DocgraphError as error:
         return [describe_failure(error)] * len(parents)
-    answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
+    numbers = range(len(parents))  # to iterate over the parents would build all of them
+    answers: list[Any] = [[] if fetch.is_list else None for _ in numbers]
     if matches_nothing(rest):
         return answers
     window = prepared.window  # a count has none
