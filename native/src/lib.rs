@@ -3,6 +3,7 @@
 //! Whatever is not sure to give the bytes of the Python lane is a `Misfit`.
 
 pub mod bson;
+pub mod join;
 pub mod json;
 pub mod program;
 #[cfg(feature = "python")]

@@ -1,6 +1,7 @@
 //! Output programs: which values of a document are written, as which JSON.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::bson::*;
 use crate::json::*;
@@ -14,6 +15,8 @@ pub enum Program {
     Fields(Object, Mode),
     /// The whole document, without its hidden properties.
     Whole(Vec<Box<[u8]>>, Mode),
+    /// The program for the text of a field, such as the kind of a document.
+    Choice(Box<[u8]>, HashMap<Box<[u8]>, Arc<Program>>),
 }
 
 /// The fields of an object, and the names of the properties that they begin with.
@@ -170,7 +173,7 @@ impl Program {
     pub fn count_slots(&self) -> usize {
         match self {
             Program::Fields(object, _) => object.count_slots(),
-            Program::Whole(..) => 0,
+            Program::Whole(..) | Program::Choice(..) => 0,
         }
     }
 }
@@ -201,6 +204,13 @@ impl<'a> Writer<'a> {
             Program::Whole(hidden, mode) => {
                 write_object(&mut self.out, Elements::of(document)?, *mode, hidden, 0)?;
                 self.check_size(0)
+            }
+            Program::Choice(name, programs) => {
+                let chosen = match find_field(document, name)? {
+                    Some(value) if value.kind == TEXT => programs.get(value.text()?.as_bytes()),
+                    _ => None,
+                };
+                self.write(chosen.ok_or(Misfit("no program for this text"))?, document, index)
             }
         }
     }

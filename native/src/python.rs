@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyMemoryView, PySlice, PyString, PyTuple};
 
 use crate::bson::{self, find_field, join_values, keep_fields, Fit, Value};
+use crate::join::{Key, Keys};
 use crate::json::write_string;
 use crate::program::{self, find_value, EnumNames, Object, Scalar, Step, Type, Writer};
 use crate::values::{Mode, MAX_DEPTH};
@@ -212,6 +213,90 @@ fn read_field<'py>(
     Ok(values)
 }
 
+/// The documents of each distinct key, one key after the other: at most `limit`, where the documents of each key
+/// end, and the number of the key of each parent. That of a parent without a key has no documents.
+#[pyfunction]
+fn join_lists<'py>(
+    documents: &Bound<'py, PyList>,
+    name: &str,
+    keys: Vec<Bound<'py, PyAny>>,
+    limit: usize,
+) -> PyResult<(Bound<'py, PyList>, Vec<usize>, Vec<usize>)> {
+    let (groups, parents) = group(documents, name, &keys, limit)?;
+    let mut ends = Vec::with_capacity(groups.len() + 1);
+    let mut end = 0;
+    for group in &groups {
+        end += group.len();
+        ends.push(end);
+    }
+    ends.push(end);
+    let parents = parents.into_iter().map(|number| number.unwrap_or(groups.len())).collect();
+    Ok((pick(documents, groups.iter().flatten())?, ends, parents))
+}
+
+/// The first document of each distinct key that has one, and which of them each parent has.
+#[pyfunction]
+fn join_firsts<'py>(
+    documents: &Bound<'py, PyList>,
+    name: &str,
+    keys: Vec<Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyList>, Vec<Option<usize>>)> {
+    let (groups, parents) = group(documents, name, &keys, 1)?;
+    let mut count = 0;
+    let mut places = Vec::with_capacity(groups.len());
+    for group in &groups {
+        places.push((!group.is_empty()).then_some(count));
+        count += group.len();
+    }
+    let parents = parents.into_iter().map(|number| number.and_then(|one| places[one])).collect();
+    Ok((pick(documents, groups.iter().flatten())?, parents))
+}
+
+type Grouped = (Vec<Vec<usize>>, Vec<Option<usize>>);
+
+fn group(documents: &Bound<PyList>, name: &str, keys: &[Bound<PyAny>], limit: usize) -> PyResult<Grouped> {
+    let ids: Vec<Option<Bound<PyBytes>>> = keys.iter().map(read_id).collect::<PyResult<_>>()?;
+    let keys: Vec<Option<Key>> =
+        keys.iter().zip(&ids).map(|(key, id)| read_key(key, id.as_ref())).collect::<PyResult<_>>()?;
+    let keys = Keys::new(keys);
+    let opened = open_list(documents)?;
+    let slices: Vec<&[u8]> = opened.iter().map(|one| one.as_bytes()).collect();
+    let groups = keys.group(&slices, name, limit);
+    let groups = groups.map_err(|(fault, index)| misfit(documents.py(), fault, index as isize))?;
+    Ok((groups, keys.parents))
+}
+
+/// The bytes of an ObjectId; None for other values.
+fn read_id<'py>(key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    if key.is_none() || key.is_instance_of::<PyInt>() || key.is_instance_of::<PyString>() {
+        return Ok(None);
+    }
+    let id = key.getattr(pyo3::intern!(key.py(), "binary")).ok();
+    id.map_or(Ok(None), |id| Ok(id.cast_into::<PyBytes>().ok()))
+}
+
+fn read_key<'a>(key: &'a Bound<PyAny>, id: Option<&'a Bound<PyBytes>>) -> PyResult<Option<Key<'a>>> {
+    if key.is_none() {
+        return Ok(None);
+    }
+    let read = match (id, key.cast::<PyString>()) {
+        (Some(id), _) => Some(Key::Id(id.as_bytes())),
+        (None, Ok(text)) => text.to_str().ok().map(Key::Text),
+        _ if key.is_instance_of::<PyBool>() => None,
+        _ => key.cast::<PyInt>().ok().and_then(|number| number.extract().ok()).map(Key::Integer),
+    };
+    let unfit = || misfit(key.py(), bson::Misfit("a key of another type"), -1);
+    read.map(Some).ok_or_else(unfit)
+}
+
+fn pick<'a, 'py>(
+    documents: &Bound<'py, PyList>,
+    places: impl Iterator<Item = &'a usize>,
+) -> PyResult<Bound<'py, PyList>> {
+    let picked: Vec<_> = places.map(|place| documents.get_item(*place)).collect::<PyResult<_>>()?;
+    PyList::new(documents.py(), picked)
+}
+
 fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = data.cast_exact::<PyBytes>() {
         return Ok(bytes.clone());
@@ -233,8 +318,14 @@ fn split_reply(message: &Bound<PyAny>) -> PyResult<Batch> {
 /// A compiled output program.
 #[pyclass(frozen, module = "docgraph_native")]
 struct Program {
-    program: program::Program,
+    program: Arc<program::Program>,
     slots: usize,
+}
+
+impl From<program::Program> for Program {
+    fn from(program: program::Program) -> Self {
+        Self { slots: program.count_slots(), program: program.into() }
+    }
 }
 
 #[pymethods]
@@ -242,9 +333,7 @@ impl Program {
     /// Compiles fields; see `docs/explanation/native-lane.md` for their form.
     #[new]
     fn new(fields: &Bound<PyList>, mode: &str) -> PyResult<Self> {
-        let object = parse_object(fields, 0)?;
-        let slots = object.count_slots();
-        Ok(Self { program: program::Program::Fields(object, parse_mode(mode)?), slots })
+        Ok(program::Program::Fields(parse_object(fields, 0)?, parse_mode(mode)?).into())
     }
 
     /// Compiles a program that writes whole documents without these properties.
@@ -252,7 +341,21 @@ impl Program {
     #[pyo3(signature = (mode, hidden = Vec::new()))]
     fn whole(mode: &str, hidden: Vec<String>) -> PyResult<Self> {
         let hidden = hidden.into_iter().map(|name| name.into_bytes().into()).collect();
-        Ok(Self { program: program::Program::Whole(hidden, parse_mode(mode)?), slots: 0 })
+        Ok(program::Program::Whole(hidden, parse_mode(mode)?).into())
+    }
+
+    /// Compiles a program that writes each document by the program for the text of a field.
+    #[staticmethod]
+    fn choice(name: String, programs: &Bound<PyDict>) -> PyResult<Self> {
+        let mut chosen = std::collections::HashMap::with_capacity(programs.len());
+        for (text, program) in programs {
+            let program = program.cast_into::<Self>()?;
+            if program.get().slots > 0 || matches!(*program.get().program, program::Program::Choice(..)) {
+                return Err(invalid("a choice has programs without slots and choices"));
+            }
+            chosen.insert(text.extract::<String>()?.into_bytes().into(), program.get().program.clone());
+        }
+        Ok(program::Program::Choice(name.into_bytes().into(), chosen).into())
     }
 
     /// One JSON array of all documents; `columns` has a list of JSON texts for each slot.
@@ -264,8 +367,22 @@ impl Program {
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (out, _) = self.render(py, documents, columns, max_bytes, true)?;
+        let (out, _) = self.render(py, documents, columns, max_bytes, Lists::One)?;
         Ok(PyBytes::new(py, &out))
+    }
+
+    /// A JSON array of the documents up to each of these positions, from the previous one.
+    #[pyo3(signature = (documents, ends, columns = Vec::new(), max_bytes = None))]
+    fn render_lists<'py>(
+        &self,
+        py: Python<'py>,
+        documents: &Bound<'py, PyAny>,
+        ends: Vec<usize>,
+        columns: Vec<Bound<'py, PyList>>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (out, ends) = self.render(py, documents, columns, max_bytes, Lists::Many(&ends))?;
+        cut(py, &out, &ends)
     }
 
     /// One JSON text for each document.
@@ -277,13 +394,15 @@ impl Program {
         columns: Vec<Bound<'py, PyList>>,
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (out, ends) = self.render(py, documents, columns, max_bytes, false)?;
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        PyList::new(
-            py,
-            starts.zip(&ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect::<Vec<_>>(),
-        )
+        let (out, ends) = self.render(py, documents, columns, max_bytes, Lists::None)?;
+        cut(py, &out, &ends)
     }
+}
+
+fn cut<'py>(py: Python<'py>, out: &[u8], ends: &[usize]) -> PyResult<Bound<'py, PyList>> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let parts: Vec<_> = starts.zip(ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect();
+    PyList::new(py, parts)
 }
 
 impl Program {
@@ -293,18 +412,38 @@ impl Program {
         documents: &Bound<PyAny>,
         columns: Vec<Bound<PyList>>,
         max_bytes: Option<usize>,
-        is_list: bool,
+        lists: Lists,
     ) -> PyResult<(Vec<u8>, Vec<usize>)> {
         let documents = Documents::open(documents)?;
         let documents = documents.slices();
+        lists.check(documents.len())?;
         let columns = open_columns(&columns, self.slots, documents.len())?;
         let columns: Vec<Vec<&[u8]>> =
             columns.iter().map(|column| column.iter().map(|json| json.as_bytes()).collect()).collect();
         let size: usize = documents.iter().map(|document| document.len()).sum();
         let max_bytes = max_bytes.unwrap_or(usize::MAX);
-        let write = || write_all(&self.program, &documents, &columns, max_bytes, is_list);
+        let write = || write_all(&self.program, &documents, &columns, max_bytes, &lists);
         let written = if size > LARGE { py.detach(write) } else { write() };
         written.map_err(|(fault, index)| misfit(py, fault, index as isize))
+    }
+}
+
+/// The lists that the JSON of documents is in.
+enum Lists<'a> {
+    None,
+    One,
+    /// Several, one after the other: where each of them ends.
+    Many(&'a [usize]),
+}
+
+impl Lists<'_> {
+    fn check(&self, documents: usize) -> PyResult<()> {
+        match self {
+            Self::Many(ends) if !ends.is_sorted() || ends.last().copied().unwrap_or(0) != documents => {
+                Err(invalid("lists have all documents, one list after the other"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -315,26 +454,37 @@ fn write_all(
     documents: &[&[u8]],
     columns: &[Vec<&[u8]>],
     max_bytes: usize,
-    is_list: bool,
+    lists: &Lists,
 ) -> Written {
     // Enough for most: to grow would need both sizes for a moment. Memory that is not written costs nothing.
     let documents_size: usize = documents.iter().map(|document| document.len()).sum();
     let columns_size: usize = columns.iter().flatten().map(|json| json.len()).sum();
     let capacity = documents_size / 2 * 3 + columns_size;
     let mut writer = Writer::new(columns, capacity.min(max_bytes) + 2, max_bytes);
-    let mut ends = Vec::with_capacity(if is_list { 0 } else { documents.len() });
-    for (index, document) in documents.iter().enumerate() {
-        if is_list {
-            writer.out.push(if index == 0 { b'[' } else { b',' });
+    let mut ends = Vec::new();
+    let all = [documents.len()];
+    let (is_list, lists) = match lists {
+        Lists::None => (false, &[][..]),
+        Lists::One => (true, &all[..]),
+        Lists::Many(lists) => (true, *lists),
+    };
+    let mut start = 0;
+    for end in if is_list { lists } else { &all } {
+        for (document, index) in documents[start..*end].iter().zip(start..) {
+            if is_list {
+                writer.out.push(if index == start { b'[' } else { b',' });
+            }
+            let fit: Fit<()> = writer.write(program, document, index);
+            fit.map_err(|fault| (fault, index))?;
+            if !is_list {
+                ends.push(writer.out.len());
+            }
         }
-        let fit: Fit<()> = writer.write(program, document, index);
-        fit.map_err(|fault| (fault, index))?;
-        if !is_list {
+        if is_list {
+            writer.out.extend_from_slice(if *end == start { b"[]" } else { b"]" });
             ends.push(writer.out.len());
         }
-    }
-    if is_list {
-        writer.out.extend_from_slice(if documents.is_empty() { b"[]" } else { b"]" });
+        start = *end;
     }
     Ok((writer.out, ends))
 }
@@ -410,7 +560,7 @@ fn parse_enum(names: &Bound<PyDict>) -> PyResult<EnumNames> {
         write_string(&mut json, &name.extract::<String>()?);
         if stored.is_exact_instance_of::<PyString>() {
             parsed.texts.insert(stored.extract::<String>()?.into_bytes().into(), json);
-        } else if stored.is_exact_instance_of::<pyo3::types::PyInt>() {
+        } else if stored.is_exact_instance_of::<PyInt>() {
             parsed.numbers.insert(stored.extract()?, json);
         } else {
             return Err(invalid("the native lane supports enums of texts and integers"));
@@ -427,5 +577,7 @@ fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_class::<Program>()?;
     module.add_function(wrap_pyfunction!(read_field, module)?)?;
     module.add_function(wrap_pyfunction!(view, module)?)?;
+    module.add_function(wrap_pyfunction!(join_lists, module)?)?;
+    module.add_function(wrap_pyfunction!(join_firsts, module)?)?;
     module.add_function(wrap_pyfunction!(split_reply, module)?)
 }

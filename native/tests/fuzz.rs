@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use docgraph_native::bson::{join_values, split_reply, Elements};
+use docgraph_native::join::{Key, Keys};
 use docgraph_native::program::{find_value, Object, Program, Scalar, Step, Type, Writer};
 use docgraph_native::values::Mode;
 use proptest::prelude::*;
@@ -132,6 +133,10 @@ fn check(programs: &[Program], data: &[u8]) {
         }
     }
     let _ = find_value(data, &path(&["a", "0", "b"])).and_then(|value| join_values(&[value]));
+    let keys = Keys::new(vec![Some(Key::Integer(0)), Some(Key::Text("")), None]);
+    if let Ok(groups) = keys.group(&[data], "a", 1) {
+        assert!(groups.iter().flatten().count() <= 1);
+    }
     if let Ok(reply) = split_reply(data) {
         assert!(reply.documents.iter().all(|(start, end)| start < end && *end <= data.len()));
         assert!(Elements::of(&reply.head).is_ok());

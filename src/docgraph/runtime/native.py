@@ -72,6 +72,16 @@ class NativeProgram(Protocol):
         """Return one JSON array; `columns` has a list of JSON texts for each slot."""
         ...
 
+    def render_lists(
+        self,
+        documents: Documents,
+        ends: Sequence[int],
+        columns: Columns = (),
+        max_bytes: int | None = None,
+    ) -> list[bytes]:
+        """Return several JSON arrays: each has the documents from the end of the previous one."""
+        ...
+
     def render_each(
         self, documents: Documents, columns: Columns = (), max_bytes: int | None = None
     ) -> list[bytes]:
@@ -86,9 +96,19 @@ class NativeLane(NamedTuple):
     build_batch: Callable[[Sequence[Buffer]], NativeBatch]
     build_program: Callable[[Sequence[tuple[Any, ...]], str], NativeProgram]
     build_whole: Callable[[str, Sequence[str]], NativeProgram]
+    # Of programs by the text of a field that decides which one renders a document.
+    build_choice: Callable[[str, Mapping[str, NativeProgram]], NativeProgram]
     # The values of a field of each document, and documents with some of their fields.
     read_field: Callable[[Sequence[bytes], str, Decode, object], list[Any]]
     view: Callable[[Sequence[bytes], Sequence[str], Decode], list[Any]]
+    # The documents of keys by a field. Lists: documents key by key, where those of each key end,
+    # and the key of each parent. Firsts: documents, and which of them each parent has.
+    join_lists: Callable[
+        [Sequence[bytes], str, Sequence[Any], int], tuple[list[bytes], list[int], list[int]]
+    ]
+    join_firsts: Callable[
+        [Sequence[bytes], str, Sequence[Any]], tuple[list[bytes], list[int | None]]
+    ]
     misfit: type[Exception]  # with the `index` of the document, -1 for the reply itself
 
 
@@ -155,8 +175,11 @@ def _import_lane() -> _LoadResult:
             module.Batch,
             program,
             program.whole,
+            program.choice,
             module.read_field,
             module.view,
+            module.join_lists,
+            module.join_firsts,
             module.Misfit,
         )
     )

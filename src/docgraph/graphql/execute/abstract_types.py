@@ -87,4 +87,6 @@ def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str |
     if selection.resolve is None or not _TEXT.issuperset(map(type, texts)):
         return None
     known = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}
+    if type(documents) is OneField:
+        selection.choice.add(name, known, selection.blocks)
     return [known[text] for text in texts]

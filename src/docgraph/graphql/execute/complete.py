@@ -34,12 +34,12 @@ _RAW: Final = frozenset({bytes})
 class CompletedValues(NamedTuple):
     """Completed values; `damaged` when some of them are `Damaged`. Bytes are JSON.
 
-    `is_list`: there is one, the list of all of them.
+    `are_lists`: each is the JSON of a list of them.
     """
 
     items: list[Any]
     damaged: bool = False
-    is_list: bool = False
+    are_lists: bool = False
 
     @classmethod
     def checked(cls, items: list[Any]) -> CompletedValues:
@@ -116,20 +116,19 @@ async def open_documents(documents: Sequence[Any], run: Run, source: Fetch) -> l
     return [next(decoded) if type(one) is bytes else one for one in documents]
 
 
-async def render_block(
-    block: Block,
+async def render_objects(
+    program: NativeProgram | None,
     documents: Sequence[Any],
     columns: Sequence[CompletedValues],
     run: Run,
-    *,
-    is_whole: bool,
+    ends: Sequence[int] | None,
 ) -> CompletedValues | None:
-    """Return the JSON of all objects, or of the list of them; None if the program cannot.
+    """Return the JSON of all objects, or of the lists that end there; None if the program cannot.
 
     All blocks of a request together may have a few times the size of its response: many fields
     may share a value, which is one object in Python and a copy in each JSON text.
     """
-    program, native = block.program, find_native()
+    native = find_native()
     if program is None or native is None or any([column.damaged for column in columns]):
         return None
     if not _RAW.issuperset(map(type, documents)):
@@ -138,10 +137,10 @@ async def render_block(
     most = run.limits.response_bytes
     limit = min(most, _COPIES * most - run.rendered_bytes)
     is_small = sum(map(len, documents)) <= _PORTION
-    is_list = is_whole and is_small
+    are_lists = ends is not None and is_small
     try:
-        if is_list:
-            items = [program.render_list(documents, texts, limit)]
+        if ends is not None and is_small:
+            items = program.render_lists(documents, ends, texts, limit)
         elif is_small:
             items = program.render_each(documents, texts, limit)
         else:
@@ -149,7 +148,7 @@ async def render_block(
     except native.misfit:
         return None
     run.rendered_bytes += sum(map(len, items))
-    return CompletedValues(items, is_list=is_list)
+    return CompletedValues(items, are_lists=are_lists)
 
 
 async def _render_portions(

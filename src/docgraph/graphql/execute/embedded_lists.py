@@ -16,6 +16,7 @@ from graphql import is_non_null_type
 from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.complete import CompletedValues
 from docgraph.graphql.execute.examine import examine
+from docgraph.graphql.execute.joined import JoinedFirsts, JoinedLists
 from docgraph.graphql.plan.plan_tree import Embedded, Fetch, Selection
 
 _DICT = frozenset({dict})
@@ -29,10 +30,20 @@ class Elements:
     """The `documents` of a column, and the root document of each where a field needs it.
 
     `slots` lists which document is at each position, in the order of the values. It is None if
-    there are other values among them; then only the slow rebuild is correct.
+    there are other values among them; then only the slow rebuild is correct. `ends`: the documents
+    are in lists, one after the other, that end there.
     """
 
-    __slots__ = ("_column", "_index", "_parent_roots", "_values", "documents", "roots", "slots")
+    __slots__ = (
+        "_column",
+        "_index",
+        "_parent_roots",
+        "_values",
+        "documents",
+        "ends",
+        "roots",
+        "slots",
+    )
 
     def __init__(
         self,
@@ -54,6 +65,9 @@ class Elements:
         needs_root = selection.needs_root and not (column.is_wrapper and parent_roots is None)
         self.roots: list[Any] | None = [] if needs_root else None
         self.slots: Sequence[int] | None = None
+        self.ends: Sequence[int] | None = None
+        if self.roots is None and self._extract_joined():
+            return
         if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
             self._extract_all(values[0])
         elif self.roots is not None or selection.resolve is not None or not self._extract_fast():
@@ -66,6 +80,21 @@ class Elements:
             own = self._parent_roots is None
             self.roots = documents if own else [self._root(0, item) for item in documents]
         self.slots = range(len(documents))
+        self.ends = (len(documents),)
+
+    def _extract_joined(self) -> bool:
+        """Extract documents that the native extension has joined; return False for others."""
+        values = self._values
+        if type(values) is JoinedLists:
+            self.documents, self.ends = values.documents, values.ends
+            return True
+        if type(values) is not JoinedFirsts:
+            return False
+        if None in values.slots and is_non_null_type(self._column.type):
+            return False
+        self.documents = values.documents
+        self.slots = [slot for slot in values.slots if slot is not None]
+        return True
 
     def _extract_fast(self) -> bool:
         """Extract documents, or lists of them, or null; return False for any other value.
@@ -141,18 +170,16 @@ class Elements:
     def _root(self, number: int, document: Any) -> Any:
         return document if self._parent_roots is None else self._parent_roots[number]
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the documents are one list, in its order."""
-        return len(self._values) == 1 and self._values[0] is self.documents
-
     def rebuild(self, objects: CompletedValues) -> CompletedValues:
         """Return the values, with the completed objects in the positions of the documents.
 
         Lists of JSON become JSON, unless they are long: copies of those would need much memory.
         """
-        if objects.is_list:
-            return CompletedValues(objects.items)
+        if objects.are_lists:
+            values, items = self._values, objects.items
+            return CompletedValues(values.place(items) if type(values) is JoinedLists else items)
+        if self.ends is not None and type(self._values) is JoinedLists:
+            self.slots = self._values.slots
         if self.slots is None or objects.damaged:
             return self._rebuild_carefully(objects.items)
         items = objects.items

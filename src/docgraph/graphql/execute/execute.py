@@ -31,7 +31,7 @@ from docgraph.graphql.execute.complete import (
     complete_values,
     has_raw,
     open_documents,
-    render_block,
+    render_objects,
     view,
 )
 from docgraph.graphql.execute.cursor_keys import KeyRing
@@ -42,6 +42,7 @@ from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.joined import JoinedFirsts
 from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
@@ -156,16 +157,15 @@ async def resolve_block(
     roots: Documents | None,
     run: Run,
     source: Fetch | None = None,
-    *,
-    is_whole: bool = False,
+    ends: Sequence[int] | None = None,
 ) -> CompletedValues:
     """Return the objects of a block: its columns concurrently, then all objects together.
 
-    The `source` is where the documents are from; those of an embedded field have none.
-    `is_whole`: the list of all objects may be one value.
+    The `source` is where the documents are from; those of an embedded field have none. `ends`:
+    the objects are in lists that end there, and each list may be one value.
     """
     if source is not None and run.is_raw and has_raw(documents):
-        return await _resolve_raw(block, documents, run, source, is_whole=is_whole)
+        return await _resolve_raw(block, documents, run, source, ends)
     if not block.columns:
         return complete_block(block, documents, ())
     columns = await _resolve_columns(block.columns, documents, roots, run)
@@ -181,14 +181,14 @@ async def _resolve_columns(
 
 
 async def _resolve_raw(
-    block: Block, documents: Documents, run: Run, source: Fetch, *, is_whole: bool
+    block: Block, documents: Documents, run: Run, source: Fetch, ends: Sequence[int] | None
 ) -> CompletedValues:
     """Return the JSON of the objects, or the objects if the documents must be decoded."""
     fetched: list[CompletedValues] = []
     if block.fetches:
         parents = await view(documents, block.key_names, run, source)
         fetched = await _resolve_columns(block.fetches, parents, None, run)
-    rendered = await render_block(block, documents, fetched, run, is_whole=is_whole)
+    rendered = await render_objects(block.program, documents, fetched, run, ends)
     if rendered is not None:
         return rendered
     known = dict(zip(map(id, block.fetches), fetched, strict=True))
@@ -210,7 +210,7 @@ async def resolve_column(
         value = await introspect(column, run)
         return complete_values(column, [value] * len(parents))
     if isinstance(column, Embedded):
-        values: list[Any] = [column.get(parent) for parent in parents]
+        values: Sequence[Any] = [column.get(parent) for parent in parents]
     else:
         values = await fetch_values(column, parents, roots, run)
     if column.selection is None:
@@ -223,7 +223,7 @@ async def resolve_column(
             elements.roots,
             run,
             column if isinstance(column, Fetch) else None,
-            is_whole=elements.is_whole,
+            elements.ends,
         )
         completed = elements.rebuild(objects)
     if run.cuts is not None:
@@ -237,17 +237,20 @@ async def resolve_selection(
     roots: Documents | None,
     run: Run,
     source: Fetch | None,
-    *,
-    is_whole: bool = False,
+    ends: Sequence[int] | None = None,
 ) -> CompletedValues:
     """Return the objects below a field; documents of an interface or union by their type."""
     if not documents:
         return CompletedValues([])
     if selection.resolve is None:
         block = selection.only_block
-        return await resolve_block(block, documents, roots, run, source, is_whole=is_whole)
+        return await resolve_block(block, documents, roots, run, source, ends)
     read = documents
     if source is not None:
+        if run.is_raw and (choice := selection.choice.program) is not None:
+            rendered = await render_objects(choice, documents, (), run, ends)
+            if rendered is not None:
+                return rendered
         read = await view(documents, selection.resolver_names, run, source)
     groups = sort_by_type(selection, read)
 
@@ -318,7 +321,7 @@ def _prepare(
 
 async def fetch_values(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
-) -> list[Any]:
+) -> Sequence[Any]:
     """Return the value per parent: documents, a document, null, or a failure."""
     prepared = run.prepared[id(fetch)]
     if prepared.failure is not None:
@@ -327,7 +330,7 @@ async def fetch_values(
     if fetch.connection is not None:
         return await fetch_connections(fetch, parents, roots, run, fetch_documents)
     answers = await fetch_documents(fetch, parents, roots, run)
-    if fetch.is_list:
+    if fetch.is_list or type(answers) is JoinedFirsts:
         return answers
     empty = fetch.empty
     values = [_first(answer) if type(answer) is list else answer for answer in answers]
@@ -336,7 +339,7 @@ async def fetch_values(
 
 async def fetch_documents(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
-) -> list[Any]:
+) -> Sequence[Any]:
     """Return the documents of each parent, by the method that fits."""
     if id(fetch) in run.folded and (answer := unpack_lookup(fetch, parents[0])) is not None:
         return [answer]

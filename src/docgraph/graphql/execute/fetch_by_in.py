@@ -23,12 +23,14 @@ from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.complete import view
 from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.joined import Joined, JoinedFirsts, JoinedLists
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
+from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.portions import OneField
@@ -38,6 +40,7 @@ FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
 
+_RAW = frozenset({bytes})
 _WITHOUT_TEXT = frozenset(
     {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
 )
@@ -78,12 +81,14 @@ class _Batch:
     """The parents of one command.
 
     `keys` are those of the parents, one by one, if each has just one and all of them are of types
-    that Python compares as MongoDB does. Then the seekers are often not needed.
+    that Python compares as MongoDB does. Then the seekers are often not needed. If this is the only
+    batch, `all_keys` has None for each parent without a key.
     """
 
     sides: list[_Side]
     numbers: list[int] = field(default_factory=list)
     keys: list[Key] | None = None
+    all_keys: list[Key | None] | None = None
 
     @property
     def size(self) -> int:
@@ -198,7 +203,7 @@ class _Batch:
         return side
 
 
-async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[Any]:
+async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> Sequence[Any]:
     """Return the answer per parent: documents, the first of them, or why there are none."""
     prepared = run.prepared[id(fetch)]
     relation = fetch.relation
@@ -207,7 +212,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
         rest = prepared.narrow(relation.rest.render(prepared.scope))
     except DocgraphError as error:
         return [describe_failure(error)] * len(parents)
-    answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
+    numbers = range(len(parents))  # to iterate over the parents would build all of them
+    answers: list[Any] = [[] if fetch.is_list else None for _ in numbers]
     if matches_nothing(rest):
         return answers
     window = prepared.window  # a count has none
@@ -216,6 +222,8 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
     batches = _make_batches(fetch, parents, answers)
     calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
     for found in await concurrently(calls) if calls else ():
+        if isinstance(found, Joined):
+            return found  # there is no other batch
         for number, answer in found.items():
             answers[number] = answer
     return answers
@@ -249,13 +257,14 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
 
 def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
     """Build the batch of the usual case: each parent has one key at most."""
-    keys = join.read_keys(parents)
+    all_keys = keys = join.read_keys(parents)
     numbers = list(range(len(keys)))
     if None in keys:
         numbers = [number for number in numbers if keys[number] is not None]
         keys = [key for key in keys if key is not None]
     if OWN_KEY.issuperset(map(type, keys)):
-        return _Batch([_Side(join, dict(zip(keys, keys, strict=True)))], numbers, keys)
+        side = _Side(join, dict(zip(keys, keys, strict=True)))
+        return _Batch([side], numbers, keys, all_keys)
     side = _Side(join)
     for number, value in zip(numbers, keys, strict=True):
         side.add(number, {equality_key(value): value})
@@ -278,10 +287,10 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
 
 async def _fetch_batch(
     fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
-) -> dict[int, Any]:
+) -> dict[int, Any] | Joined:
     """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
     window = run.prepared[id(fetch)].window
-    found: dict[int, Any] | None = None
+    found: dict[int, Any] | Joined | None = None
     try:
         if batch.has_texts and not await _is_by_bytes(fetch, run):
             pass  # the database decides which texts are equal
@@ -311,7 +320,7 @@ async def _is_by_bytes(fetch: Fetch, run: Run) -> bool:
 
 async def _try_together(
     fetch: Fetch, batch: _Batch, rest: Document, window: Window, run: Run
-) -> dict[int, Any] | None:
+) -> dict[int, Any] | Joined | None:
     """Fetch with one `$in` for all parents; None if there is more than it may return."""
     bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
     filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
@@ -319,6 +328,13 @@ async def _try_together(
     if len(documents) > bound:
         run.plan.large_relations.remember(fetch)
         return None
+    joined = None if window.skip else _join_raw(fetch, batch, documents, window.limit)
+    if joined is not None:
+        if fetch.is_list:
+            _count(fetch, batch, len(documents), joined.total, run)
+        else:
+            run.count(min(len(documents), joined.total))
+        return joined
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
         firsts = batch.pick_first(documents, views)
@@ -333,11 +349,31 @@ async def _try_together(
         else run.trim(own[window.skip :] if window.skip else own, window.limit)
         for number, own in found.items()
     }
-    count = min(len(documents), sum(map(len, kept.values())))
-    run.count(count)
-    if len(documents) > max(LARGE_FROM * batch.size, 2 * count):
-        run.plan.large_relations.remember(fetch)
+    _count(fetch, batch, len(documents), sum(map(len, kept.values())), run)
     return kept
+
+
+def _join_raw(fetch: Fetch, batch: _Batch, documents: Sequence[Any], limit: int) -> Joined | None:
+    """Join documents that are not decoded; None if that is not possible."""
+    native, join = find_native(), batch.sides[0].join
+    if native is None or batch.all_keys is None or len(join.path) > 1:
+        return None
+    if not documents or not _RAW.issuperset(map(type, documents)):
+        return None
+    try:
+        if fetch.is_list:
+            return JoinedLists(*native.join_lists(documents, join.target, batch.all_keys, limit))
+        return JoinedFirsts(*native.join_firsts(documents, join.target, batch.all_keys))
+    except native.misfit:
+        return None
+
+
+def _count(fetch: Fetch, batch: _Batch, found: int, used: int, run: Run) -> None:
+    """Count the documents of all parents; remember a relation that is large."""
+    count = min(found, used)
+    run.count(count)
+    if found > max(LARGE_FROM * batch.size, 2 * count):
+        run.plan.large_relations.remember(fetch)
 
 
 async def _count_together(

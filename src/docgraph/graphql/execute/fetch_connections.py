@@ -31,7 +31,7 @@ from docgraph.runtime.tasks import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
 
 Roots = Sequence[Any] | None
-FetchDocuments = Callable[[Fetch, Sequence[Any], Roots, Run], Coroutine[Any, Any, list[Any]]]
+FetchDocuments = Callable[[Fetch, Sequence[Any], Roots, Run], Coroutine[Any, Any, Sequence[Any]]]
 
 _COUNT: Final = "n"
 _PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime})
@@ -57,7 +57,7 @@ async def fetch_connections(
     window, parts = run.prepared[id(fetch)].window, fetch.connection
     assert window is not None and window.page is not None and parts is not None  # noqa: S101, PT018
     others = _Others(fetch, parents, roots, run)
-    calls: dict[str, Coroutine[Any, Any, list[Any]]] = {}
+    calls: dict[str, Coroutine[Any, Any, Sequence[Any]]] = {}
     if parts.has_rows:
         calls["rows"] = fetch_documents(fetch, parents, roots, run)
     if parts.total:

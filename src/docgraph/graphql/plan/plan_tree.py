@@ -54,6 +54,8 @@ __all__ = [
 
 Path = tuple[str, ...]
 
+_MAX_TEXTS = 100  # that decide types and are remembered, per selection
+
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
@@ -272,6 +274,31 @@ class Block:
         return any(_needs_root(column) for column in self.columns)
 
 
+class TypeChoice:
+    """The output program of a selection whose types the text of a field decides.
+
+    It knows the texts that were resolved; a document with another one does not fit.
+    """
+
+    __slots__ = ("_programs", "program")
+
+    def __init__(self) -> None:
+        self._programs: dict[str, NativeProgram] = {}
+        self.program: NativeProgram | None = None
+
+    def add(self, name: str, types: Mapping[str, str | None], blocks: Mapping[str, Block]) -> None:
+        """Add texts with their types, unless objects of these need more than their document."""
+        found = dict(self._programs)
+        for text, type_name in types.items():
+            block = blocks.get(type_name or "")
+            if block is not None and block.program is not None and not block.fetches:
+                found[text] = block.program
+        native = find_native()
+        if native is not None and len(self._programs) < len(found) <= _MAX_TEXTS:
+            self._programs = found
+            self.program = native.build_choice(name, found)
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The sub-selection of a field: a block for each object type that a document may have."""
@@ -281,6 +308,7 @@ class Selection:
     blocks: Mapping[str, Block]
     resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
     resolver_paths: frozenset[str] = frozenset()  # that it reads; "": the whole value
+    choice: TypeChoice = field(default_factory=TypeChoice, repr=False)  # cached
 
     @cached_property
     def resolver_names(self) -> frozenset[str]:
