@@ -213,7 +213,7 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> Sequen
     except DocgraphError as error:
         return [describe_failure(error)] * len(parents)
     numbers = range(len(parents))  # to iterate over the parents would build all of them
-    answers: list[Any] = [[] if fetch.is_list else None for _ in numbers]
+    answers: list[Any] = [[] for _ in numbers] if fetch.is_list else [None] * len(parents)
     if matches_nothing(rest):
         return answers
     window = prepared.window  # a count has none

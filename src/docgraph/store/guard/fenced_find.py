@@ -141,7 +141,9 @@ class FencedFind:
         return await hand_over(documents, take)
 
     def _build_find(self, filter: Mapping[str, Any], order: Order) -> Document:
-        options = {"projection": self._projection, **order._asdict(), "comment": self._comment}
+        sort, hint = order
+        options = {"projection": self._projection, "sort": sort, "hint": hint}
+        options["comment"] = self._comment
         bounds = {"limit": self._limit, "skip": self._skip}
         return build_find(self._place[1], filter, **bounds, options=options)
 
