@@ -42,7 +42,7 @@ test("points are drawn where no line leads", () => {
   assert.deepEqual(findIsolated([null, 0, null]), [1]);
 });
 
-test("one fault and several are told in words that fit", () => {
+test("one fault and several have words that fit", () => {
   assert.equal(inflect("request{/s} {was/were} rejected", 1), "request was rejected");
   assert.equal(inflect("request{/s} {was/were} rejected", 2), "requests were rejected");
   for (const text of Object.values(troubles)) assert.doesNotMatch(inflect(text, 1), /[{}]/);
