@@ -27,6 +27,14 @@ MISSING = object()
 PARENTS = st.lists(st.none() | FITTING, min_size=1, max_size=8)
 
 
+@st.composite
+def draw_joins(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
+    """Keys of parents, and of documents that each belong to one of them."""
+    parents = draw(PARENTS)
+    wanted = [key for key in parents if key is not None]
+    return draw(st.lists(st.sampled_from(wanted)) if wanted else st.just([])), parents
+
+
 def build(keys: list[Any]) -> list[bytes]:
     """Documents with these keys, of which some have none."""
     return [
@@ -44,8 +52,9 @@ def find_own(keys: list[Any], documents: list[bytes], parent: Any) -> list[bytes
     ]
 
 
-@given(st.lists(st.none() | st.just(MISSING) | FITTING), PARENTS, st.integers(1, 3))
-def test_each_parent_has_its_documents(keys: list[Any], parents: list[Any], limit: int) -> None:
+@given(draw_joins(), st.integers(1, 3))
+def test_each_parent_has_its_documents(join: tuple[list[Any], list[Any]], limit: int) -> None:
+    keys, parents = join
     documents = build(keys)
     expected = [find_own(keys, documents, parent)[:limit] for parent in parents]
 
@@ -58,8 +67,9 @@ def test_each_parent_has_its_documents(keys: list[Any], parents: list[Any], limi
     assert joined.ends[-1] == len(joined.documents)
 
 
-@given(st.lists(st.none() | st.just(MISSING) | FITTING), PARENTS)
-def test_each_parent_has_its_first_document(keys: list[Any], parents: list[Any]) -> None:
+@given(draw_joins())
+def test_each_parent_has_its_first_document(join: tuple[list[Any], list[Any]]) -> None:
+    keys, parents = join
     documents = build(keys)
     found = [find_own(keys, documents, parent) for parent in parents]
     expected = [own[0] if own else None for own in found]
@@ -71,15 +81,25 @@ def test_each_parent_has_its_first_document(keys: list[Any], parents: list[Any])
     assert joined.total == sum(own != [] for own in found)
 
 
-@given(st.lists(FITTING | OTHERS), st.lists(FITTING | OTHERS, min_size=1))
-def test_other_types_are_misfits(keys: list[Any], parents: list[Any]) -> None:
-    others = [key for key in (*keys, *parents) if type(key) not in OWN_KEY]
+@given(draw_joins(), OTHERS, st.booleans())
+def test_other_types_are_misfits(
+    join: tuple[list[Any], list[Any]], other: Any, is_parent: bool
+) -> None:
+    keys, parents = join
+    (parents if is_parent else keys).append(other)
+    assert type(other) not in OWN_KEY
 
-    if others:
-        with pytest.raises(LANE.misfit):
-            LANE.join_lists(build(keys), "k", parents, 5)
-    else:
+    with pytest.raises(LANE.misfit):
         LANE.join_lists(build(keys), "k", parents, 5)
+
+
+@given(draw_joins(), st.sampled_from([None, MISSING, "nobody's", 77, ObjectId("f" * 24)]))
+def test_a_document_of_no_parent_is_a_misfit(join: tuple[list[Any], list[Any]], stray: Any) -> None:
+    """The database found it, so it compares in another way: by a collation, for instance."""
+    keys, parents = join
+
+    with pytest.raises(LANE.misfit, match="no parent"):
+        LANE.join_firsts(build([*keys, stray]), "k", parents)
 
 
 @pytest.mark.parametrize("key", [2**70, "\ud800", 1.5, False, object()])
