@@ -293,7 +293,7 @@ def test_what_would_lose_hidden_properties_is_not_saved(window: Window) -> None:
     editor.get_by_text('"items"').wait_for()
     editor.fill(text)
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("properties in it that a rule hides from you would be lost").wait_for()
+    page.get_by_text("properties in it that a rule may hide from you would be lost").wait_for()
     assert window.find_barriers() == []
     assert present(collection.find_one())["items"] == items
 

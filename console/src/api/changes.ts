@@ -69,7 +69,7 @@ function guardElements(former: ReadonlyMap<string, Value>): string {
 
 function wouldLose(name: string): ApiError {
   const what = name === "" ? "The document" : `The value of ${name}`;
-  const message = `${what} would have to be replaced as a whole, and properties in it that a rule hides from you would be lost.`;
+  const message = `${what} would have to be replaced as a whole, and properties in it that a rule may hide from you would be lost.`;
   return new ApiError(0, "hidden-properties", message, undefined, "Keep the names and the elements in their order: change elements of a list where they are, or add some at its end.");
 }
 

@@ -14,3 +14,7 @@ test("cells of all pages are below the columns with their names", () => {
 test("names and cells in quotes, and empty texts, stay what they are", () => {
   assert.equal(joinCsv(['"a,b"\r\n""\r\n', '"a,b"\r\n"x"\r\n']), '"a,b"\r\n""\r\n"x"\r\n');
 });
+
+test("a page without documents adds nothing", () => {
+  assert.equal(joinCsv(["a,b\r\n1,2\r\n", "\r\n"]), "a,b\r\n1,2\r\n");
+});

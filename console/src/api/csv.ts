@@ -7,7 +7,7 @@ export function joinCsv(pages: readonly string[]): string {
   if (pages.length === 1) return pages[0]!;
   const columns: string[] = [];
   const rows: string[][] = [];
-  for (const [header = [], ...lines] of pages.map(readLines)) {
+  for (const [header = [], ...lines] of pages.filter((page) => page.trim() !== "").map(readLines)) {
     const places = header.map((name) => (columns.includes(name) ? columns.indexOf(name) : columns.push(name) - 1));
     for (const line of lines) {
       const row: string[] = [];

@@ -70,4 +70,6 @@ test("where a rule hides properties is asked each time", async () => {
   assert.equal(await hidesProperties("/hiding"), false);
   report(["PATCH"]);
   assert.equal(await hidesProperties("/hiding"), false);
+  answer = () => null;
+  assert.equal(await hidesProperties("/hiding"), true, "unknown: nothing may be lost");
 });

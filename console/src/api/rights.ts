@@ -74,9 +74,9 @@ export async function requireRight(method: Method, path: string): Promise<void> 
   if (!isAllowed()) throw refusal();
 }
 
-/** Whether a rule hides properties of what the caller reads at this path: asked each time, as the rules may have changed. */
+/** Whether a rule hides properties of what the caller reads at this path, or may do so: asked each time, as the rules may have changed. */
 export async function hidesProperties(path: string): Promise<boolean> {
-  if (isOff) return false;
+  if (isOff) return true;
   await want(sessionState.value.login?.name ?? null, [path]);
   return known.value.partial.has(path);
 }
@@ -119,6 +119,7 @@ async function read(name: string | null, paths: readonly string[]): Promise<void
   // Without an answer the page offers everything: the server rejects what is not allowed.
   for (const path of paths) methods.set(path, new Set(answer === null ? ["GET", "POST", "PUT", "PATCH", "DELETE"] : []));
   const partial = new Set([...known.value.partial].filter((path) => methods.has(path) && !paths.includes(path)));
+  if (answer === null) for (const path of paths) partial.add(path); // unknown: nothing is to be lost
   for (const { path, allowed, conditional, partial: hiding = [] } of answer?.rights ?? []) {
     methods.set(path, new Set([...allowed, ...conditional]));
     if (hiding.includes("GET")) partial.add(path);

@@ -180,6 +180,12 @@ class OperationsOnly(DocgraphError):
         )
 
 
+def reject_length(limit: int) -> OperationRefused:
+    """Reject an operation whose response is longer than the limit of the app."""
+    text = f"the response is larger than {limit} bytes"
+    return OperationRefused.because(text, "response-too-large", Classification.ABORTED)
+
+
 _ENDS_REQUEST = (
     StoreUnavailable,
     StoreDenied,

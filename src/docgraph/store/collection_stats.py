@@ -147,6 +147,8 @@ class CollectionStats:
         if known is None:
             load = self._load_collation
             known = await _load_or_none(lambda: self._collations.get(place, load))
+            if known == MISSING:
+                self._collations.invalidate(place)  # it may be created at any time
         if known is None and deadline is not None:
             known = await self._load_collation(place, deadline)
         return known

@@ -14,6 +14,7 @@ from docgraph.observe.cache_events import CacheDropped, CacheUsed
 from tests.http.cache_harness import (
     CACHE,
     HIT,
+    MISS,
     PATIENT,
     STORED,
     ask_until,
@@ -225,11 +226,14 @@ FIRST = "docgraph; fwd=miss; detail=first"
 async def miss_until_few_are_used(shop: Service) -> None:
     """Send different queries, until their answers are not stored at the first miss."""
     await ask_until_hit(shop, "shop", ITEMS, {"s": 1})
-    for number in range(MAX_CREDIT + 2):
+    stored = number = 0
+    while stored < MAX_CREDIT + 2:
+        number += 1
         reply = await shop.query("shop", "query ($s: Int) { size(shop: $s) }", {"s": number})
         if status_of(reply) == FIRST:
             return
-        assert status_of(reply) == STORED
+        assert status_of(reply) in {STORED, MISS}  # a change that arrives late: it is not stored
+        stored += status_of(reply) == STORED
     raise AssertionError("every answer was stored")
 
 

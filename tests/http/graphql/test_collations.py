@@ -314,3 +314,24 @@ async def test_a_cached_answer_is_dropped_by_texts_that_the_collation_finds(
 
     ann, bob = {"name": "ann", "posts": [{"id": 1}]}, {"name": "bob", "posts": []}
     assert (await ask_until(server, "cached", query, {"people": [ann, bob]})).data
+
+
+async def test_a_collection_that_is_created_again_has_its_new_collation_at_once(
+    server: Service,
+) -> None:
+    """A wrong join would stay in the cache, longer than what is known of a collation."""
+    db = server.mongo[server.db]
+    db["people_again"].insert_many([{"_id": "ann"}, {"_id": "ANN"}])
+    db["posts_again"].insert_many([{"_id": 1, "author": "ann"}, {"_id": 2, "author": "ANN"}])
+    mappings = build_mappings(server, "people_again", "posts_again")
+    await server.define("again", SCHEMA, mappings, **CACHE)
+    query = "{ people { posts { id } } }"
+    first = await ask_until_hit(server, "again", query)
+    assert first.data == {"people": [{"posts": [{"id": 2}]}, {"posts": [{"id": 1}]}]}
+
+    db["posts_again"].drop()
+    created = db.create_collection("posts_again", collation=COLLATION)
+    created.insert_many([{"_id": 1, "author": "ann"}, {"_id": 2, "author": "ANN"}])
+
+    both = {"posts": [{"id": 1}, {"id": 2}]}
+    await ask_until(server, "again", query, {"people": [both, both]})

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 from graphql import get_introspection_query
 
@@ -280,6 +281,49 @@ async def test_a_name_that_introspection_does_not_know_is_null(service: Service)
 
     for name, expected in (("Nope", None), ("Node", {"name": "Node"}), ("Nope", None)):
         assert (await service.query("graph", query, {"name": name})).data == {"__type": expected}
+
+
+async def test_an_introspection_that_would_be_too_long_is_not_built(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fields that share a type copy it in the text: a short query could need gigabytes."""
+    fields = " ".join(f"f{number}: Node" for number in range(50))
+    await service.define("copies", f"type Query {{ {fields} }} type Node {{ {fields} }}")
+    lengths: list[int] = []
+    dump = orjson.dumps
+
+    def watched(value: Any, *options: Any) -> bytes:
+        lengths.append(len(dump(value, *options)))
+        return dump(value, *options)
+
+    monkeypatch.setattr(orjson, "dumps", watched)
+    inner = " ".join(f"a{number}: fields {{ ...F }}" for number in range(20))
+    outer = " ".join(f"a{number}: fields {{ type {{ ...T }} }}" for number in range(20))
+    query = f"{{ __schema {{ types {{ {outer} }} }} }} fragment T on __Type {{ {inner} }}"
+    query += " fragment F on __Field { name description }"
+
+    reply = await service.query("copies", query)
+
+    assert reply.error["extensions"]["code"] == "response-too-large"
+    assert max(lengths, default=0) < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '{ __type(name: "Node") { fields(includeDeprecated: $d) { name } } }',
+        '{ __type(name: "Node") { name @skip(if: $d) } }',
+        "{ __schema { queryType { name @include(if: $d) } } node { name } }",
+    ],
+)
+async def test_a_variable_of_introspection_that_is_null_is_an_error_of_its_caller(
+    service: Service, query: str
+) -> None:
+    reply = await service.query("graph", f"query ($d: Boolean = true) {query}", {"d": None})
+
+    assert reply.status in (200, 400), reply.text
+    assert "internal-error" not in reply.text
+    assert reply.json["errors"]
 
 
 @pytest.mark.parametrize("field", ["name ", "self { name } ", "... on Node { name } "])

@@ -345,8 +345,12 @@ async def test_a_row_filter_is_never_compared_by_another_collation(
     else:
         with pytest.raises(NotSupported, match="another collation"):
             await store.aggregate(database, "orders", stages, **options, rows=rows)
-    missing = await store.aggregate(database, "none", stages, **options, rows=rows)
-    assert "'_id': 3" not in repr(missing) or second
+    if second is None:
+        missing = await store.aggregate(database, "none", stages, **options, rows=rows)
+        assert "'_id': 3" not in repr(missing)
+    else:  # a missing collection compares by bytes, and `$unionWith` adds documents to it
+        with pytest.raises(NotSupported, match="another collation"):
+            await store.aggregate(database, "none", stages, **options, rows=rows)
 
 
 async def test_a_row_filter_is_not_applied_where_the_collation_is_unknown(

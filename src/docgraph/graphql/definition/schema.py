@@ -108,12 +108,16 @@ class _Mistake:
     hint: str | None = None
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
 def parse_schema(text: str) -> DocumentNode:
     """Parse and check the author's definitions; raise `SchemaError`.
 
     The last ones are cached: what is checked, written and then compiled is the same text.
     """
+    return _parse_schema(str(text))  # a stored text may be of BSON's type `Code`
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _parse_schema(text: str) -> DocumentNode:
     document = parse_text(text)
     mistakes = islice(_find_mistakes(document), MAX_ERRORS)
     findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]

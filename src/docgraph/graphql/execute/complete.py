@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from docgraph.graphql.errors import Damaged
+from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.examine import MISFITS, examine, examine_object, finish_leaf
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import embed_json
@@ -81,6 +81,8 @@ def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> Com
 
 
 def _as_it_is(value: Any) -> Any:
+    if isinstance(value, FieldFailure):
+        raise TypeError  # what it says is found out by the slow path
     return value
 
 
@@ -172,7 +174,11 @@ async def _render_portions(
 
 
 def _encode(column: CompletedValues) -> list[bytes]:
-    """Return the JSON of each value."""
+    """Return the JSON of each value; a value that parents share is encoded once."""
     if _RAW.issuperset(map(type, column.items)):
         return column.items
-    return [one if type(one) is bytes else orjson.dumps(one, embed_json) for one in column.items]
+    texts = {
+        number: one if type(one) is bytes else orjson.dumps(one, embed_json)
+        for number, one in {id(one): one for one in column.items}.items()
+    }
+    return [texts[id(one)] for one in column.items]

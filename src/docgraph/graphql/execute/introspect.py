@@ -32,7 +32,7 @@ from graphql import (
 )
 from graphql.execution.values import VariableValues, get_argument_values
 
-from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.errors import FieldFailure, reject_length
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import CachedAnswer, IntrospectionCache
 from docgraph.graphql.plan.collect import Collector
@@ -76,11 +76,32 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
     try:
         resolve, complete = compiler.compile(field.definition, field.nodes)
         value = resolve(None, compiler.info)
-        return orjson.dumps(value if value is None or complete is None else complete(value))
+        if value is not None and complete is not None:
+            value = complete(value)
+        limit = plan.app.limits.response_bytes
+        if _measure(value, {}) > limit:
+            raise reject_length(limit)
+        return orjson.dumps(value)
     except FieldFailure as failure:
         return failure
     except GraphQLError:
         return FieldFailure("the schema cannot be shown", "introspection-failed")
+
+
+def _measure(value: Any, known: dict[int, int]) -> int:
+    """Return the least length of the JSON: an object that many fields share is measured once."""
+    match value:
+        case str():
+            return len(value) + 2
+        case list():
+            return 2 + sum([_measure(one, known) + 1 for one in value])
+        case dict():
+            size = known.get(id(value))
+            if size is None:
+                size = sum([len(key) + 3 + _measure(one, known) for key, one in value.items()])
+                known[id(value)] = size
+            return size
+    return 1
 
 
 class _Info(NamedTuple):

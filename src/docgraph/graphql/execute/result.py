@@ -13,6 +13,7 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
+_SLICE_BYTES = 1 << 20
 _JSON = frozenset({bytes})
 
 _Path = tuple[str | int, ...]
@@ -220,9 +221,12 @@ def _encode_value(value: Any, limit: int) -> list[bytes] | None:
     if _JSON.issuperset(map(type, value)):
         return _separate(value) if sum(map(len, value)) <= limit else None
     slices: list[bytes] = []
-    size = 0
-    for start in range(0, len(value), _SLICE):
-        text = orjson.dumps(value[start : start + _SLICE], embed_json)[1:-1]
+    start = size = 0
+    while start < len(value):
+        # Values that are shared are small in memory, and copied in the text: not too many at once.
+        count = min(_SLICE, max(1, _SLICE_BYTES * start // size)) if size else 1
+        text = orjson.dumps(value[start : start + count], embed_json)[1:-1]
+        start += count
         size += len(text)
         if size > limit:
             return None

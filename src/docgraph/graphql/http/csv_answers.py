@@ -31,8 +31,9 @@ from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Acceptance, find_acceptance
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.inputs import build_bson
+from docgraph.graphql.errors import reject_length
 from docgraph.graphql.execute.result import Result
-from docgraph.graphql.http.response_shape import MEDIA_TYPE, reject_length
+from docgraph.graphql.http.response_shape import MEDIA_TYPE
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 

@@ -15,7 +15,12 @@ from docgraph.exchange.errors import (
     RequestError,
     Unauthenticated,
 )
-from docgraph.graphql.errors import Classification, GraphqlError, OperationRefused
+from docgraph.graphql.errors import (
+    Classification,
+    GraphqlError,
+    OperationRefused,
+    reject_length,
+)
 from docgraph.graphql.execute.result import Result, encode_parts
 
 MEDIA_TYPE = "application/graphql-response+json"
@@ -36,12 +41,6 @@ def render_result(
         parts += [b',"extensions":', orjson.dumps(extensions)]
     status = _OK if result.data is not None else _BAD_REQUEST
     return Body(status, b"".join([*parts, b"}"]), MEDIA_TYPE)
-
-
-def reject_length(limit: int) -> OperationRefused:
-    """Reject an operation whose response is longer than the limit of the app."""
-    text = f"the response is larger than {limit} bytes"
-    return OperationRefused.because(text, "response-too-large", Classification.ABORTED)
 
 
 def render_error(error: DocgraphError) -> Body:

@@ -18,7 +18,7 @@ import bson
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
-from docgraph.store.collection_stats import MISSING, CollectionStats
+from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
@@ -87,8 +87,10 @@ async def check_collations(
     for other in dict.fromkeys(others) if shield.rows else ():
         if other == place or not shield.rows.get(namespace_of(*other)):
             continue
-        known = {await facts.collation(*one, deadline) for one in (place, other)}
-        if None in known or (len(known) > 1 and MISSING not in known):
+        first, second = [await facts.collation(*one, deadline) for one in (place, other)]
+        if first == MISSING:
+            first = BY_BYTES  # it has no documents, but `$unionWith` adds others
+        if first is None or second not in {first, MISSING}:
             raise NotSupported(
                 "a row filter cannot be applied to a collection with another collation than that "
                 "of the collection that the pipeline begins with",

@@ -124,9 +124,14 @@ def test_long_answers_are_encoded_in_slices_and_never_beyond_the_limit() -> None
     assert encode_data({"a": "x" * 10}, 5) is None
 
 
-def test_a_large_value_of_many_fields_is_not_written_for_each_before_the_limit_counts() -> None:
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_large_value_that_is_shared_is_not_written_for_each_before_the_limit_counts(
+    is_list: bool,
+) -> None:
     shared = ["x" * 1_000_000]
-    data = {f"alias{number}": shared for number in range(50)}
+    data: dict[str, Any] = {f"alias{number}": shared for number in range(50)}
+    if is_list:
+        data = {"list": [{"shared": shared} for _ in range(250)]}
     tracemalloc.start()
     try:
         assert encode_data(data, 2_000_000) is None
