@@ -3,7 +3,7 @@
 An instance reads once a second whether users, rules, apps or collections have changed, and a change
 stream can be interrupted whenever it likes. Both clear caches some time after a change, so a test
 that counts what a request reads from the database must await that, or say that it counts the least.
-Here it happens every few milliseconds: what fails depends on the moment (`make drill-restless`).
+Here it happens every few milliseconds: what fails depends on the moment (`make drill-moments`).
 """
 
 from __future__ import annotations

@@ -280,7 +280,8 @@ def _code(name: str, arguments: Arguments) -> Any:
 
 
 def _reference(name: str, arguments: Arguments) -> Any:
-    database = _shell_text(name, arguments[2]) if len(arguments) > 2 else None  # noqa: PLR2004
+    has_database = len(arguments) > 2  # noqa: PLR2004 - DBRef(collection, id, database)
+    database = _shell_text(name, arguments[2]) if has_database else None
     return DBRef(_shell_text(name, arguments[0]), arguments[1], database)
 
 

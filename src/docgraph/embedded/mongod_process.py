@@ -59,7 +59,7 @@ def _read_command(pid: int) -> list[str]:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
         except OSError:  # no such process
             return []
-    listing = subprocess.run(  # noqa: S603
+    listing = subprocess.run(  # noqa: S603 - no text of a caller is in it
         ["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)],
         capture_output=True,
         text=True,
@@ -225,7 +225,7 @@ class Mongod:
             self._binary, directory.data, directory.log, self.port, self._options
         )
         try:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603 - no text of a caller is in it
                 tie_to_owner(command),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
