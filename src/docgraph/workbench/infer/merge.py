@@ -189,6 +189,9 @@ def _names(one: Field) -> list[str]:
 def _write(schema: str, texts: Mapping[int, str], whole: list[str]) -> str:
     """Insert texts before the brackets at their positions, the last one first; append types."""
     for place in sorted(texts, reverse=True):
+        if schema[place] != "}":  # `type Query` without a block gets one
+            schema = f"{schema[: place + 1]} {{\n{texts[place]}}}{schema[place + 1 :]}"
+            continue
         before = schema[:place].rstrip(" \t")
         line_break = "" if before.endswith("\n") else "\n"
         schema = f"{before}{line_break}{texts[place]}{schema[place:]}"

@@ -61,6 +61,18 @@ def test_fields_are_added_to_the_type_that_a_collection_has_under_its_name() -> 
     assert "type Post" not in merged.schema
 
 
+@pytest.mark.parametrize("comment", ["", " # later"])
+def test_a_type_without_a_block_gets_one(comment: str) -> None:
+    rest = "extend type Query { one: Int } type Article { key: Int! headline: String! }"
+    mappings = {"Article": MAPPINGS["Article"]}
+
+    merged = add({"_id": 1, "title": "a"}, schema=f"type Query{comment}\n{rest}", mappings=mappings)
+
+    assert "Query.posts" in merged.added
+    assert merged.schema.startswith("type Query {\n")
+    assert f"\n}}{comment}\n{rest}" in merged.schema
+
+
 def test_every_line_that_was_there_stays() -> None:
     merged = add({"_id": 1, "title": "a", "year": 2024})
 
