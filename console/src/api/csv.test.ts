@@ -18,3 +18,12 @@ test("names and cells in quotes, and empty texts, stay what they are", () => {
 test("a page without documents adds nothing", () => {
   assert.equal(joinCsv(["a,b\r\n1,2\r\n", "\r\n"]), "a,b\r\n1,2\r\n");
 });
+
+test("a cell may have megabytes, and quotes", () => {
+  const large = `"${'x""'.repeat(3_000_000)}"`;
+  assert.equal(joinCsv([`a\r\n${large}\r\n`, "a\r\n1\r\n"]), `a\r\n${large}\r\n1\r\n`);
+});
+
+test("a cell without its last quote goes to the end", () => {
+  assert.equal(joinCsv(['"a\r\n1\r\n', "b\r\n2\r\n"]), '"a\r\n1\r\n,b\r\n,2\r\n');
+});

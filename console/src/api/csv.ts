@@ -1,6 +1,6 @@
 /** Pages of CSV as one table: each page has the columns of its own documents. */
 
-const cell = /("(?:[^"]|"")*"|[^,\r\n]*)(,|\r?\n|$)/y;
+const separator = /,|\r?\n|$/g;
 
 /** The table of all pages; columns of later pages follow those of earlier ones. */
 export function joinCsv(pages: readonly string[]): string {
@@ -22,13 +22,25 @@ export function joinCsv(pages: readonly string[]): string {
 function readLines(text: string): readonly (readonly string[])[] {
   const lines: string[][] = [];
   let line: string[] = [];
-  cell.lastIndex = 0;
-  while (cell.lastIndex < text.length) {
-    const [, value = "", end = ""] = cell.exec(text) ?? [];
-    line.push(value);
+  for (let start = 0; start < text.length; start = separator.lastIndex) {
+    separator.lastIndex = skipQuoted(text, start);
+    const { 0: end, index } = separator.exec(text)!;
+    line.push(text.slice(start, index));
     if (end === ",") continue;
     lines.push(line);
     line = [];
+    if (end === "") break;
   }
   return lines;
+}
+
+/** The position behind a quoted text, which may have megabytes: too many for a pattern. */
+function skipQuoted(text: string, start: number): number {
+  if (text[start] !== '"') return start;
+  let end = start;
+  do {
+    end = text.indexOf('"', end + 1) + 1;
+    if (end === 0) return text.length; // without its last quote
+  } while (text[end] === '"');
+  return end;
 }

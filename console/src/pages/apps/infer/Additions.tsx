@@ -29,7 +29,6 @@ export function AdditionsView({ additions, isBusy, onTake, onBack }: AdditionsVi
   const [tab, setTab] = useState<TabKey>("added");
   const [left, setLeft] = useState(none);
   const { added } = additions;
-  const chosen = added.filter((one) => !left.has(one)).length;
   return (
     <div class="infer-review">
       <p role="status">{added.length === 0 ? "Nothing is new." : `${count(added.length, "addition")}. Your own lines stay as they are.`}</p>
@@ -41,7 +40,7 @@ export function AdditionsView({ additions, isBusy, onTake, onBack }: AdditionsVi
         {tab === "left" && <LeftOut found={additions} />}
       </Tabs>
       <div class="infer-actions">
-        {added.length > 0 && <Button kind="primary" disabled={chosen === 0 || isBusy} onClick={() => onTake(left)}>{left.size === 0 ? "Add to the draft" : `Add ${chosen} of ${added.length} to the draft`}</Button>}
+        {added.length > 0 && <Button kind="primary" disabled={left.size === added.length || isBusy} onClick={() => onTake(left)}>{left.size === 0 ? "Add to the draft" : "Add the rest to the draft"}</Button>}
         <Button kind="quiet" onClick={onBack}>Choose other collections</Button>
         {added.length > 0 && <span class="soft">Nothing is stored before you save it.</span>}
       </div>
