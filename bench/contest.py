@@ -27,7 +27,7 @@ from pymongo import MongoClient
 from bench import agents, cached, data, lists, load, logins, row_filters
 from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
-from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.embedded import EmbeddedMongo
 
 HERE = Path(__file__).parent
 TWIN_PORT = 18_391

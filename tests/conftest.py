@@ -20,7 +20,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
 
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
 from tests import hanging, restless
 from tests.blocking import watching

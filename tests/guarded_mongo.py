@@ -14,8 +14,8 @@ from uuid import uuid4
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from docgraph.embedded.binary import SET_NAME, MongodOptions
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import SET_NAME, MongodOptions
 
 Document = dict[str, Any]
 

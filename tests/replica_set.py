@@ -13,9 +13,9 @@ from typing import Any, Self
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
-from docgraph.embedded.binary import SET_NAME, MongodOptions
-from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.embedded import EmbeddedMongo
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import SET_NAME, MongodOptions
 
 Document = dict[str, Any]
 

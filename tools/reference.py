@@ -13,9 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from docgraph.config.options import Option, describe_kind, options_of
+from docgraph.config.options import Option, describe_kind, is_secret, options_of
 from docgraph.config.render import render_value
-from docgraph.config.secrets import is_secret
 from docgraph.config.section import Section
 from docgraph.server.prepare import SECTIONS
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from docgraph.console.site import STATIC
+from docgraph.console.service import STATIC
 from tests.databases import drop, new_name
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed

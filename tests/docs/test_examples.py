@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from docgraph.cli.apps.sources import find_definitions
-from docgraph.cli.demo.command import INDEXES
+from docgraph.cli.demo import INDEXES
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.config.config_node import Origin, to_plain

@@ -20,9 +20,9 @@ from docgraph.plugins.kinds import Kind
 from docgraph.rest.handlers import bulk
 from docgraph.rest.sections import Mongo
 from docgraph.rest.writes import flatten, patch
-from docgraph.server.batch.service import BatchService
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.sections import ConnectionOptions
+from docgraph.server.services.batch import BatchService
 from docgraph.workbench.sections import Tools
 
 ROOT = Path(__file__).parents[2]
@@ -53,10 +53,10 @@ OTHERS = {
     "openapi/described_resources.py": "addresses in stored schemas",
     "rest/rejections.py": "the query string, which was parsed before",
     "server/app.py": "our own modules",
-    "server/batch/entries.py": "an answer of ours",
+    "server/services/batch_entries.py": "an answer of ours",
     "server/http/bridge.py": "the path, which was parsed before",
     "server/prepare.py": "the configuration",
-    "server/services/metrics.py": "what another worker stored",
+    "server/services/monitoring.py": "what another worker stored",
     "server/process/host.py": "our own modules",
     "server/process/forker.py": "what another process of ours sends",
     "store/driver/client.py": "the connection string",

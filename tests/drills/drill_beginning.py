@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills.server import DrillServer, serving, wait_until
 from tests.guarded_mongo import write_key
 from tests.replica_set import ReplicaSet

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills.callers import calling
 from tests.drills.server import serving, wait_until
 from tests.replica_set import ReplicaSet, kill

@@ -27,9 +27,8 @@ import pytest
 from bson import ObjectId
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.mongod_process import Mongod
-from docgraph.embedded.replication import build_uri
+from docgraph.embedded.mongod_setup import MongodOptions, build_uri
 from tests.drills.server import DrillServer, serving
 
 pytestmark = pytest.mark.timeout(300)

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills.elections import await_successor
 from tests.drills.server import DrillServer, serving, wait_until
 from tests.replica_set import ReplicaSet, kill

@@ -27,7 +27,7 @@ from pymongo import MongoClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills.fleet import SOURCES, Fleet, copy_as_next_version, has_delay, read_version
 from tests.drills.rolling_changes import PASSWORD, Changes, basic, build_user
 from tests.drills.rolling_clients import Account, Clients

@@ -23,7 +23,7 @@ import psutil
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills import blog
 from tests.drills.burst import burst
 from tests.drills.clients import Seen, call

@@ -23,7 +23,7 @@ from pymongo import MongoClient
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.drills.server import DrillServer, serving, wait_until
 from tests.numbered import write_numbers
 from tests.replica_set import ReplicaSet, kill

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.replica_set import ReplicaSet
 
 __all__ = ["RelayedSet", "relayed_set"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.embedded.binary import MongodOptions
 from docgraph.embedded.mongod_process import Mongod
+from docgraph.embedded.mongod_setup import MongodOptions
 from tests.http.harness import Mongo
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, own_database, serving

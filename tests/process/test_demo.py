@@ -17,7 +17,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
-from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.embedded import EmbeddedMongo
 from tests.process.commands import Process, run, start
 from tests.process.harness import eventually
 from tests.programs import require

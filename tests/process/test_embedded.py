@@ -24,10 +24,9 @@ import pytest
 from blockbuster import BlockingError
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import find_binary
-from docgraph.embedded.keeper import Keeper
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, Keeper, MongodOptions
 from docgraph.embedded.mongod_process import Mongod, await_end
+from docgraph.embedded.mongod_setup import find_binary
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import Event
 from docgraph.observe.events import DiskFull
@@ -39,7 +38,7 @@ from tests.replica_set import kill
 
 OWNER = """\
 import sys, threading
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, MongodOptions
 mongo = EmbeddedMongo(sys.argv[1], options=MongodOptions(cache_gb=0.25, oplog_mb=64))
 """
 ANNOUNCE = "print(mongo.pid, mongo.uri, flush=True)\n"
@@ -559,7 +558,7 @@ def test_keeper_names_a_full_disk_once_and_starts_again_when_there_is_space(
     heard: list[bool] = []
     said: list[Event] = []
     keeper = Keeper(used, heard.append)
-    monkeypatch.setattr("docgraph.embedded.keeper.emit", said.append)
+    monkeypatch.setattr("docgraph.embedded.emit", said.append)
     starts = tmp_path / "starts"
     line = json.dumps({"s": "E", "msg": "m", "attr": {"message": "No space left on device"}})
     with monkeypatch.context() as patch:
@@ -589,7 +588,7 @@ def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOpti
 
     mongod_process.stop()
 
-    last = json.loads(mongod_process.directory.log.read_text().splitlines()[-1])
+    last = json.loads(mongod_process.log.read_text().splitlines()[-1])
     assert last["attr"] == {"exitCode": 0}
 
 

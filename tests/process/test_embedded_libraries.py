@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.embedded import binary as embedded_libraries
-from docgraph.embedded.binary import find_binary, find_pycurl_libraries
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, MongodOptions
+from docgraph.embedded import mongod_setup as embedded_libraries
+from docgraph.embedded.mongod_setup import find_binary, find_pycurl_libraries
 from docgraph.exchange.errors import StartupError
 from tests.guarded_mongo import guarding
 from tests.replica_set import kill

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.runtime import Instance, create_instance
-from docgraph.runtime.generations import find_write_slot
+from docgraph.runtime.shared_memory import find_write_slot
 from tests.process.commands import run
 from tests.process.spawned import BUMPS, hold, work
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, MongodOptions
 from docgraph.embedded.mongod_process import PORTS
 from tests.process.commands import Process, start
 from tests.process.harness import eventually

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src/docgraph"
 FOR_PEOPLE = {
     "cli/apps/sources.py: mkdir",
     "cli/apps/sources.py: write_bytes",
-    "cli/apps/inferred_files.py: write_bytes",
+    "cli/apps/infer.py: write_bytes",
     "cli/examples.py: copytree",
     "cli/examples.py: write_text",
 }

@@ -93,7 +93,7 @@ def test_what_a_page_shows_is_waited_for() -> None:
 ROOT = TESTS.parent
 # Only these name the program: one starts it, the others test how it is found and called.
 NAMES_MONGOD = {
-    "src/docgraph/embedded/binary.py",
+    "src/docgraph/embedded/mongod_setup.py",
     "src/docgraph/embedded/mongod_process.py",
     "tests/process/test_embedded.py",
     "tests/process/test_embedded_libraries.py",

@@ -31,7 +31,7 @@ from tools.mutations.mutants import Mutant, find_mutants, is_valid
 from tools.mutations.recorder import VARIABLE
 from tools.mutations.selection import Selection
 
-from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded import EmbeddedMongo, MongodOptions
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("store/guard", "access", "auth/tokens", "graphql/execute", "events")

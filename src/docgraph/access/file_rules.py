@@ -15,7 +15,7 @@ from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
-from docgraph.config.locate import CONFIGURATION, load_file
+from docgraph.config.sources import CONFIGURATION, load_file
 from docgraph.exchange import ConfigError, Exchange, Problem
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

@@ -1,4 +1,4 @@
-"""Command line `docgraph`: one file per command, imported when it is run.
+"""Command line `docgraph`: modules of commands, imported when one is run.
 
 Exit codes: 0 success, 1 failure, 2 usage or configuration. Only `serve` and requested output write
 to stdout; notices and errors go to stderr.
@@ -56,7 +56,13 @@ COMMANDS = {
     "version": "Print the version of docgraph and of Python.",
 }
 # Commands whose name cannot be a module, or that share a module.
-PLACES = {"export": ("transfer", "export"), "import": ("transfer", "import_")}
+PLACES = {
+    "export": ("transfer", "export"),
+    "import": ("transfer", "import_"),
+    "mongod": ("serve", "mongod"),
+    "top": ("explain", "top"),
+    "version": ("plugins", "version"),
+}
 SERVERS = ("serve", "demo")
 
 
@@ -64,7 +70,7 @@ class _Commands(click.Group):
     """Has the name and help of each command, and imports one only to run or complete it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from docgraph.cli.extra import list_plugin_commands
+        from docgraph.cli.plugins import list_plugin_commands
 
         try:
             found = list_plugin_commands()
@@ -78,7 +84,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             return click.Command(cmd_name, help=COMMANDS[cmd_name])
-        from docgraph.cli.extra import find_plugin_command
+        from docgraph.cli.plugins import find_plugin_command
 
         return find_plugin_command(cmd_name)
 

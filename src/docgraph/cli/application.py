@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from docgraph.cli.terminal import notice
+from docgraph.embedded import EmbeddedMongo
 from docgraph.embedded.directory import DataDirectory
-from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.exchange.errors import StoreError
 from docgraph.runtime import create_instance

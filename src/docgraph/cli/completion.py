@@ -99,7 +99,7 @@ def _complete(
     """Return the names that begin like this; none if the database cannot be read in time."""
     from docgraph.cli.application import work_on
     from docgraph.cli.options import prepare_sources, read_sources
-    from docgraph.embedded.mongo import EmbeddedMongo
+    from docgraph.embedded import EmbeddedMongo
     from docgraph.runtime.sections import Core
     from docgraph.store.sections import MClient
 

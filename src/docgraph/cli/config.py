@@ -13,8 +13,8 @@ from docgraph.cli.terminal import notice, paint, print_table
 from docgraph.config import ConfigSources, list_values
 from docgraph.config import show as render
 from docgraph.config import template as render_template
-from docgraph.config.config_template import MINIMAL_TEMPLATE
-from docgraph.config.locate import locating
+from docgraph.config.render import MINIMAL_TEMPLATE
+from docgraph.config.sources import locating
 
 
 @click.group()

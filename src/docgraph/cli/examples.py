@@ -96,8 +96,8 @@ def _find_app(example: Path) -> Path | None:
 def _load(sources: ConfigSources, example: Path) -> None:
     """Load the documents of the example, or those of the demo, and apply the app."""
     from docgraph.cli.application import work_on
-    from docgraph.cli.apps.command import apply_paths
-    from docgraph.cli.demo.command import DB, load_blog_data, load_documents
+    from docgraph.cli.apps import apply_paths
+    from docgraph.cli.demo import DB, load_blog_data, load_documents
 
     definition = _find_app(example)
     if definition is None:

@@ -1,24 +1,31 @@
-"""`docgraph explain`: the plan of a query, its measured cost, and the database's explain."""
+"""`docgraph explain`, `docgraph top`: commands of one query, or of all that run, and their cost."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+import asyncio
+import sys
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
 from docgraph.exchange.errors import NotFound
 
 if TYPE_CHECKING:
-    from docgraph.cli.verdicts import CommandVerdict
     from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
+    from docgraph.graphql.execute.cost_estimate import CostEstimate
     from docgraph.graphql.http.ran import Ran
     from docgraph.server.app import Docgraph
+    from docgraph.store.driver.explain_recorder import Sent
+    from docgraph.store.query_plan import Execution
 
 _T = TypeVar("_T")
 
@@ -57,7 +64,6 @@ def explain(  # noqa: PLR0913 - the options
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
     async def run(bench: Docgraph) -> tuple[Ran, list[CommandVerdict]]:
-        from docgraph.cli.verdicts import check_commands
         from docgraph.store.driver.explain_recorder import recording
 
         found = await _find_app(bench, app)
@@ -144,3 +150,131 @@ def _print_json(ran: Ran, verdicts: list[CommandVerdict]) -> None:
         **ran.freshness,
     }
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+
+
+_FEW: Final = 1_000  # documents that are scanned in a negligible time
+_WASTE: Final = 10  # examined documents per returned one
+
+
+@dataclass(frozen=True, slots=True)
+class CommandVerdict:
+    """A command, its cost, and a verdict; `advice` is the index that would help."""
+
+    sent: Sent
+    is_good: bool
+    verdict: str
+    advice: str = ""
+
+    def describe(self) -> str:
+        """Return the figures in a line."""
+        sent, took = self.sent, self.sent.execution
+        index = ", ".join(took.plan.indexes) or "no index"
+        return (
+            f"{sent.field}: {sent.kind} {sent.namespace}: {index}, {took.keys} keys and "
+            f"{took.documents} documents examined, {took.returned} returned, "
+            f"{took.milliseconds} ms"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the verdict for JSON."""
+        sent = self.sent
+        content = {
+            "field": sent.field,
+            "kind": sent.kind,
+            "collection": sent.namespace,
+            **sent.execution.as_dict(),
+            "good": self.is_good,
+            "verdict": self.verdict,
+        }
+        return content | ({"createIndex": self.advice} if self.advice else {})
+
+
+def check_commands(sent: Sequence[Sent], outlook: CostEstimate) -> list[CommandVerdict]:
+    """Return a verdict on each command, with the index that its field needs."""
+    wanted = {
+        one.field: one.as_dict(privileged=True).get("createIndex", "") for one in outlook.fetches
+    }
+    return [_check_plan(one, wanted.get(one.field, "")) for one in sent]
+
+
+def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
+    took = sent.execution
+    if took.plan.is_scan and took.documents <= took.returned:
+        return CommandVerdict(sent, True, "good: only returned documents are examined")
+    if took.plan.is_scan:
+        few = took.documents <= _FEW
+        growing = ": that is little now, and grows with the collection" if few else ""
+        what = f"goes through {took.documents} documents to return {took.returned}"
+        return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
+    if not took.plan.is_known:
+        return CommandVerdict(sent, True, "unknown: the database does not report how it finds them")
+    if took.plan.is_empty:
+        return CommandVerdict(sent, True, "good: nothing to examine: does the collection exist?")
+    if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
+        if sent.kind == "aggregate" and not wanted:  # groups are fewer than their input
+            made = f"{took.returned} results are made of {took.documents} documents"
+            return CommandVerdict(sent, True, f"good: {made} that the index leads to")
+        what = f"leads to {took.documents} documents, of which {took.returned} are returned"
+        return CommandVerdict(sent, False, f"wasteful: the index {what}", wanted)
+    if took.plan.sorts:
+        few = took.documents <= _FEW
+        text = f"{took.documents} documents are sorted in memory: no index gives the order"
+        return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {text}", wanted)
+    return CommandVerdict(sent, True, f"good: {_praise(took)}")
+
+
+def _praise(took: Execution) -> str:
+    if not took.documents and took.returned:
+        return "the index contains everything that is returned"
+    return "the index leads to what is returned"
+
+
+_LIMIT_MS = 10_000
+
+
+@click.command()
+@click.option(
+    "--interval", type=click.FloatRange(0.1, 3600), default=1.0, help="Seconds between two updates."
+)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, once.")
+@configured
+def top(sources: ConfigSources, interval: float, as_json: bool) -> None:
+    """Show the commands that the database executes for GraphQL operations.
+
+    Those of all instances that log in to it as the same user, the longest first: app, operation,
+    field, collection, plan and milliseconds, never a value. On a terminal until Ctrl-C, else once.
+    """
+    from docgraph.cli.application import work_on
+
+    is_live = sys.stdout.isatty() and not as_json
+
+    async def refresh(app: Docgraph) -> None:
+        while True:
+            rows = await _read_rows(app)
+            if is_live:
+                click.clear()
+            print_table(rows, as_json=as_json, if_empty="no operation is running")
+            if not is_live:
+                return
+            await asyncio.sleep(interval)
+
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+        work_on(prepare_sources(sources), refresh)
+
+
+async def _read_rows(app: Docgraph) -> list[dict[str, Any]]:
+    from docgraph.exchange import Deadline
+    from docgraph.store.driver.current_ops import list_running
+
+    return [
+        {
+            "ms": round(one.milliseconds, 1),
+            "app": one.app,
+            "operation": one.operation,
+            "field": one.field,
+            "collection": one.namespace,
+            "plan": one.plan,
+            "request": one.request,
+        }
+        for one in await list_running(app.store, Deadline.after_ms(_LIMIT_MS))
+    ]

@@ -19,7 +19,7 @@ from docgraph.auth.mechanisms.jwt import check_keys
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.locate import CONFIGURATION, locate
+from docgraph.config.sources import CONFIGURATION, locate
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.path import parse_path

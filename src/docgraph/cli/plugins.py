@@ -1,13 +1,28 @@
-"""`docgraph plugins`: which plugins are loaded, from where, enabled or not."""
+"""What is installed: `docgraph plugins`, `docgraph version`, and the commands of plugins.
+
+Reading the configuration and loading plugins takes a moment; help and completion do so only if
+plugins may exist.
+"""
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
+from docgraph import __version__
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import print_table
-from docgraph.config import ConfigSources
-from docgraph.plugins import is_enabled
+
+if TYPE_CHECKING:
+    from docgraph.config import ConfigSources, ConfigTree
+    from docgraph.plugins import FoundPlugin
 
 
 @click.command()
@@ -15,6 +30,7 @@ from docgraph.plugins import is_enabled
 @configured
 def plugins(sources: ConfigSources, as_json: bool) -> None:
     """List the plugins: name, kind, enabled or not, origin."""
+    from docgraph.plugins import is_enabled
 
     prepared = prepare_sources(sources)
     rows = [
@@ -28,3 +44,86 @@ def plugins(sources: ConfigSources, as_json: bool) -> None:
         for one in sorted(prepared.found, key=lambda one: (one.plugin.kind, one.name))
     ]
     print_table(rows, as_json=as_json)
+
+
+# Commands of plugins: `docgraph <name of the plugin> …`.
+
+GROUP = "docgraph.plugins"  # of entry points
+_VARIABLES = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES")  # either may name a directory of plugins
+_FILE = Path("docgraph.yml")
+_DIRECTORY = Path("plugins")
+
+
+def list_plugin_commands() -> list[str]:
+    """Return the names of those that the current configuration enables."""
+    if not _may_have_plugins():
+        return []
+    tree, found = _find_commands()
+    return sorted(one.name for one in found if _is_on(one, tree))
+
+
+def find_plugin_command(name: str) -> click.Command | None:
+    """Return the command of a plugin of that name, if the current configuration has one."""
+    if not _may_have_plugins():
+        return None
+    _, found = _find_commands()
+    for one in found:
+        if one.name == name:
+            return click.Command(
+                name,
+                params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+                callback=lambda arguments: _run(name, arguments),
+                help=one.plugin.description,
+                context_settings={"ignore_unknown_options": True},
+            )
+    return None
+
+
+def _may_have_plugins() -> bool:
+    return (
+        any(os.environ.get(name) for name in _VARIABLES)
+        or _DIRECTORY.exists()
+        or _names_directory(_FILE)
+        or bool(entry_points(group=GROUP))
+    )
+
+
+def _names_directory(file: Path) -> bool:
+    try:
+        return b"plugins-directory" in file.read_bytes()
+    except OSError:
+        return file.exists()  # the next reader reports what is wrong with it
+
+
+@cache
+def _find_commands() -> tuple[ConfigTree, tuple[FoundPlugin, ...]]:
+    from docgraph.config import ConfigSources, load, peek
+    from docgraph.plugins import discover
+    from docgraph.plugins.kinds import Kind
+    from docgraph.runtime.sections import Core
+
+    tree = load(ConfigSources(), {Core.section_name: Core})
+    found = discover((), Path(peek(tree, Core).plugins_directory))
+    return tree, tuple(one for one in found if one.plugin.kind is Kind.COMMAND)
+
+
+def _is_on(one: FoundPlugin, tree: ConfigTree) -> bool:
+    node = tree.find(f"/{one.name}/enabled")
+    return one.plugin.enabled_by_default if node is None else node.value is True
+
+
+def _run(name: str, arguments: tuple[str, ...]) -> None:
+    """Run it with everything that plugins can receive; its result is the exit code."""
+    from docgraph.cli.application import work_on
+    from docgraph.config import ConfigSources
+
+    code: int = work_on(
+        prepare_sources(ConfigSources()), lambda app: app.plugins.find(name).run(arguments)
+    )
+    sys.exit(code)
+
+
+@click.command()
+def version() -> None:
+    """Print the version of docgraph and of Python."""
+    click.echo(f"docgraph {__version__} (Python {platform.python_version()})")

@@ -1,15 +1,16 @@
-"""`docgraph serve`."""
+"""`docgraph serve` and `docgraph mongod`: the server, and the embedded MongoDB alone."""
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
 
 from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import notice
-from docgraph.config import ConfigSources
-from docgraph.config.locate import locating
+from docgraph.config import ConfigSources, load, peek
+from docgraph.config.sources import locating
 
 
 @click.command()
@@ -32,3 +33,21 @@ def serve(sources: ConfigSources) -> None:
     with locating(tree):
         check_parts(prepare(tree))  # before a database is started in vain
         sys.exit(host(tree, say=notice, load_again=lambda: load_tree(sources)))
+
+
+@click.command()
+@configured
+def mongod(sources: ConfigSources) -> None:
+    """Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.
+
+    Prints its connection string. The data is in /core/data-directory.
+    """
+    from docgraph.embedded import EmbeddedMongo
+    from docgraph.runtime.sections import Core
+
+    directory = peek(load(sources), Core).data_directory
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    with EmbeddedMongo(directory, on_progress=notice) as address:
+        click.echo(address)
+        signal.sigwait(signals)

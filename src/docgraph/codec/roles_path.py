@@ -20,7 +20,7 @@ from jsonpath.selectors import JSONPathSelector, NameSelector, WildcardSelector
 from jsonpath.token import Token
 
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
-from docgraph.config.locate import CONFIGURATION
+from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import ConfigError, Document, Problem
 
 _PLAIN_PATH: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)(?:\[\*\])?")

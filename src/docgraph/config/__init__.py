@@ -7,9 +7,9 @@ config = decode(tree, SECTIONS | plugins)        # everything, or one ConfigErro
 
 from __future__ import annotations
 
-from docgraph.config.config_template import list_values, show, template
 from docgraph.config.config_tree import ConfigTree
 from docgraph.config.decode import Decoded, decode, peek
+from docgraph.config.render import list_values, show, template
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
 from docgraph.config.sources import DEFAULT_FILE, VARIABLES, ConfigSources, load
 

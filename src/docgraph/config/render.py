@@ -1,13 +1,24 @@
-"""YAML rendering of values, in one line or in several."""
+"""YAML rendering: values, the template of the configuration, and its effective values.
+
+The template is valid unchanged and sets nothing; it remains valid when the `#` of any line is
+removed.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from docgraph.config.config_tree import ConfigTree
+from docgraph.config.decode import Decoded
+from docgraph.config.options import Option, mask, options_of
 from docgraph.config.parse import resolve_scalar
+from docgraph.config.section import Section
 
 # Texts that need no quotes anywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)
@@ -76,3 +87,123 @@ def _escape(character: str) -> str:
 def _render_float(value: float) -> str:
     special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
     return special.get(repr(value), repr(value))
+
+
+_HEAD: Final = """\
+# docgraph configuration
+#
+# Every option with its default. Remove the '#' before an option to set it. Values may also come
+# from an overrides file (-o), from DOCGRAPH_OVERRIDES, and from --set on the command line, each of
+# which wins over the ones before it. Sizes are bytes, or texts such as '64 KiB' and '1 MiB'.
+"""
+MINIMAL_TEMPLATE: Final = """\
+# docgraph configuration; `docgraph config template` prints every option
+mclient:
+  # The MongoDB to serve; without it, docgraph starts the embedded one.
+  #connection-string: mongodb://user:password@db.example.com:27017/
+http-listener:
+  host: 127.0.0.1 # 0.0.0.0 accepts connections from other machines
+  port: 8080
+graphql:
+  json-mode: plain # dates and ids as clients expect them
+  query-time-limit: 10000 # milliseconds
+"""
+
+
+def template(sections: Mapping[str, type[Section]]) -> str:
+    """Return the text of the file."""
+    lines = [_HEAD]
+    for name, section in sections.items():
+        lines.extend(_comment(_summary(section), ""))
+        lines.append(f"{name}:")
+        lines.extend(_render_struct(section, "  "))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _render_struct(struct: type[msgspec.Struct], indent: str) -> Iterator[str]:
+    for option in options_of(struct).values():
+        if "deprecated" in option.extra:
+            continue
+        if option.struct is not None:
+            yield from _comment(option.description, indent)
+            yield f"{indent}{option.name}:"
+            yield from _render_struct(option.struct, f"{indent}  ")
+            continue
+        yield from _comment(_describe(option), indent)
+        default: Any = msgspec.to_builtins(option.default)
+        yield f"{indent}#{option.name}: {render_value(default)}"
+
+
+def _describe(option: Option) -> str:
+    return option.description or "no description"
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
+    )
+
+
+def _summary(section: type[Section]) -> str:
+    return (section.__doc__ or section.__name__).strip().splitlines()[0]
+
+
+_COLUMN: Final = 56  # where comments begin, unless the value is longer
+
+
+class _OptionLine(NamedTuple):
+    """An option and its value, secrets masked; a group of options has no origin."""
+
+    path: str
+    value: Any = None
+    origin: str | None = None
+
+
+def show(tree: ConfigTree, decoded: Decoded) -> str:
+    """Render YAML with the origin of each value as a trailing comment."""
+    lines: list[str] = []
+    for name, section in decoded.sections.items():
+        lines.append(f"{name}:")
+        for line in _walk(tree, type(section), msgspec.to_builtins(section), f"/{name}"):
+            *above, option = line.path[1:].split("/")
+            text = f"{'  ' * len(above)}{option}:"
+            if line.origin is not None:
+                text = f"{f'{text} {render_value(line.value)}':<{_COLUMN}}  # {line.origin}"
+            lines.append(text)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def list_values(tree: ConfigTree, decoded: Decoded) -> list[dict[str, Any]]:
+    """Return the path, value and origin of each option, for machines."""
+    return [
+        line._asdict()
+        for name, section in decoded.sections.items()
+        for line in _walk(tree, type(section), msgspec.to_builtins(section), f"/{name}")
+        if line.origin is not None
+    ]
+
+
+def _walk(
+    tree: ConfigTree, struct: type[msgspec.Struct], values: Mapping[str, Any], path: str
+) -> Iterator[_OptionLine]:
+    for name, option in options_of(struct).items():
+        if "deprecated" in option.extra and values[name] is None:
+            continue
+        here = f"{path}/{name}"
+        if option.struct is not None:
+            yield _OptionLine(here)
+            yield from _walk(tree, option.struct, values[name], here)
+            continue
+        origin = tree.origin(_find_giver(tree, struct, path, name))
+        yield _OptionLine(here, mask(name, values[name], option.extra), str(origin))
+
+
+def _find_giver(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:
+    """Return the path that set an option: its own, or that of the option it replaces."""
+    if tree.find(f"{path}/{name}") is None:
+        for option in options_of(struct).values():
+            if option.extra.get("replaced-by") == name and tree.is_set(f"{path}/{option.name}"):
+                return f"{path}/{option.name}"
+    return f"{path}/{name}"

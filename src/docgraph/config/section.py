@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from docgraph.config.config_tree import ConfigTree
-from docgraph.config.options import options_of
-from docgraph.config.secrets import mask
+from docgraph.config.options import mask, options_of
 from docgraph.exchange.errors import Problem
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]

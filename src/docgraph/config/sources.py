@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -17,10 +18,8 @@ from typing import Final
 import msgspec
 
 from docgraph.config.config_node import BUILT_IN, EMPTY, ConfigNode, Origin, from_plain, merge
-from docgraph.config.config_tree import ConfigTree
-from docgraph.config.nearest import find_nearest
-from docgraph.config.options import find_option
-from docgraph.config.overrides import (
+from docgraph.config.config_tree import (
+    ConfigTree,
     Override,
     OverrideText,
     PathError,
@@ -28,9 +27,11 @@ from docgraph.config.overrides import (
     place,
     read_entry,
 )
-from docgraph.config.parse import MAX_TEXT, parse_yaml
+from docgraph.config.nearest import find_nearest
+from docgraph.config.options import find_option
+from docgraph.config.parse import MAX_TEXT, ResolveScalar, parse_yaml, resolve_scalar
 from docgraph.config.section import Section
-from docgraph.exchange.errors import Problem
+from docgraph.exchange.errors import ConfigError, Problem
 
 DEFAULT_FILE: Final = "docgraph.yml"
 PREFIX: Final = "DOCGRAPH_"
@@ -212,3 +213,48 @@ class _Loading:
         if option is None or not isinstance(option.default, tuple):
             return None
         return from_plain(msgspec.to_builtins(option.default), BUILT_IN)
+
+
+CONFIGURATION: Final = "configuration"  # the origin of problems that components report
+
+
+@contextmanager
+def locating(tree: ConfigTree) -> Iterator[None]:
+    """Add file and line to a `ConfigError` from this block, where they are missing.
+
+    A component knows its own section, but not where it was written; the caller with the tree does.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError([locate(problem, tree) for problem in error.problems]) from None
+
+
+def locate(problem: Problem, tree: ConfigTree) -> Problem:
+    """Return the problem with file and line, where they are missing."""
+    if problem.origin != CONFIGURATION:
+        return problem
+    return replace(problem, origin=str(tree.place(problem.path)))
+
+
+def read_text(file: Path, option: str) -> str:
+    """Return the text of a file; `option` is the one that names it, for errors about all of it."""
+    try:
+        with file.open(encoding="utf-8") as source:
+            return source.read(MAX_TEXT + 1)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        message = f"the file {file} cannot be read: {reason}"
+        raise ConfigError([Problem(CONFIGURATION, option, message)]) from error
+
+
+def load_file(file: Path, option: str, resolve: ResolveScalar = resolve_scalar) -> ConfigNode:
+    """Parse a YAML file that an option names."""
+    parsed = parse_yaml(
+        read_text(file, option),
+        lambda line, column: Origin(str(file), line + 1, column + 1),
+        resolve=resolve,
+    )
+    if parsed.node is None or parsed.problems:
+        raise ConfigError(parsed.problems)
+    return parsed.node

@@ -16,9 +16,15 @@ from msgspec import inspect
 
 from docgraph.config.config_node import ConfigNode, Origin, to_plain
 from docgraph.config.nearest import find_nearest
-from docgraph.config.options import Option, describe_kind, describe_value, options_of, unwrap
+from docgraph.config.options import (
+    Option,
+    describe_kind,
+    describe_value,
+    is_secret,
+    options_of,
+    unwrap,
+)
 from docgraph.config.parse import parse_size
-from docgraph.config.secrets import is_secret
 from docgraph.exchange.errors import Problem
 
 _LONGEST_NUMBER = 19

@@ -7,17 +7,23 @@ endpoints as every other client.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
+from html import escape
+from pathlib import Path
 from typing import Any, ClassVar, Final
+
+import msgspec
+import orjson
 
 from docgraph import __version__
 from docgraph.config.section import Section
-from docgraph.console.console_page import HEADERS, HINT_HEADERS, render_hint, render_index
 from docgraph.console.sections import Console
-from docgraph.console.site import STATIC, Manifest, Site, choose_coding
 from docgraph.exchange import Answer, Body, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import NotFound
-from docgraph.exchange.markup import MEDIA_TYPE
+from docgraph.exchange.headers import parse_weight
+from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind, Service
@@ -28,6 +34,141 @@ from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.runtime.sections import Core
 from docgraph.store.mounts import find_paths
+
+# Console files: what the build has written.
+#
+# Only files that the manifest of the build names are ever read: no path is built from caller input.
+
+STATIC: Final = Path(__file__).with_name("static")
+_CODINGS: Final = {"br": ".br", "gzip": ".gz"}  # the smaller one first
+_TYPES: Final = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The build's description of its files."""
+
+    script: str
+    style: str
+    preload: tuple[str, ...]
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A file in one coding; the coding of the plain one is empty."""
+
+    content: bytes
+    media_type: str
+    coding: str
+
+
+@dataclass
+class Site:
+    """The files in a directory. Its methods read the disk: call them in a thread."""
+
+    directory: Path
+    _stamp: float = 0.0
+    _manifest: Manifest | None = None
+    _read: dict[tuple[str, str], Variant] = field(default_factory=dict)
+
+    def find_manifest(self) -> Manifest | None:
+        """Return the current build, also while the server runs; None if there is none."""
+        path = self.directory / "manifest.json"
+        try:
+            stamp = path.stat().st_mtime
+            if stamp != self._stamp:
+                self._manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+                self._stamp = stamp
+                self._read.clear()
+        except FileNotFoundError:
+            self._manifest, self._stamp = None, 0.0
+        return self._manifest
+
+    def read(self, name: str, coding: str) -> Variant | None:
+        """Return a file in a coding; None if the build has no file of that name."""
+        known = self._read.get((name, coding))
+        if known is not None:
+            return known
+        manifest = self._manifest or self.find_manifest()
+        if manifest is None or name not in manifest.files:
+            manifest = self.find_manifest()  # it may have been built again
+        if manifest is None or name not in manifest.files:
+            return None
+        path = self.directory / f"{name}{_CODINGS.get(coding, '')}"
+        media_type = _TYPES.get(Path(name).suffix, "application/octet-stream")
+        try:
+            variant = Variant(path.read_bytes(), media_type, coding)
+        except FileNotFoundError:  # replaced by a build at this moment
+            return None
+        self._read[name, coding] = variant
+        return variant
+
+
+@lru_cache(maxsize=256)
+def choose_coding(accept_encoding: str) -> str:
+    """Return the best of our codings by the caller's preference, then by size; empty for none."""
+    weights: Mapping[str, float] = dict(map(parse_weight, accept_encoding.split(",")))
+    others = weights.get("*", 0.0)
+    best = max(_CODINGS, key=lambda coding: weights.get(coding, others))
+    return best if weights.get(best, others) > 0 else ""
+
+
+# Only our style sheet: those of the editors are objects of the browser, which need no exception.
+# Style attributes need one: a browser writes them itself into a text that is edited.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    ("Content-Security-Policy", _POLICY),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+
+_STYLE: Final = PageStyle("body{max-width:42rem}")
+HINT_HEADERS: Final = (*_STYLE.headers, ("Cache-Control", "no-store"))
+
+
+def render_index(manifest: Manifest, base: str, settings: dict[str, Any]) -> bytes:
+    """Render the page: only the URLs of its script, its style and the services."""
+    at = f"{escape(base)}/assets"
+    preload = "".join(
+        f'<link rel="modulepreload" href="{at}/{escape(name)}">' for name in manifest.preload
+    )
+    embedded = escape(orjson.dumps(settings).decode())
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f'<meta name="docgraph-settings" content="{embedded}">'
+        f"<title>{escape(str(settings['title']))}</title>"
+        '<link rel="icon" href="data:,">'
+        f'<link rel="stylesheet" href="{at}/{escape(manifest.style)}">{preload}'
+        f'<script type="module" src="{at}/{escape(manifest.script)}"></script></head>'
+        '<body><div id="console"></div><noscript>The console needs JavaScript.</noscript>'
+        "</body></html>\n"
+    ).encode()
+
+
+def render_hint() -> bytes:
+    """Render the page that is shown before a build."""
+    return _STYLE.render(
+        "The console is not built",
+        "<h1>The console is not built</h1>"
+        "<p>The server works without it. In a checkout of docgraph, build it with</p>"
+        f"<pre>make console</pre><p>which needs Node 20.19 or newer, or takes Node from PyPI. "
+        "Then load this page again; the server need not be restarted. Packages of docgraph "
+        f"contain it already. To switch this address off, set {code('console.enabled')} to "
+        f"{code('false')}.</p>",
+    )
+
 
 _ASSETS: Final = "assets"
 _FOR_EVER: Final = "max-age=31536000, immutable"  # another content has another name

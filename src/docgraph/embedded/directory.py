@@ -4,7 +4,7 @@ docgraph.lock   locked by the docgraph that owns the directory; its process id
 mongod.json     the port of all starts, and the process id of the last mongod
 mongod.log      the log of mongod, with one predecessor (mongod.log.1)
 db/             the files of mongod
-lib/            links to the libraries that the system lacks (binary.py)
+lib/            links to the libraries that the system lacks (mongod_setup.py)
 """
 
 from __future__ import annotations

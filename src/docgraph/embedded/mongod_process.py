@@ -1,6 +1,6 @@
 """Process control of one `mongod` in one directory: port, start, readiness, stop.
 
-The replica set that it belongs to is the task of `replication.py`.
+The replica set that it belongs to is the task of `mongod_setup.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from docgraph.embedded.binary import (
-    LENT,
-    MongodOptions,
-    build_command,
-    build_environment,
-    find_binary,
-    tie_to_owner,
-)
 from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
 from docgraph.embedded.errors import (
     ADDRESS_TAKEN,
@@ -36,7 +28,15 @@ from docgraph.embedded.errors import (
     explain_exit,
     find_missing_library,
 )
-from docgraph.embedded.replication import serves_directory
+from docgraph.embedded.mongod_setup import (
+    LENT,
+    MongodOptions,
+    build_command,
+    build_environment,
+    find_binary,
+    serves_directory,
+    tie_to_owner,
+)
 from docgraph.exchange.errors import StartupError
 
 POLL_SECONDS = 0.02
@@ -138,8 +138,8 @@ class Mongod:
     """A `mongod` that this process owns, from `launch` to `stop`."""
 
     def __init__(self, directory: Path | str, options: MongodOptions, progress: Progress) -> None:
-        self.directory = DataDirectory(directory)
-        self.port = 0
+        self.place = DataDirectory(directory)
+        self.port = 0  # on loopback, known from the first start on
         self._options = options
         self._progress = progress
         self._owner = os.getpid()
@@ -155,6 +155,16 @@ class Mongod:
         return f"{LOOPBACK}:{self.port}"
 
     @property
+    def directory(self) -> Path:
+        """The data directory."""
+        return self.place.path
+
+    @property
+    def log(self) -> Path:
+        """The log of `mongod`."""
+        return self.place.log
+
+    @property
     def pid(self) -> int | None:
         """The process id while it runs."""
         return self._process.pid if self._process and self.is_running else None
@@ -167,7 +177,7 @@ class Mongod:
     def launch(self, deadline: float) -> None:
         """Lock the directory, end a leftover process, start, and wait until it listens."""
         self._binary = find_binary()
-        self.directory.claim()
+        self.place.claim()
         self._owner = os.getpid()
         self._forget_process()
         self._end_leftover()
@@ -186,7 +196,7 @@ class Mongod:
     def check_time(self, deadline: float) -> None:
         """Raise if the time for starting is used up."""
         if time.monotonic() > deadline:
-            raise explain_delay(self._options.start_timeout, self.directory.log)
+            raise explain_delay(self._options.start_timeout, self.place.log)
 
     def request_stop(self) -> None:
         """Request a clean end without waiting for it."""
@@ -201,7 +211,10 @@ class Mongod:
             self._process.kill()
 
     def stop(self, timeout: float | None = None) -> None:
-        """End the process cleanly and release the directory; do nothing in a forked copy."""
+        """End the process cleanly and release the directory; do nothing in a forked copy.
+
+        A process that does not end within `timeout` seconds is killed.
+        """
         if self._owner != os.getpid():
             return
         if self._process is not None:
@@ -210,20 +223,18 @@ class Mongod:
             self._forget_process()
             # A full disk must not prevent stopping; the next start verifies the process id.
             with contextlib.suppress(StartupError):
-                self.directory.remember(Remembered(self.port, None))
-        self.directory.lock.release()
+                self.place.remember(Remembered(self.port, None))
+        self.place.lock.release()
 
     def _spawn(self) -> None:
-        directory = self.directory
+        place = self.place
         try:
-            directory.rotate_log()
-            self._log_start = directory.log.stat().st_size if directory.log.exists() else 0
-            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115 - `stop` closes it
+            place.rotate_log()
+            self._log_start = place.log.stat().st_size if place.log.exists() else 0
+            self._output = tempfile.TemporaryFile(dir=place.path)  # noqa: SIM115 - `stop` closes it
         except OSError as error:
-            raise describe_os_error(error, directory.path) from error
-        command = build_command(
-            self._binary, directory.data, directory.log, self.port, self._options
-        )
+            raise describe_os_error(error, place.path) from error
+        command = build_command(self._binary, place.data, place.log, self.port, self._options)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - no text of a caller is in it
                 tie_to_owner(command),
@@ -236,7 +247,7 @@ class Mongod:
         except OSError as error:
             said = f"{CANNOT_EXECUTE} {error.errno}"
             raise explain_exit(replace(self._report_exit(126), output=said)) from error
-        directory.remember(Remembered(self.port, self._process.pid))
+        place.remember(Remembered(self.port, self._process.pid))
 
     def _listens(self, deadline: float) -> bool:
         """Wait until the port answers; return False if another attempt may succeed.
@@ -264,20 +275,20 @@ class Mongod:
         """Return whether our `mongod` has the port; with a login, it cannot be verified."""
         if self._options.key_file:
             return True
-        return serves_directory(self.port, self.directory.data)
+        return serves_directory(self.port, self.place.data)
 
     def _lend_libraries(self) -> bool:
         """Return whether libraries were missing that the next process will have."""
         if self._environment is not None or find_missing_library(self._read_output()) not in LENT:
             return False
         try:
-            self._environment = build_environment(self.directory.libraries)
+            self._environment = build_environment(self.place.libraries)
         except OSError as error:
-            raise describe_os_error(error, self.directory.path) from error
+            raise describe_os_error(error, self.place.path) from error
         return self._environment is not None
 
     def _choose_port(self, avoid: int | None = None) -> int:
-        kept = self.directory.recall().port
+        kept = self.place.recall().port
         if kept and kept != avoid:
             if _is_free(kept):
                 return kept
@@ -288,14 +299,18 @@ class Mongod:
         raise _no_port()
 
     def _end_leftover(self) -> None:
-        directory = self.directory
-        for pid in {directory.recall().pid, directory.read_mongod_pid()}:
+        place = self.place
+        for pid in {place.recall().pid, place.read_mongod_pid()}:
             if pid is None:
                 continue
-            if is_mongod_of(pid, directory.data, directory.log):
+            if is_mongod_of(pid, place.data, place.log):
                 self._progress(f"stopping a MongoDB left over as process {pid}")
                 if not end_process(pid, self._options.stop_timeout):
-                    raise _cannot_stop(pid, directory.path)
+                    raise StartupError(
+                        f"data directory {place.path} in use by process {pid}, a mongod left over "
+                        "that cannot be stopped",
+                        hint=f"stop it (kill {pid}) and start again",
+                    )
             elif is_ending(pid):
                 await_end(pid, self._options.stop_timeout)
 
@@ -312,16 +327,16 @@ class Mongod:
         self._process = self._output = None
 
     def _report_exit(self, code: int) -> ExitReport:
-        directory = self.directory
+        place = self.place
         return ExitReport(
             code=code,
             output=self._read_output(),
-            log=_read_from(directory.log, self._log_start),
+            log=_read_from(place.log, self._log_start),
             binary=self._binary,
-            directory=directory.path,
-            log_path=directory.log,
-            pid_in_lock=directory.read_mongod_pid(),
-            free_bytes=shutil.disk_usage(directory.path).free,
+            directory=place.path,
+            log_path=place.log,
+            pid_in_lock=place.read_mongod_pid(),
+            free_bytes=shutil.disk_usage(place.path).free,
         )
 
     def _read_output(self) -> str:
@@ -329,14 +344,6 @@ class Mongod:
             return ""
         self._output.seek(0)
         return self._output.read(LOG_TAIL_BYTES).decode(errors="replace")
-
-
-def _cannot_stop(pid: int, directory: Path) -> StartupError:
-    return StartupError(
-        f"data directory {directory} in use by process {pid}, a mongod left over that cannot be "
-        "stopped",
-        hint=f"stop it (kill {pid}) and start again",
-    )
 
 
 def _no_port() -> StartupError:

@@ -28,9 +28,8 @@ from docgraph.observe import emit
 from docgraph.observe.stream_events import StreamClient
 from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks
-from docgraph.runtime.reauthorize import Reauthorizer
+from docgraph.runtime.open_streams import Reauthorizer, StreamLimits
 from docgraph.runtime.sections import Core
-from docgraph.runtime.stream_limits import StreamLimits
 from docgraph.store import Store
 from docgraph.store.guard.event_stages import hides_ids
 

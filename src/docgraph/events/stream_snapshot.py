@@ -14,7 +14,7 @@ from docgraph.codec import JsonMode, encode
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_token, read_token
 from docgraph.exchange import Document, SharedMessages, Snapshot
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded, StoreUnavailable
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.runtime.tasks import growing_pauses
 
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
 _MAX_PORTION: Final = 256  # … up to this

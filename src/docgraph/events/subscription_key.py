@@ -30,7 +30,7 @@ from docgraph.exchange.errors import (
     StoreRejected,
     Unauthenticated,
 )
-from docgraph.runtime.reauthorize import Session
+from docgraph.runtime.open_streams import Session
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import hides_ids
 

@@ -11,10 +11,9 @@ from docgraph.runtime.cache import (
     LruDict,
     close_all,
 )
-from docgraph.runtime.counters import WindowCounters
-from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.rate_buckets import Buckets, Quota, RateRequest, RateResult
+from docgraph.runtime.shared_memory import Generation, Generations, WindowCounters
 from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
 
 __all__ = [

@@ -23,23 +23,6 @@ class AdmissionQueue:
     pace is noticed. `bound` names the limit in the metric.
     """
 
-    __slots__ = (
-        "_capacity",
-        "_clock",
-        "_emptied",
-        "_foresees",
-        "_has_turned",
-        "_longest",
-        "_pace",
-        "_queue",
-        "_refusal",
-        "_since",
-        "_turns",
-        "_waiting",
-        "bound",
-        "inside",
-    )
-
     def __init__(
         self,
         capacity: int,

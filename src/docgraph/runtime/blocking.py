@@ -66,7 +66,7 @@ async def run_blocking(
     return await done
 
 
-class Lane:
+class Lane(AdmissionQueue):
     """Work of one kind: `concurrency` at a time, `queue` waiting. Created by `Blocking.lane`."""
 
     def __init__(
@@ -77,35 +77,11 @@ class Lane:
         pool: ThreadPool,
         longest: float | None = None,
     ) -> None:
-        self.name = name
-        self.concurrency = concurrency
-        self.queue = queue
-        self.pool = pool
         refusal = f"too much work of the kind {name!r} is waiting"
-        self._gate = AdmissionQueue(concurrency, queue, refusal, longest, foresees=0.5)
-        self._gate.bound = "threads"
-
-    @property
-    def waiting(self) -> int:
-        """The number of callers in the queue."""
-        return self._gate.waiting
-
-    @property
-    def running(self) -> int:
-        """The number of functions that are running."""
-        return self._gate.inside
-
-    async def enter(self) -> None:
-        """Acquire a slot after earlier callers; raise `Overloaded` if there is no room."""
-        await self._gate.enter()
-
-    def leave(self) -> None:
-        """Pass the slot to the next waiting caller."""
-        self._gate.leave()
-
-    async def drain(self) -> None:
-        """Wait until no work of the lane is running."""
-        await self._gate.drain()
+        super().__init__(concurrency, queue, refusal, longest, foresees=0.5)
+        self.bound = "threads"
+        self.concurrency = concurrency
+        self.pool = pool
 
 
 class Blocking:

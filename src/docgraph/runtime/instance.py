@@ -20,10 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from docgraph.runtime.counters import WindowCounters, create_counters
-from docgraph.runtime.generations import Generations, create_generations
 from docgraph.runtime.rate_buckets import Buckets, Quota
-from docgraph.runtime.shared import explain_no_room
+from docgraph.runtime.shared_memory import (
+    Generations,
+    WindowCounters,
+    create_counters,
+    create_generations,
+    explain_no_room,
+)
 
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1

@@ -1,4 +1,4 @@
-"""Memory of the process: its limit, and the release of what it does not need.
+"""Memory of the process: its limit, what large answers get of it, and the release of the rest.
 
 After a burst of work (large responses, thousands of rejections) the C library keeps freed memory
 for a later use that may never come. With glibc, the memory is returned when the process has grown
@@ -12,13 +12,18 @@ import ctypes
 import gc
 import os
 import resource
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from docgraph.exchange.deadline import keep_place
+from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.blocking import Lane, run_blocking
+from docgraph.runtime.loop_share import LoopShare
 
 _GROWN: Final = 8 << 20  # bytes that are worth the effort
 _INTERVAL: Final = 5.0  # seconds
@@ -127,3 +132,152 @@ def _find_cgroup_files() -> tuple[Path, ...]:
         own = root / path.lstrip("/")
         found += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
     return tuple(file for file in found if file.exists())
+
+
+# Memory budget of large answers: how many bytes of them are built at the same time.
+#
+# The size of an answer is known only while it is read. So a request acquires memory in portions,
+# and may have to wait for more while it holds some. Two requests that wait for each other would
+# wait forever: the oldest request that holds memory never waits, and the memory of one answer is
+# left free for it. The others wait in order, requests that hold memory first.
+#
+# Where the process has a memory limit, the budget is a third of what is left of it.
+
+_PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
+_MAX_BYTES: Final = 1 << 30
+_MEASURE_INTERVAL: Final = 0.25  # seconds between two measurements
+_TURN_BYTES: Final = 512 * 1024  # that requests which waited begin to use in one turn of the loop
+
+
+class _Waiter(NamedTuple):
+    turn: asyncio.Future[None]
+    share: AnswerShare
+    size: int
+
+
+class AnswerBudget:
+    """The memory for the large answers of one process.
+
+    `measure` returns how many bytes the process may still allocate, None: no limit; without it the
+    budget has `most` bytes.
+    """
+
+    def __init__(
+        self,
+        most: int = _MAX_BYTES,
+        measure: Callable[[], Awaitable[int | None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = most
+        self._measure = measure
+        self._clock = clock
+        self._size = 0 if measure else most
+        self._measured_at = float("-inf")
+        self._holders: dict[AnswerShare, None] = {}  # the oldest first
+        self._waiting: deque[_Waiter] = deque()
+        self._share = LoopShare(_TURN_BYTES)
+        self.held = 0
+
+    def open(self) -> AnswerShare:
+        """Return the share of a request, which holds nothing yet."""
+        return AnswerShare(self)
+
+    async def acquire(
+        self, share: AnswerShare, size: int, longest: float | None, on_wait: Callable[[], None]
+    ) -> None:
+        """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
+        await self._update_size()
+        if self._fits(share, size) and (not self._waiting or share in self._holders):
+            self._grant(share, size)
+            return
+        on_wait()
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), share, size)
+        if share in self._holders:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
+        try:
+            await asyncio.wait((waiter.turn,), timeout=longest)
+        finally:
+            if not waiter.turn.done():
+                self._waiting.remove(waiter)
+                self.wake()
+        if not waiter.turn.done():
+            text = "the answers that are being built need all the memory there is for them"
+            raise Overloaded(text, bound="memory")
+        await self._share.enter(size)  # much memory may become free in one turn
+
+    def release(self, share: AnswerShare, size: int) -> None:
+        """Return bytes of a share, and admit requests that wait for them."""
+        self.held -= size
+        share.size -= size
+        if not share.size:
+            self._holders.pop(share, None)
+        self.wake()
+
+    def wake(self) -> None:
+        """Admit those that wait and have room, in order."""
+        while (waiter := self._find_next()) is not None:
+            self._waiting.remove(waiter)
+            self._grant(waiter.share, waiter.size)
+            waiter.turn.set_result(None)
+
+    def _find_next(self) -> _Waiter | None:
+        """Return the first waiter that has room; only requests that hold memory overtake others."""
+        is_blocked = False
+        for waiter in self._waiting:
+            is_holder = waiter.share in self._holders
+            if (is_holder or not is_blocked) and self._fits(waiter.share, waiter.size):
+                return waiter
+            is_blocked = is_blocked or not is_holder
+        return None
+
+    def _grant(self, share: AnswerShare, size: int) -> None:
+        self._holders.setdefault(share)
+        self.held += size
+        share.size += size
+
+    def _fits(self, share: AnswerShare, size: int) -> bool:
+        if not self._holders or share is next(iter(self._holders)):
+            return True
+        return self.held + size <= self._size
+
+    async def _update_size(self) -> None:
+        """Measure again after a while: a limit may be set while the process runs."""
+        now = self._clock()
+        if self._measure is None or now - self._measured_at < _MEASURE_INTERVAL:
+            return
+        self._measured_at = now
+        try:
+            room = await self._measure()
+        except Overloaded:
+            return  # no thread is free for it: the last size stays
+        if room is None:
+            self._size = self._most
+        else:
+            self._size = min(self._most, (room + self.held) // _PART)
+        self.wake()
+
+
+class AnswerShare:
+    """The memory of one request and everything that is done for it."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: AnswerBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    async def acquire(
+        self, size: int, longest: float | None, on_wait: Callable[[], None] = keep_place
+    ) -> None:
+        """Hold so many bytes more, after a wait of at most `longest` seconds.
+
+        `on_wait` is called before a wait.
+        """
+        await self._budget.acquire(self, size, longest, on_wait)
+
+    def shrink(self, size: int) -> None:
+        """Hold at most so many bytes; work that outlives its answer may return them twice."""
+        if self.size > max(size, 0):
+            self._budget.release(self, self.size - max(size, 0))

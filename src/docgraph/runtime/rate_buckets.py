@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.shared import SharedFile, create_shared, make_once
+from docgraph.runtime.shared_memory import SharedFile, create_shared, make_once
 
 ROWS: Final = 4096
 ROW_SLOTS: Final = 8

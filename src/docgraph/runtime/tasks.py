@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from docgraph.observe import emit
@@ -122,12 +121,7 @@ class Tasks:
     async def __aenter__(self) -> Tasks:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _supervise(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -193,3 +187,11 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def growing_pauses(first: float, longest: float) -> Iterator[float]:
+    """Yield the seconds between retries (backoff with jitter), each up to twice the last."""
+    pause = first
+    while True:
+        yield random.uniform(0, pause)  # noqa: S311 - to get out of step, guards nothing
+        pause = min(2 * pause, longest)

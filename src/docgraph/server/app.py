@@ -36,15 +36,14 @@ from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking, watch_loop
-from docgraph.runtime.answer_budget import AnswerBudget
-from docgraph.runtime.memory import read_room
+from docgraph.runtime.memory import AnswerBudget, read_room
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.deadlines import RequestDeadlines
+from docgraph.server.html_pages import FrontPage
 from docgraph.server.interception import Interception, run_plain_methods_in_threads
-from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.server.rate_limits.limiter import Limiter
+from docgraph.server.rate_limits import Limiter
 from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.routes import Route, Routes, bind_all
 from docgraph.server.sections import ConnectionOptions

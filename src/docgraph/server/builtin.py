@@ -75,11 +75,9 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.stream_access import StreamListAllower
-from docgraph.server.batch.service import BatchService
-from docgraph.server.services.apps import VisibleApps
-from docgraph.server.services.health import DatabaseProbe, Ping
-from docgraph.server.services.metrics import MetricsService
-from docgraph.server.services.rights import OwnRights
+from docgraph.server.services.batch import BatchService
+from docgraph.server.services.monitoring import DatabaseProbe, MetricsService, Ping
+from docgraph.server.services.rights import OwnRights, VisibleApps
 from docgraph.store import ClientProvider
 from docgraph.workbench.service import ToolsService
 

@@ -10,8 +10,8 @@ from math import inf
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import Overloaded, PoolExhausted, StoreError, StoreUnavailable
-from docgraph.runtime.answer_budget import AnswerBudget
-from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from docgraph.runtime.clock import Timeout, TimeoutWheel
+from docgraph.runtime.memory import AnswerBudget
 from docgraph.server.routes import Route
 
 _BRIEFLY = 1.0  # seconds: public responses do not wait long for authentication

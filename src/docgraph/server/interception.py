@@ -89,8 +89,9 @@ def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) 
             method = getattr(plugin, name)
             if not is_async(method):
                 is_service = plugin.kind is Kind.SERVICE and name == "handle"
-                run = _serve_in_thread if is_service else _call_in_thread
-                _replace(plugin, name, run(method, blocking))
+                lane = blocking.blocking_lane("services" if is_service else "plugins")
+                run = _in_thread(method, lane)
+                _replace(plugin, name, _leave_queue_before(run) if is_service else run)
 
 
 def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -> None:
@@ -103,28 +104,18 @@ def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -
         ) from error
 
 
-def _call_in_thread(
-    method: Callable[..., Any], blocking: Blocking
-) -> Callable[..., Awaitable[Any]]:
-    return _in_thread(method, blocking.blocking_lane("plugins"))
-
-
-def _serve_in_thread(
-    method: Callable[..., Any], blocking: Blocking
-) -> Callable[[Exchange], Awaitable[Any]]:
-    handle = _in_thread(method, blocking.blocking_lane("services"))
-
-    async def run(exchange: Exchange) -> Any:
-        exchange.leave_queue()
-        return await handle(exchange)
-
-    return run
-
-
 def _in_thread(method: Callable[..., Any], lane: Lane) -> Callable[..., Awaitable[Any]]:
     async def run(*args: Any, **kwargs: Any) -> Any:
         result = await run_blocking(lane, method, *args, **kwargs)
         return await result if inspect.isawaitable(result) else result
+
+    return run
+
+
+def _leave_queue_before(handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def run(exchange: Exchange) -> Any:
+        exchange.leave_queue()
+        return await handle(exchange)
 
     return run
 

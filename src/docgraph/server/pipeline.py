@@ -24,7 +24,7 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
 from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
-from docgraph.server.rate_limits.limiter import Limiter
+from docgraph.server.rate_limits import Limiter
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 

@@ -11,7 +11,7 @@ from docgraph.exchange import DataRequest, Exchange, Request, ResourceType, Star
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.plugin_section import bound_path, is_secured
-from docgraph.server.pages.error_page import is_navigation
+from docgraph.server.html_pages import is_navigation
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from docgraph.observe.events import RequestFailed
 from docgraph.observe.process_events import LoadShed
 from docgraph.observe.text import render_cause
 from docgraph.plugins.kinds import Service
+from docgraph.server.html_pages import build_refusal_page, is_navigation
 from docgraph.server.interception import check_answer
-from docgraph.server.pages.error_page import build_refusal_page, is_navigation
 from docgraph.server.respond import phrase_of, preflight_headers
 from docgraph.server.routes import Route, takes_entries
 

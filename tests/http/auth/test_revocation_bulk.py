@@ -16,7 +16,7 @@ from docgraph.exchange import WriteKind
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe.command_events import CommandFinished
 from docgraph.observe.events import BackgroundFailed
-from docgraph.runtime.generations import Generations, create_generations
+from docgraph.runtime.shared_memory import Generations, create_generations
 from docgraph.store import open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle

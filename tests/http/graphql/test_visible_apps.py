@@ -64,7 +64,7 @@ async def test_an_app_has_its_path_and_what_its_author_says_of_it(service: Servi
 async def test_a_long_list_comes_in_pages(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.server.services.apps._MAX_APPS", 1)
+    monkeypatch.setattr("docgraph.server.services.rights._MAX_APPS", 1)
     first = await ask(service, READER)
     second = await ask(service, READER, f"?after={first.json['next']}")
 
@@ -75,7 +75,7 @@ async def test_a_long_list_comes_in_pages(
 async def test_what_comes_after_names_no_app_of_others(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.server.services.apps._MAX_CHECKED", 1)
+    monkeypatch.setattr("docgraph.server.services.rights._MAX_CHECKED", 1)
 
     assert names(await ask(service)) == ["open"]
     assert "next" not in (await ask(service)).json

@@ -11,7 +11,7 @@ import pytest
 from docgraph.exchange import Exchange, Resource, Write, WriteResult
 from docgraph.exchange.errors import MethodNotAllowed, StoreUnavailable
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.server.batch.entries import EntryLocation, at
+from docgraph.server.services.batch_entries import EntryLocation, at
 from docgraph.store.transactions import writes
 from tests.http.batches import entry, failed_entry
 from tests.http.harness import Mongo, failing, until

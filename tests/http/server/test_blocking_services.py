@@ -88,7 +88,7 @@ async def test_the_pool_ends_at_its_size_and_more_requests_wait(
     async with slow_service(mongo_client, mongo_uri, settings) as service:
         lane = service.app.plugins.values["blocking"].blocking_lane("services")
         tasks = flood(service, 8)
-        await eventually(lambda: (lane.running, lane.waiting) == (3, 5))
+        await eventually(lambda: (lane.inside, lane.waiting) == (3, 5))
         await eventually(lambda: len(Slow.inside) == 3)
         Slow.gate.set()
         assert len({(await task).text for task in tasks}) <= 3
@@ -117,8 +117,8 @@ async def test_blocked_services_keep_nobody_else_out(mongo_client: Mongo, mongo_
         tasks: list[asyncio.Task[Reply]] = []
         for number in range(1, 13):  # one after the other: no more than four are in flight
             tasks += flood(service, 1)
-            await eventually(lambda: lane.running + lane.waiting == number)  # noqa: B023 - awaited here
-        assert (lane.running, lane.waiting) == (8, 4)
+            await eventually(lambda: lane.inside + lane.waiting == number)  # noqa: B023 - awaited here
+        assert (lane.inside, lane.waiting) == (8, 4)
 
         other = await service.request("GET", "/nothing")
         assert other.status != 503

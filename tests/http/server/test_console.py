@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.console.service import ConsoleService
-from docgraph.console.site import Site
+from docgraph.console.service import ConsoleService, Site
 from tests.http.access_harness import ADMIN, NOBODY, guarded
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application

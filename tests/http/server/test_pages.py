@@ -126,7 +126,7 @@ async def test_the_front_page_names_the_apps_that_the_caller_may_ask(service: Se
 async def test_a_stranger_does_not_have_every_app_of_thousands_judged(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.server.services.apps._MAX_CHECKED", 1)
+    monkeypatch.setattr("docgraph.server.services.rights._MAX_CHECKED", 1)
     reply = await browse(service, "/")  # the first app by uri is not the open one
 
     assert find_apps(reply) == []

@@ -25,7 +25,7 @@ from docgraph.auth.passwords import (
 )
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.runtime import Blocking, Generations, count_cores
-from docgraph.runtime.generations import create_generations
+from docgraph.runtime.shared_memory import create_generations
 
 pytestmark = pytest.mark.anyio
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.apps import changes
-from docgraph.cli.apps.changes import Change, ChangeKind, find_collisions
+from docgraph.cli.apps import definitions
+from docgraph.cli.apps.definitions import find_collisions
 from docgraph.cli.apps.sources import find_definitions, write_definition
 from docgraph.codec import decode
 from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
+from docgraph.graphql.definition.definition_diff import Change, ChangeKind
 from docgraph.workbench.requests import read_draft
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -267,7 +268,7 @@ def test_the_addresses_of_each_app_are_worked_out_once(monkeypatch: pytest.Monke
         looked.append(document["_id"])
         return {document["_id"].rstrip("+")}
 
-    monkeypatch.setattr(changes, "claims_of", look)
+    monkeypatch.setattr(definitions, "claims_of", look)
     stored = [{"_id": f"app{number}"} for number in range(100)]
     found = [Change(one["_id"], ChangeKind.SAME, one, one) for one in stored]
     found.append(Change("app7+", ChangeKind.NEW, {}, {"_id": "app7+"}))

@@ -11,7 +11,7 @@ import pytest
 from docgraph.cli.fuzz.documents import Barrier, build_documents
 from docgraph.cli.fuzz.leaks import LeakOracle
 from docgraph.cli.fuzz.operation import GRAPHQL, REST, FuzzRequest
-from docgraph.cli.fuzz.rest import build_failing_filters
+from docgraph.cli.fuzz.request_makers import build_failing_filters
 from docgraph.cli.fuzz.world import Renaming, Reply, World
 from docgraph.codec import decode
 from docgraph.rest.sections import Mongo

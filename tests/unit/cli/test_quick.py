@@ -13,7 +13,7 @@ import click
 import pytest
 
 from docgraph.cli import COMMANDS, docgraph
-from docgraph.cli.extra import GROUP
+from docgraph.cli.plugins import GROUP
 from docgraph.plugins.discover import ENTRY_POINT_GROUP
 
 # Runs several command lines, one after the other, and prints the modules that are there then.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.cli.verdicts import check_commands
+from docgraph.cli.explain import check_commands
 from docgraph.graphql.execute.cost_estimate import CostEstimate, FetchEstimate
 from docgraph.store.driver.explain_recorder import Sent
 from docgraph.store.query_plan import Execution, QueryPlan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docgraph.config import ConfigSources, load
-from docgraph.config.locate import CONFIGURATION, locating
+from docgraph.config.sources import CONFIGURATION, locating
 from docgraph.exchange import ConfigError, Problem
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docgraph.config import PluginConfig, decode, show
-from docgraph.config.secrets import is_secret, mask, mask_connection_string
+from docgraph.config.options import is_secret, mask, mask_connection_string
 from docgraph.server.prepare import SECTIONS
 from tests.unit.config.harness import KEY, load_text, messages_of
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.embedded import binary as embedded_libraries
-from docgraph.embedded.binary import build_environment, find_pycurl_libraries
+from docgraph.embedded import mongod_setup as embedded_libraries
+from docgraph.embedded.mongod_setup import build_environment, find_pycurl_libraries
 
 FILES = {
     "libcurl.so.4": "libcurl-330bcbb6.so.4.8.0",

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.embedded import binary as embedded_binary
 from docgraph.embedded import mongod_process as embedded_process
-from docgraph.embedded.binary import MongodOptions, build_command, find_binary
+from docgraph.embedded import mongod_setup as embedded_binary
 from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
 from docgraph.embedded.errors import ExitReport, explain_exit
-from docgraph.embedded.replication import build_uri
+from docgraph.embedded.mongod_setup import MongodOptions, build_command, build_uri, find_binary
 from docgraph.exchange.errors import StartupError
 
 

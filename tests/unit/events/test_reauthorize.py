@@ -30,8 +30,8 @@ from docgraph.exchange.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from docgraph.runtime.generations import Generations, create_generations
-from docgraph.runtime.reauthorize import Reauthorizer
+from docgraph.runtime.open_streams import Reauthorizer
+from docgraph.runtime.shared_memory import Generations, create_generations
 from docgraph.variables.moments import NOW
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from docgraph.exchange import Account, Connection, Exchange, Request
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.mcp.host_check import Rates
 from docgraph.mcp.sections import Mcp
-from docgraph.runtime.counters import WindowCounters, create_counters
+from docgraph.runtime.shared_memory import WindowCounters, create_counters
 from tests.clock import Clock
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from docgraph.exchange.errors import Overloaded
-from docgraph.runtime.answer_budget import AnswerBudget
+from docgraph.runtime.memory import AnswerBudget
 
 pytestmark = pytest.mark.anyio
 

@@ -45,7 +45,7 @@ async def blocking() -> AsyncIterator[Blocking]:
 
 
 async def _until(lane: Lane, *, running: int, waiting: int) -> None:
-    await _until_true(lambda: (lane.running, lane.waiting) == (running, waiting))
+    await _until_true(lambda: (lane.inside, lane.waiting) == (running, waiting))
 
 
 async def _until_true(condition: Callable[[], bool]) -> None:
@@ -114,7 +114,7 @@ async def test_a_lane_runs_no_more_at_once_than_it_may(blocking: Blocking) -> No
     await asyncio.gather(*(run_blocking(lane, work) for _ in range(20)))
 
     assert most == 2
-    assert (lane.running, lane.waiting) == (0, 0)
+    assert (lane.inside, lane.waiting) == (0, 0)
 
 
 async def test_cancelling_in_the_queue_gives_the_place_to_the_next(blocking: Blocking) -> None:
@@ -178,7 +178,7 @@ async def test_a_place_given_in_the_moment_of_cancelling_is_not_lost(blocking: B
     waiter.cancel()
     await asyncio.wait([waiter])
 
-    assert (lane.running, lane.waiting) == (0, 0)
+    assert (lane.inside, lane.waiting) == (0, 0)
 
 
 @pytest.mark.parametrize("make_lane", [Blocking.lane, Blocking.blocking_lane])
@@ -259,7 +259,7 @@ async def test_a_waiter_cancelled_in_the_tick_of_its_turn_does_not_keep_the_lane
     await asyncio.wait([waiting])
 
     await asyncio.wait_for(lane.drain(), 30)
-    assert lane.running == 0
+    assert lane.inside == 0
     await blocking.close()
 
 

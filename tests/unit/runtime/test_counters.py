@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.runtime.counters import ROW_SLOTS, ROWS, WindowCounters, create_counters
+from docgraph.runtime.shared_memory import ROW_SLOTS, ROWS, WindowCounters, create_counters
 from tests.clock import Clock
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.runtime.generations import (
+from docgraph.runtime.shared_memory import (
     NAMES,
     Generations,
     create_generations,

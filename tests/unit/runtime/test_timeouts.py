@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from docgraph.runtime.clock import Timeout, TimeoutWheel
 from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio

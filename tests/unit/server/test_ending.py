@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping
-from docgraph.server.process.shutdown import Shutdown
+from docgraph.server.process.lifecycle import Shutdown
 
 
 class Timer:

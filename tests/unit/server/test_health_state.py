@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.runtime.shared import share_numbers
-from docgraph.server.process.health_state import Health, HealthState
+from docgraph.runtime.shared_memory import share_numbers
+from docgraph.server.process.probes import Health, HealthState
 
 FINE = Health(200, "ping successful", 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import NotifyFailed
-from docgraph.server.process.notify import ServiceManager, Watchdog
+from docgraph.server.process.lifecycle import ServiceManager, Watchdog
 
 
 class Heard:

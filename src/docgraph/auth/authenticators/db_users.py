@@ -20,7 +20,7 @@ from docgraph.auth.passwords import (
     encode_text,
     open_lane,
 )
-from docgraph.config.locate import CONFIGURATION
+from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import (
     Account,
     ConfigError,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from docgraph.auth.authenticators.sections import FileRealmAuthenticator
 from docgraph.auth.passwords import are_equal, build_ha1
 from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
-from docgraph.config.locate import CONFIGURATION, load_file
+from docgraph.config.sources import CONFIGURATION, load_file
 from docgraph.exchange import Account, ConfigError, Problem
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.shared import SharedFile, create_shared, make_once
+from docgraph.runtime.shared_memory import SharedFile, create_shared, make_once
 from docgraph.store import Store
 from docgraph.store.mounts import NONCE_STORE
 

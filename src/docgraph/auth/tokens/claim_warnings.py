@@ -20,8 +20,8 @@ from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.codec import decode
 from docgraph.config.config_node import to_plain
-from docgraph.config.locate import CONFIGURATION, load_file
 from docgraph.config.section import PluginConfig
+from docgraph.config.sources import CONFIGURATION, load_file
 from docgraph.exchange import Account, ConfigError, Deadline, DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

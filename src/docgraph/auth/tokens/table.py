@@ -15,7 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from docgraph.runtime.shared import make_once
+from docgraph.runtime.shared_memory import make_once
 
 MAX_ROWS: Final = 100_000
 KEPT_CHANGES: Final = 10_000  # a worker that is further behind clears its cache

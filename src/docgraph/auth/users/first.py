@@ -19,8 +19,8 @@ from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value, put_value
 from docgraph.auth.passwords import Hashed
 from docgraph.codec import decode
-from docgraph.config.locate import CONFIGURATION
 from docgraph.config.section import PluginConfig
+from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import (
     ConfigError,
     Deadline,

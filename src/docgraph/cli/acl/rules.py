@@ -1,24 +1,27 @@
-"""Permission rules for commands: parsed from arguments and files, checked, stored.
+"""Permission rules for commands: parsed from files, checked, stored, and the indexes they need.
 
 `access/parse_rule.py` decides what a rule means, for commands as for a server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from docgraph.access.db_rules import AUTHORIZER
 from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
+from docgraph.access.unfiltered_apps import find_row_filters
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content
-from docgraph.cli.terminal import make_printable
+from docgraph.cli.terminal import make_printable, notice
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
     Deadline,
+    DocgraphError,
     Document,
     Read,
     Resource,
@@ -27,14 +30,18 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
-from docgraph.exchange.errors import Conflict
+from docgraph.exchange.errors import Conflict, StoreUnavailable
+from docgraph.rest.sections import Mongo
 from docgraph.store import Policy
+from docgraph.store.catalog import Catalog
+from docgraph.store.mounts import split_mount
 from docgraph.store.sections import AggregationSecurity
 from docgraph.store.versions import Versions
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
+    from docgraph.workbench.advise.advice import Advice
 
 EVERYBODY = "everybody"
 _LIMIT_MS = 30_000
@@ -178,3 +185,51 @@ def _spell_id(text: str) -> list[Any]:
     if text.lstrip("-").isdecimal():
         spellings.append(int(text))
     return spellings
+
+
+_SAMPLE: Final = 100
+_SECONDS: Final = 20.0
+_LIST_MS: Final = 6_000
+
+
+async def find_missing_indexes(rules: RuleCollection) -> list[Advice]:
+    """Return advice on the indexes of collections that stored rules filter."""
+    from docgraph.workbench.advise.advise import AdviceScope, advise_rows
+
+    values = rules.app.plugins.values
+    stored = [
+        one for one in await values["acl-rules"].find_all() if one.source is RuleOrigin.DATABASE
+    ]
+    filtered = [one for one in stored if one.conditions.has_filters]
+    mongo = values["configuration"].get(Mongo.section_name) or Mongo()
+    try:
+        places = [one async for one in _find_places(rules, filtered, mongo)]
+        rows = list(find_row_filters(filtered, dict.fromkeys(places), mongo))
+        scope = AdviceScope(_SAMPLE, _SECONDS, rows=rows, run=asyncio.to_thread)
+        return (await advise_rows(rules.app.store, scope)).advice
+    except StoreUnavailable:
+        raise
+    except DocgraphError as error:
+        notice(f"the indexes for row filters could not be checked: {error.message}")
+        return []
+
+
+async def _find_places(
+    rules: RuleCollection, filtered: Iterable[Rule], mongo: Mongo
+) -> AsyncIterator[tuple[str, str]]:
+    """Yield the collections that `readFilters` names, and those of mounted databases."""
+    for rule in filtered:
+        for namespace in rule.conditions.read_filters:
+            db, _, collection = namespace.partition(".")
+            yield db, collection
+    if not any(one.conditions.read_filter or one.conditions.write_filter for one in filtered):
+        return
+    generations = rules.app.plugins.values["generations"]
+    catalog = Catalog(rules.app.store, generations, ttl=0.0)
+    mounts = [one for one in map(split_mount, mongo.mongo_mounts) if not one.is_template]
+    named = {one.what[0] for one in mounts if one.what}
+    if any(not one.what for one in mounts):
+        named |= {*await catalog.list_databases(Deadline.after_ms(_LIST_MS))}
+    for db in sorted(named):
+        for collection in await catalog.list_collections(db, Deadline.after_ms(_LIST_MS)):
+            yield db, collection

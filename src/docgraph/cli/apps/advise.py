@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from docgraph.cli.apps.stored import Definitions, run_on
 from docgraph.cli.options import configured
-from docgraph.cli.terminal import make_printable, notice, progress
-from docgraph.exchange import StartupError
+from docgraph.cli.terminal import Colour, make_printable, notice, paint, progress
+from docgraph.exchange import DocgraphError, Document, StartupError
 
 if TYPE_CHECKING:
+    from docgraph.cli.apps.definitions import Checked
     from docgraph.config import ConfigSources
-    from docgraph.workbench.advise.advice import AdviceReport, NewIndex
+    from docgraph.graphql.apps.compiled_app import App
+    from docgraph.store.guard.row_indexes import RowFilter
+    from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex
 
 _MAX_SAMPLED = 10_000
 
@@ -79,8 +83,6 @@ def _run(sources: ConfigSources, work: Any) -> Any:
 
 
 async def _run_advice(bench: Definitions, names: tuple[str, ...], sample: int) -> AdviceReport:
-    from docgraph.cli.apps.advising import find_advice
-
     if names:
         documents = [await bench.require(name) for name in dict.fromkeys(names)]
     else:
@@ -89,8 +91,6 @@ async def _run_advice(bench: Definitions, names: tuple[str, ...], sample: int) -
 
 
 def _print(report: AdviceReport) -> None:
-    from docgraph.cli.apps.advising import print_report
-
     if not report.apps and not report.advice:
         notice("no apps are stored")
     else:
@@ -144,3 +144,179 @@ def _is_left(report: AdviceReport, created: Sequence[NewIndex]) -> bool:
         one.is_serious and not set(one.extra.get("createIndex", [""])) <= mended
         for one in report.advice
     )
+
+
+_COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
+_QUICK_SAMPLE = 100
+_QUICK_SECONDS = 5.0
+_MAX_PLACES = 5
+
+
+async def find_advice(
+    bench: Definitions,
+    documents: Iterable[Document],
+    *,
+    sample: int = 1000,
+    seconds: float = 45.0,
+    is_all: bool = False,
+) -> AdviceReport:
+    """Return advice on these definitions; invalid ones are errors."""
+    from docgraph.workbench.advise.advise import AdviceScope, advise
+
+    apps, broken = await asyncio.to_thread(_compile, bench, list(documents))
+    shown = _Progress()
+    scope = AdviceScope(
+        sample,
+        seconds,
+        is_all=is_all and not broken,
+        is_open=lambda app: _is_open(bench, app),
+        on_progress=shown.show,
+        run=asyncio.to_thread,  # the driver has work to do meanwhile
+        rows=await _find_rows(bench, apps),
+    )
+    try:
+        report = await advise(bench.app.store, bench.settings, apps, scope)
+    finally:
+        shown.end()
+    report.advice += broken
+    return report
+
+
+async def _find_rows(bench: Definitions, apps: Iterable[App]) -> list[RowFilter]:
+    """Return the row filters of rules on the collections of the apps."""
+    from docgraph.access.unfiltered_apps import find_row_filters
+    from docgraph.rest.sections import Mongo
+    from docgraph.workbench.advise.advise import find_places
+
+    plugins = bench.app.plugins
+    places = {place for app in apps for place in find_places(app)}
+    mongo = plugins.values["configuration"].get(Mongo.section_name) or Mongo()
+    return list(
+        find_row_filters(await plugins.values["acl-rules"].find_all(), sorted(places), mongo)
+    )
+
+
+def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[App], list[Advice]]:
+    from docgraph.graphql.apps.apps import known_variables
+    from docgraph.graphql.apps.compiled_app import build_app
+    from docgraph.graphql.definition.definition import decode_definition
+    from docgraph.workbench.advise.advice import record_broken
+
+    variables = known_variables(bench.app.plugins.values["registry"])
+    apps, broken = [], []
+    for document in documents:
+        definition = decode_definition(document)
+        try:
+            apps.append(
+                build_app(
+                    definition, bench.settings, policy=bench.app.store.policy, variables=variables
+                )
+            )
+        except DocgraphError as error:
+            broken.append(record_broken(str(definition.id), error))
+    return apps, broken
+
+
+async def _is_open(bench: Definitions, app: App) -> bool | None:
+    """Return whether anonymous callers may query the app; None if unknown."""
+    from docgraph.access.explain_decision import ExplainedRequest
+
+    plugins = bench.app.plugins
+    try:
+        explainer, graphql = plugins.find("accessExplain").explainer, plugins.find("graphql")
+    except StartupError:  # it is disabled
+        return None
+    path = graphql.find_path(app.definition.uri)
+    if path is None:
+        return None
+    explanation = await explainer.explain(ExplainedRequest("POST", path))
+    return bool(explanation.is_allowed)
+
+
+class _Progress:
+    """One line on a terminal, which the next one replaces."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def show(self, number: int, total: int, name: str) -> None:
+        if sys.stderr.isatty():
+            self._is_shown = True
+            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+    def end(self) -> None:
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def print_report(report: AdviceReport, told: Collection[str] = ()) -> None:
+    """Print every finding with its location and what to do; then the indexes, and the totals.
+
+    Kinds of findings that were already `told` elsewhere are left out.
+    """
+    from docgraph.workbench.advise.advice import order_advice
+
+    for one in order_advice([one for one in report.advice if one.kind not in told]):
+        place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
+        mark = paint(one.weight.value, _COLOURS[one.weight])
+        click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(one.what)}")
+        if one.hint:
+            click.echo(f"    → {make_printable(one.hint)}")
+    if report.indexes:
+        verb = "is" if len(report.indexes) == 1 else "are"
+        click.echo(f"\n{_count(len(report.indexes), 'index', 'indexes')} {verb} missing:")
+    for index in report.indexes:
+        _print_index(index)
+    looked = f"{_count(len(report.apps), 'app')}, {_count(report.collections, 'collection')}"
+    notice(f"{looked}: {describe_amount(report.advice) or 'nothing to advise'}")
+
+
+def _print_index(index: NewIndex) -> None:
+    click.echo(f"  {make_printable(index.command)}")
+    shown = ", ".join(index.serves[:_MAX_PLACES])
+    rest = len(index.serves) - _MAX_PLACES
+    click.echo(f"    for {make_printable(shown)}{f' and {rest} more' if rest > 0 else ''}")
+    for name in index.replaces:
+        click.echo(f"    the index {make_printable(name)} is not needed beside it")
+
+
+def describe_amount(advice: Sequence[Advice]) -> str:
+    """Return how many findings there are of each kind; empty for none."""
+    counts = [
+        _count(sum(1 for one in advice if one.weight == weight), weight) for weight in _COLOURS
+    ]
+    return ", ".join(one for one in counts if not one.startswith("0 "))
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+async def advise_checked(
+    bench: Definitions, checked: Sequence[Checked], is_all: bool
+) -> AdviceReport:
+    """Return advice on the valid definitions."""
+    sound = [one.document for one in checked if not one.errors]
+    return await find_advice(bench, sound, is_all=is_all and len(sound) == len(checked))
+
+
+async def print_advice(bench: Definitions, documents: Sequence[Document]) -> None:
+    """Print one line if a quick check finds advice; never a reason to fail."""
+    try:
+        async with asyncio.timeout(2 * _QUICK_SECONDS):
+            report = await find_advice(
+                bench, documents, sample=_QUICK_SAMPLE, seconds=_QUICK_SECONDS
+            )
+    except DocgraphError as error:
+        notice(f"advice: the data could not be looked at: {error.message}")
+        return
+    except TimeoutError:
+        notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
+        return
+    told = ("missing-collection", "not-looked-at")  # already reported by the checks
+    serious = [one for one in report.advice if one.is_serious and one.kind not in told]
+    if serious:
+        names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
+        command = f"docgraph apps advise {make_printable(names)}".rstrip()
+        notice(f"advice: {describe_amount(serious)}: `{command}` says more")

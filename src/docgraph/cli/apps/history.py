@@ -16,8 +16,8 @@ from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
 if TYPE_CHECKING:
-    from docgraph.cli.apps.changes import Change
     from docgraph.graphql.apps.history import Version
+    from docgraph.graphql.definition.definition_diff import Change
 
 
 @click.command()
@@ -96,7 +96,7 @@ def _compare(
     after: Document,
     labels: tuple[str, str] = ("", ""),
 ) -> Change:
-    from docgraph.cli.apps.changes import record_deletion
+    from docgraph.cli.apps.definitions import record_deletion
     from docgraph.graphql.definition.definition_diff import Change, ChangeKind, find_change
 
     if after:

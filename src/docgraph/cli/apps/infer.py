@@ -14,6 +14,7 @@ import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice
+from docgraph.exchange import DocgraphError, Document, StartupError
 
 if TYPE_CHECKING:
     from docgraph.config import ConfigSources
@@ -149,7 +150,6 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
 def _read_existing(directory: Path) -> Existing | None:
     """Return the definition in a directory, if there is one."""
     from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
-    from docgraph.exchange import DocgraphError, StartupError
     from docgraph.workbench.infer.existing import read_existing
 
     if not (directory / SCHEMA_FILE).is_file():
@@ -183,16 +183,58 @@ def _write(
     naming: tuple[str | None, str],
 ) -> None:
     """Write the files, or add to them; nothing is written that could not be applied."""
-    from docgraph.cli.apps.inferred_files import add_to_files, check_whole
     from docgraph.cli.apps.sources import write_definition
     from docgraph.workbench.infer.infer import build_app
 
     if existing is not None:
-        found.notes += add_to_files(prepared, existing, found, directory)
+        found.notes += _add_to_files(prepared, existing, found, directory)
         return
     name, db = naming
     document = build_app(name or directory.resolve().name, db)
     document |= {"schema": found.schema, "mappings": found.mappings}
-    check_whole(prepared, document)
+    _check_whole(prepared, document)
     for file in write_definition(document, directory):
         notice(f"wrote {file}")
+
+
+def _add_to_files(
+    prepared: LoadedConfiguration, existing: Existing, found: Inferred, directory: Path
+) -> list[str]:
+    """Add what is new; return notes on differences between the definition and the sample."""
+    from docgraph.cli.apps.sources import MAPPINGS, SCHEMA_FILE, find_part, read_directory
+    from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
+
+    merged = merge(existing, found.model)
+    file = find_part(directory, MAPPINGS)
+    text = file.read_bytes().decode() if file.exists() else ""
+    mappings = add_entries(text, merged.mappings, file)
+    document = read_directory(directory).document
+    whole = merge_entries(existing.mappings, merged.mappings)
+    _check_whole(prepared, {**document, "schema": merged.schema, MAPPINGS: whole})
+    try:
+        if merged.schema != existing.schema:
+            (directory / SCHEMA_FILE).write_bytes(merged.schema.encode())
+            notice(f"added to {directory / SCHEMA_FILE}")
+        if mappings != text:
+            file.write_bytes(mappings.encode())
+            notice(f"added to {file}")
+    except OSError as error:
+        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
+    for name in merged.added:
+        notice(f"new: {make_printable(name)}")
+    if not merged.added:
+        notice(f"{directory}: nothing is new")
+    return merged.notes
+
+
+def _check_whole(prepared: LoadedConfiguration, document: Document) -> None:
+    """Reject a definition that `apps apply` would not accept."""
+    from docgraph.cli.apps.definitions import inspect_document
+    from docgraph.cli.apps.sources import APP, SCHEMA_FILE
+
+    errors = inspect_document(prepared, document).errors
+    if errors:
+        raise StartupError(
+            f"the definition would not work: {errors[0]}",
+            hint=f"nothing was written; check {APP} and {SCHEMA_FILE}",
+        )

@@ -248,9 +248,14 @@ def write_definition(document: Document, directory: Path) -> list[Path]:
     return [directory / SCHEMA_FILE, *written]
 
 
-def _write_part(directory: Path, part: str, content: Document) -> Path:
+def find_part(directory: Path, part: str) -> Path:
+    """Return the existing file of a part, or the one to write."""
     files = [directory / f"{part}{suffix}" for suffix in SUFFIXES]
-    file = next((one for one in files if one.exists()), files[0])
+    return next((one for one in files if one.exists()), files[0])
+
+
+def _write_part(directory: Path, part: str, content: Document) -> Path:
+    file = find_part(directory, part)
     plain = to_json(content, JsonMode.STANDARD)
     if file.suffix == ".json":
         file.write_bytes(orjson.dumps(plain, option=orjson.OPT_INDENT_2) + b"\n")

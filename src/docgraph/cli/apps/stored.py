@@ -23,7 +23,7 @@ from docgraph.exchange import (
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
-    from docgraph.cli.apps.changes import Change
+    from docgraph.graphql.definition.definition_diff import Change
     from docgraph.server.app import Docgraph
 
 _T = TypeVar("_T")
@@ -72,14 +72,14 @@ class Definitions:
 
     async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
         """Return what storing these definitions would change."""
-        from docgraph.cli.apps.changes import find_changes
+        from docgraph.cli.apps.definitions import find_changes
 
         stored = [without_etag(one) for one in await self.read_all()]
         return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
 
     async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
         """Store definitions in place of others; delete those that conflict with a new one first."""
-        from docgraph.cli.apps.changes import claims_of
+        from docgraph.cli.apps.definitions import claims_of
         from docgraph.graphql.apps.cache_plugins import ensure_index
 
         await ensure_index(self.app.store, self.settings)

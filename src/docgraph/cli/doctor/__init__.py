@@ -1,5 +1,58 @@
 """`docgraph doctor`: whether a server can work with this configuration, and what to fix."""
 
-from docgraph.cli.doctor.command import doctor
+from __future__ import annotations
 
-__all__ = ["doctor"]
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import escape_unprintable, print_table
+from docgraph.config import ConfigSources
+from docgraph.exchange.program import name_commands
+
+if TYPE_CHECKING:
+    from docgraph.store.diagnostics import Diagnosis
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def doctor(sources: ConfigSources, as_json: bool) -> None:
+    """Check the configuration and the database, and print what to do.
+
+    Checks address, login, rights, version, members, clock, fast path, JSON lane, indexes and
+    passwords, and changes nothing. The exit code is 1 if something is wrong, and 0 if there is only
+    advice.
+    """
+    from docgraph.cli.doctor.examine import examine
+    from docgraph.store.diagnostics import CheckState
+
+    findings = examine(sources)
+    if as_json:
+        print_table([_describe(one) for one in findings], as_json=True)
+    else:
+        for one in findings:
+            for line in _render(one):
+                click.echo(escape_unprintable(line, ascii))
+    sys.exit(1 if any(one.state is CheckState.WRONG for one in findings) else 0)
+
+
+def _render(finding: Diagnosis) -> Iterator[str]:
+    yield f"{finding.state:<8} {finding.check:<14} {finding.found}"
+    for detail in finding.details:
+        yield f"{'':<26}{detail}"
+    if finding.advice:
+        yield f"{'':<24}→ {name_commands(finding.advice)}"
+
+
+def _describe(finding: Diagnosis) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "state": str(finding.state),
+        "found": finding.found,
+        "details": list(finding.details),
+        "advice": finding.advice,
+    }

@@ -11,8 +11,8 @@ from docgraph.cli.application import open_application
 from docgraph.cli.apps.definitions import list_rights
 from docgraph.cli.parts import check_parts
 from docgraph.config import ConfigSources, ConfigTree
-from docgraph.config.locate import locating
-from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.config.sources import locating
+from docgraph.embedded import EmbeddedMongo
 from docgraph.exchange import ConfigError, Deadline, DocgraphError, StartupError
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.definition_writes import URIS

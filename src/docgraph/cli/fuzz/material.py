@@ -14,7 +14,7 @@ from docgraph.access.sections import DbAclAuthorizer, FileAclAuthorizer
 from docgraph.access.unfiltered_apps import find_namespaces
 from docgraph.codec import as_meant
 from docgraph.config.config_node import to_plain
-from docgraph.config.locate import load_file
+from docgraph.config.sources import load_file
 from docgraph.exchange import Account, Deadline, DocgraphError, Document
 from docgraph.exchange.errors import NotFound
 from docgraph.graphql.apps.apps import known_variables

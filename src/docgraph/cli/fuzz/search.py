@@ -14,14 +14,18 @@ from typing import Any, Final
 
 from docgraph.access.explain_decision import ExplainedRequest
 from docgraph.cli.application import open_application
-from docgraph.cli.fuzz.agents import AgentMaker, message, read_result
-from docgraph.cli.fuzz.barriers import Barriers, app_path, find_barriers
 from docgraph.cli.fuzz.documents import Made
 from docgraph.cli.fuzz.leaks import DIFFERENCE, Leak, LeakOracle, LeakReport, Showing, advise
 from docgraph.cli.fuzz.material import Material, gather
 from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, FuzzRequest
-from docgraph.cli.fuzz.planting import Planting
-from docgraph.cli.fuzz.rest import RestMaker, build_failing_filters
+from docgraph.cli.fuzz.planting import Barriers, Planting, app_path, find_barriers
+from docgraph.cli.fuzz.request_makers import (
+    AgentMaker,
+    RestMaker,
+    build_failing_filters,
+    message,
+    read_result,
+)
 from docgraph.cli.fuzz.streams import StreamListener, list_streams
 from docgraph.cli.fuzz.world import Renaming, World, open_world, prepare_world
 from docgraph.codec import JsonMode, to_json

@@ -14,7 +14,7 @@ from docgraph.cli.fuzz.documents import Made
 from docgraph.cli.fuzz.leaks import LeakOracle, Showing
 from docgraph.cli.fuzz.material import Material, list_entries
 from docgraph.cli.fuzz.operation import STREAMS, FuzzRequest
-from docgraph.cli.fuzz.rest import ServedCollection
+from docgraph.cli.fuzz.request_makers import ServedCollection
 from docgraph.cli.fuzz.world import Reply, World
 from docgraph.store.driver.scratch import Scratch
 from docgraph.workbench.fuzz.fuzz_values import Canary, make_canary

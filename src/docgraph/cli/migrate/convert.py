@@ -18,10 +18,10 @@ from docgraph.cli.migrate.restheart_config import (
     resolve_old_scalar,
 )
 from docgraph.config.config_node import to_plain
-from docgraph.config.locate import load_file
 from docgraph.config.options import find_option
 from docgraph.config.render import render_block
 from docgraph.config.section import Section
+from docgraph.config.sources import load_file
 
 _KEY_BYTES: Final = 32
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}

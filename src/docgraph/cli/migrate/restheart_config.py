@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_plain
-from docgraph.config.locate import load_file, read_text
-from docgraph.config.overrides import Override, PathError, parse_entries, place, read_entry
+from docgraph.config.config_tree import Override, PathError, parse_entries, place, read_entry
 from docgraph.config.parse import parse_yaml, resolve_scalar
+from docgraph.config.sources import load_file, read_text
 from docgraph.exchange import ConfigError, Problem
 
 # What version 8 has otherwise than version 9: it has JWT off and random tokens on.

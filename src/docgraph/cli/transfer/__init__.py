@@ -1,5 +1,171 @@
 """`docgraph export` and `docgraph import`: everything docgraph stores besides your data."""
 
-from docgraph.cli.transfer.command import export, import_
+from __future__ import annotations
 
-__all__ = ["export", "import_"]
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import make_printable, notice, print_table
+from docgraph.config import ConfigSources
+from docgraph.exchange import StartupError
+
+if TYPE_CHECKING:
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.parts import ImportChanges, Mover, Part
+    from docgraph.exchange import Document
+
+_DIRECTORY = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--yes", is_flag=True, help="Overwrite a previous export without confirmation.")
+@click.option(
+    "--db",
+    "databases",
+    multiple=True,
+    help="Properties and schemas of this database only; repeatable.",
+)
+@configured
+def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[str, ...]) -> None:
+    """Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.
+
+    That is everything that docgraph stores in the database, besides your data. `docgraph import`
+    stores it in another database. Users include the hashes of their passwords.
+    """
+    from docgraph.cli.application import work_on
+    from docgraph.cli.transfer.files import ODD_APPS, Directory
+    from docgraph.cli.transfer.parts import Mover
+    from docgraph.codec import name_id
+
+    target = Directory(directory)
+    if not target.is_free:
+        if not target.is_export:
+            raise StartupError(f"{directory} holds something else", hint="name another directory")
+        if not yes:
+            click.confirm(f"Write over the export in {directory}?", abort=True, err=True)
+    prepared = prepare_sources(sources)
+
+    apps, *parts = work_on(prepared, lambda app: _collect(Mover(app, prepared), databases))
+    with target.rewrite() as writer:
+        for one in apps[1]:
+            if not writer.write_app(one):
+                name = make_printable(name_id(one["_id"]))
+                notice(f"app {name}: files of its own cannot hold it: it is in {ODD_APPS}")
+        for part, documents in parts:
+            if documents:
+                writer.write_documents(part.file, documents)
+    rows = [{"part": part.name, "documents": len(found)} for part, found in (apps, *parts) if found]
+    print_table(rows, as_json=False, if_empty="there is nothing to export")
+
+
+async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part, list[Document]]]:
+    """Collect everything, apps first; print what could not be imported like this."""
+    from docgraph.cli.apps.stored import without_etag
+    from docgraph.cli.transfer.flaws import Flaws
+
+    apps = [without_etag(one) for one in await mover.read(mover.apps)]
+    parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
+    flaws = Flaws(mover)
+    found = [(mover.apps, apps), *parts]
+    named = [*await flaws.find_in_apps(apps), *await flaws.find(parts), *flaws.find_inexact(found)]
+    for one in named:
+        notice(make_printable(one))
+    if named:
+        notice("what is named above is exported as it is stored: an import would refuse it")
+    return found
+
+
+@click.command("import")
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Overwrite without confirmation.")
+@click.option("--keep", is_flag=True, help="Keep stored documents; add missing ones.")
+@configured
+def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
+    """Store the files that `docgraph export` wrote into a DIRECTORY.
+
+    Overwrites stored documents that differ only after confirmation, or with --yes. Deletes
+    nothing. Stores nothing if a part of it cannot work here.
+    """
+    from docgraph.cli.application import work_on
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.parts import Mover
+
+    if yes and keep:
+        raise click.UsageError("--yes overwrites what --keep leaves: give one of them")
+    source = Directory(directory)
+    source.check()
+    prepared = prepare_sources(sources)
+
+    found = work_on(prepared, lambda app: _compare(Mover(app, prepared), source))
+    _show(found)
+    differing = sum(len(one.changed) for one in found)
+    if dry_run or not any(one.new or one.changed for one in found):
+        return
+    overwrite = yes
+    if differing and not yes and not keep:
+        click.confirm(f"Overwrite {differing} that differ?", abort=True, err=True)
+        overwrite = True
+
+    work_on(prepared, lambda app: _store(Mover(app, prepared), found, overwrite=overwrite))
+
+
+async def _compare(mover: Mover, source: Directory) -> list[ImportChanges]:
+    """Return what would change; raise if something would be invalid here."""
+    from docgraph.cli.apps.definitions import report
+    from docgraph.cli.apps.stored import without_etag
+    from docgraph.cli.transfer.flaws import Flaws
+
+    for one in source.find_unknown():
+        notice(make_printable(one))
+    wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
+    flaws = Flaws(mover)
+    definitions = await flaws.check_apps(source.read_apps())
+    named = [*flaws.find_repeated(wanted), *await flaws.find(wanted)]
+    report([one for one in definitions if one.errors], as_json=False)
+    sound = [one.document for one in definitions if not one.errors]
+    named += [flaw async for flaw in mover.find_collisions(sound)]
+    for flaw in named:
+        notice(make_printable(flaw))
+    if named or len(sound) < len(definitions):
+        raise StartupError(
+            "nothing was stored",
+            hint="fix the errors above, or remove these entries from the export",
+        )
+    apps = await mover.compare(mover.apps, [without_etag(one) for one in sound])
+    return [*[await mover.compare(*one) for one in wanted], apps]
+
+
+def _show(found: list[ImportChanges]) -> None:
+    rows = [
+        {
+            "part": one.part.name,
+            "new": len(one.new),
+            "differ": len(one.changed),
+            "the same": one.same,
+        }
+        for one in found
+        if one.new or one.changed or one.same
+    ]
+    print_table(rows, as_json=False, if_empty="there is nothing to import")
+
+
+async def _store(mover: Mover, found: list[ImportChanges], *, overwrite: bool) -> None:
+    """Store everything in the order of the list; definitions last, as `apps apply` does."""
+    late = []
+    for changes in found:
+        late += await mover.store(changes, overwrite=overwrite)
+        if changes.part == mover.apps and (changes.new or (changes.changed and overwrite)):
+            await mover.definitions.print_served()
+    for one in late:
+        notice(
+            f"not changed, because another process wrote it in the meantime: {make_printable(one)}"
+        )
+    if late:
+        raise StartupError(
+            "not everything was stored", hint="compare with the stored state, and try again"
+        )

@@ -15,7 +15,7 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import Hashed
-from docgraph.cli.apps.changes import find_collisions
+from docgraph.cli.apps.definitions import find_collisions
 from docgraph.cli.apps.stored import Definitions, without_etag
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.codec import JsonMode, encode, name_id

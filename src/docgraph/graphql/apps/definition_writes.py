@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from docgraph.codec import as_written, to_stored
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.pieces import check_size
-from docgraph.config.locate import CONFIGURATION
+from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import (
     ConfigError,
     Deadline,

@@ -15,7 +15,7 @@ from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheDropped, CacheSize
 from docgraph.runtime import Generations
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.generations import find_write_slot
+from docgraph.runtime.shared_memory import find_write_slot
 
 _ENTRY_BYTES: Final = 1_000  # an answer, its key and its registration, without their contents
 _LARGEST_SHARE: Final = 8  # an answer needs at most one part of so many

@@ -26,9 +26,8 @@ from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.observe import emit
 from docgraph.observe.cache_events import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed
-from docgraph.runtime.backoff import growing_pauses
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.tasks import cancel_until_over
+from docgraph.runtime.tasks import cancel_until_over, growing_pauses
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent
 from docgraph.store.streams import PrimaryState, find_token_time

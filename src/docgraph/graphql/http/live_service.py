@@ -49,8 +49,14 @@ from docgraph.graphql.sections import GraphqlLive
 from docgraph.observe import emit
 from docgraph.observe.stream_events import LiveQueryChanged
 from docgraph.runtime import Generations, Tasks
-from docgraph.runtime.reauthorize import CONCERNING, Announced, EndableClient, Reauthorizer, Session
-from docgraph.runtime.stream_limits import StreamLimits
+from docgraph.runtime.open_streams import (
+    CONCERNING,
+    Announced,
+    EndableClient,
+    Reauthorizer,
+    Session,
+    StreamLimits,
+)
 
 _NO_QUERY: Final = b'{"query":"{ __typename }"}'
 

@@ -69,8 +69,8 @@ from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.plugin_section import bound_path
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
+from docgraph.runtime.clock import TimeoutWheel
 from docgraph.runtime.sections import Core
-from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 

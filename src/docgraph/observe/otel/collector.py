@@ -24,7 +24,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from requests.exceptions import InvalidHeader, InvalidSchema, InvalidURL, MissingSchema
 from urllib3.exceptions import HTTPError
 
-from docgraph.config.secrets import mask_connection_string
+from docgraph.config.options import mask_connection_string
 from docgraph.observe.bus import emit
 from docgraph.observe.process_events import CollectorFound, CollectorLost
 from docgraph.observe.sections import Otel

@@ -24,7 +24,7 @@ from typing import Any, Final
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.runtime.tasks import growing_pauses
 
 ETAG: Final = "_etag"
 

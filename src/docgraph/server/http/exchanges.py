@@ -45,10 +45,10 @@ from docgraph.observe.process_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare
+from docgraph.server.fields import RequestIds
+from docgraph.server.http.body_budget import Incoming
 from docgraph.server.http.bridge import Bridge
 from docgraph.server.http.call import HttpCall
-from docgraph.server.http.incoming import Incoming
-from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import SMALLEST, Responder, check_accepts_compression
 from docgraph.server.routes import describe_route

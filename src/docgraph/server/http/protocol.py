@@ -13,14 +13,12 @@ from math import inf
 
 from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import Overloaded, RequestTimeout
+from docgraph.server.http.body_budget import DRAINABLE, Incoming
 from docgraph.server.http.call import HttpCall, render_head
-from docgraph.server.http.connection_limits import Admitted
-from docgraph.server.http.connection_state import Phase, StallWatch, describe_peer
+from docgraph.server.http.connection_limits import Admitted, Phase, StallWatch, describe_peer
 from docgraph.server.http.framing import RequestHead
-from docgraph.server.http.incoming import DRAINABLE, Incoming
 from docgraph.server.http.reader import SLICE, RequestReader
-from docgraph.server.http.reject import PartialRequest, report_fault
-from docgraph.server.http.state import ProcessState
+from docgraph.server.http.state import ProcessState, report_fault
 from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.respond import Head
 
@@ -352,13 +350,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._is_busy:
             self._deferred = error
             return
-        request = PartialRequest(
-            client=self.address,
-            method=self._reader.method,
-            target=self._reader.target,
-            headers=self._reader.headers,
-        )
-        head, content = self._state.refusals.render(error, request)
+        head, content = self._state.refusals.render(error, self.address, self._reader)
         self.write(render_head(head, self._state.date) + content)
         self._linger()
 

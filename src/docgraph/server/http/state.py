@@ -1,4 +1,4 @@
-"""State shared by the connections of a process, and counts shared by the workers."""
+"""State shared by the connections of a process, and rejections of incomplete requests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import asyncio
 from email.utils import formatdate
 from time import time
 from typing import Protocol
+from uuid import uuid4
 
+from docgraph.exchange import DocgraphError, Exchange, Headers, Request
+from docgraph.exchange.errors import InternalError
+from docgraph.exchange.path import cut_unreadable
+from docgraph.observe import emit
+from docgraph.observe.events import RequestFailed, RequestRefused
+from docgraph.server.fields import RequestIds
 from docgraph.server.http.body_budget import Bodies, Unread
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, Resting
 from docgraph.server.http.exchanges import Application, Exchanges
-from docgraph.server.http.reject import Refusals
-from docgraph.server.http.trace import RequestIds
+from docgraph.server.http.framing import find_path
+from docgraph.server.http.reader import RequestReader
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.respond import CorsPolicy, Offload, Responder
+from docgraph.server.respond import CorsPolicy, Head, Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
 
@@ -100,3 +107,44 @@ def build_state(
         Refusals(application, responder, ids),
         ConnectionLimits(limits, proxies, cells, worker),
     )
+
+
+# Rejections by the protocol layer, before a request is complete.
+#
+# They look like all others: the format of the service or a page, request id, CORS, logged. They
+# always end the connection, because what follows on it can no longer be trusted.
+
+
+class Refusals:
+    """Renders and reports rejections."""
+
+    def __init__(self, application: Application, responder: Responder, ids: RequestIds) -> None:
+        self._application = application
+        self._responder = responder
+        self._ids = ids
+
+    def render(self, error: DocgraphError, client: str, read: RequestReader) -> tuple[Head, bytes]:
+        """Return the response to a request as far as it was read, and report the rejection."""
+        id, trace = self._ids.trace(read.headers)
+        emit(
+            RequestRefused(
+                status=error.status,
+                reason=error.message,
+                client=client,
+                request_id=id,
+                method=read.method,
+                path=read.target.partition(b"?")[0].decode("latin-1"),
+            )
+        )
+        path = cut_unreadable(find_path(read.target))  # it selects the format of the error
+        request = Request(read.method, path, headers=Headers.of_lower_case(read.headers))
+        exchange = Exchange(request, id)
+        body = self._application.render_error(error, exchange)
+        return self._responder.render_body(body, exchange, trace)
+
+
+def report_fault(error: Exception) -> DocgraphError:
+    """Report an internal error during reading: details to the log, an id to the caller."""
+    id = uuid4().hex[:12]
+    emit(RequestFailed(id, "", error))
+    return InternalError("the request could not be read", details={"id": id})

@@ -1,21 +1,24 @@
-"""Host process: log and metrics, shared state of the workers, and the embedded database.
+"""Host process: log and metrics, shared state of the workers, embedded database, serving.
 
 The parent process owns the embedded MongoDB and the directory of the instance; they end with it.
+It serves alone, or by workers. Only the line with the addresses is written to stdout.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import count
 
 from docgraph import __version__
 from docgraph.config import ConfigTree
-from docgraph.embedded.keeper import Keeper
-from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.embedded import EmbeddedMongo, Keeper
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.events import (
     DatabaseFound,
@@ -24,6 +27,8 @@ from docgraph.observe.events import (
     ProbesStarted,
     RightsGranted,
     RightsMissing,
+    ServerStarted,
+    ServerStopped,
     ServerStopping,
 )
 from docgraph.observe.log import EventLogger, open_log
@@ -35,30 +40,37 @@ from docgraph.observe.process_events import (
 )
 from docgraph.observe.sections import Logging, Otel
 from docgraph.observe.writer import remember_log_files
-from docgraph.runtime import Instance, create_instance
+from docgraph.runtime import Generations, Instance, create_instance
 from docgraph.runtime.native import name_lane
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
+from docgraph.server.http.exchanges import Application
 from docgraph.server.prepare import (
     LoadedConfiguration,
     list_changed,
     prepare,
     require_allower,
 )
-from docgraph.server.process.health_state import DatabaseCheck, HealthState
-from docgraph.server.process.notify import ServiceManager
-from docgraph.server.process.probes import ProbeServer
-from docgraph.server.process.reload import Reload, reopen_logs
-from docgraph.server.process.run import announce, serve
-from docgraph.server.process.shutdown import Shutdown
-from docgraph.server.process.sockets import open_probe_listener
-from docgraph.server.process.workers import ProcessHooks, WorkerForker
+from docgraph.server.process.lifecycle import (
+    Reload,
+    ServiceManager,
+    Shutdown,
+    hearing_of_stop,
+    reopen_logs,
+)
+from docgraph.server.process.probes import DatabaseCheck, HealthState, ProbeServer
+from docgraph.server.process.serving import HttpServer, Stop, serve_process
+from docgraph.server.process.sockets import ListeningSocket, open_listeners, open_probe_listener
+from docgraph.server.process.tls import build_context
+from docgraph.server.process.workers import ProcessHooks, Supervisor, WorkerForker, new_loop
 from docgraph.server.services.sections import DatabaseProbe
 from docgraph.server.settings import ServerSettings
 from docgraph.store.driver.client import BlockingPing
 from docgraph.store.sections import MClient
 
 Say = Callable[[str], None]
+MakeApplication = Callable[[int], Application]
+OnReady = Callable[[Sequence[str], str], None]
 
 # All workers use the same database, database user and files: one of them reports about these.
 _ONCE = (
@@ -67,12 +79,17 @@ _ONCE = (
 )
 
 
+def announce(urls: Sequence[str], missing: str = "") -> None:
+    """Print the line that programs wait for; `missing` follows the addresses."""
+    print("docgraph ready", *urls, *([f"({missing})"] if missing else ()), flush=True)
+
+
 def host(
     tree: ConfigTree,
     *,
     say: Say = lambda text: None,
     on_address: Callable[[str], None] = lambda address: None,
-    on_ready: Callable[[Sequence[str], str], None] = announce,
+    on_ready: OnReady = announce,
     load_again: Callable[[], ConfigTree] | None = None,
 ) -> int:
     """Serve a configuration until a signal; returns the exit code.
@@ -91,25 +108,52 @@ def host(
     manager = ServiceManager.from_environment(os.environ)
     ending = Shutdown(settings.limits.longest_stop)
     reload = Reload(lambda: list_changed(prepared, load_again()) if load_again else ())
-    with forking as forker, create_instance() as instance:
+    with (
+        forking as forker,
+        create_instance() as instance,
+        closing(instance.open_generations()) as generations,
+    ):
         if forker is not None:
             prometheus.prepare_multiprocess(instance.metrics_directory)
+        marks = _InstanceMarks(generations, manager, on_ready)
         with (
             observing(prepared),
             ending.watching(),
             sending_metrics(prepared, instance),
-            manager.hearing_of_stop(),
-            marking_stop(instance),
-            sharing_disk_state(instance) as on_disk_full,
-            marking_ready(instance, telling(manager, on_ready)) as say_ready,
-            open_database(prepared, say, ending, on_disk_full) as address,
+            hearing_of_stop(marks.set_stopping),
+            open_database(prepared, say, ending, marks.change_disk) as address,
         ):
             with leaving_out(_ONCE):  # checks here are not yet those of the server
                 on_address(address)
             with answering_probes(prepared, forker, address) as health, stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
                 hooks = ProcessHooks(manager.watchdog, health, reload)
-                return serve(settings, make_application, say_ready, forker, hooks)
+                return serve(settings, make_application, marks.set_ready, forker, hooks)
+
+
+@dataclass(frozen=True, slots=True)
+class _InstanceMarks:
+    """What all workers and the service manager have to know about the instance."""
+
+    generations: Generations
+    manager: ServiceManager
+    on_ready: OnReady
+
+    def set_ready(self, urls: Sequence[str], missing: str) -> None:
+        """Announce that the instance is ready."""
+        self.on_ready(urls, missing)
+        status = f"ready at {' '.join(urls)}"
+        self.manager.notify_ready(f"{status} ({missing})" if missing else status)
+        self.generations.bump("ready")
+
+    def set_stopping(self, event: Event) -> None:
+        """Announce that the instance was asked to stop."""
+        self.manager.notify("STOPPING=1", "STATUS=stopping")
+        self.generations.bump("stopping")
+
+    def change_disk(self, is_full: bool) -> None:
+        """Announce that the disk of the embedded database is full, or no longer full."""
+        self.generations.bump("disk")  # from even to odd, or back
 
 
 def build(tree: ConfigTree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -173,65 +217,6 @@ def answering_probes(
 
 
 @contextmanager
-def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
-    """Let all workers know whether the disk of the embedded database is full."""
-    generations = instance.open_generations()
-
-    def move(is_full: bool) -> None:
-        generations.bump("disk")  # from even to odd, or back
-
-    try:
-        yield move
-    finally:
-        generations.close()
-
-
-@contextmanager
-def marking_ready(
-    instance: Instance, on_ready: Callable[..., None]
-) -> Iterator[Callable[..., None]]:
-    """Let all workers know when the instance was announced as ready."""
-    generations = instance.open_generations()
-
-    def say_and_mark(*told: Any) -> None:
-        on_ready(*told)
-        generations.bump("ready")
-
-    try:
-        yield say_and_mark
-    finally:
-        generations.close()
-
-
-@contextmanager
-def marking_stop(instance: Instance) -> Iterator[None]:
-    """Let all workers know when the instance was asked to stop."""
-    generations = instance.open_generations()
-
-    def mark(event: Event) -> None:
-        generations.bump("stopping")
-
-    subscribe(mark, wants=lambda kind: kind is ServerStopping)
-    try:
-        yield
-    finally:
-        unsubscribe(mark)
-        generations.close()
-
-
-def telling(
-    manager: ServiceManager, on_ready: Callable[[Sequence[str], str], None]
-) -> Callable[[Sequence[str], str], None]:
-    """Notify the service manager, too, when the instance is ready."""
-
-    def report_ready(urls: Sequence[str], missing: str = "") -> None:
-        on_ready(urls, missing)
-        manager.notify_ready(" ".join(["ready at", *urls, *([f"({missing})"] if missing else ())]))
-
-    return report_ready
-
-
-@contextmanager
 def stopping_in_peace() -> Iterator[None]:
     """Ignore further signals after serving, so that the database can shut down cleanly."""
     try:
@@ -277,3 +262,72 @@ def _forget_lost_worker(event: Event) -> None:
 def _observe(prepared: LoadedConfiguration, besides: Collection[type[Event]] = ()) -> EventLogger:
     prometheus.open_metrics(__version__, name_lane())
     return open_log(prepared.config.get(Logging), besides=besides)
+
+
+def serve(
+    settings: ServerSettings,
+    make_application: MakeApplication,
+    on_ready: OnReady = announce,
+    forker: WorkerForker | None = None,
+    hooks: ProcessHooks | None = None,
+) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartupError`.
+
+    `make_application` gets the number of the worker, from 1, or 0 when this process serves alone. A
+    `forker` starts the workers, and it is called in each of them, so it must be picklable.
+    `on_ready` gets the addresses once all workers are ready, and what is missing for the first
+    request to succeed: nothing, unless there is a problem with the database.
+    """
+    hooks = hooks or ProcessHooks()
+    if settings.https_listener.enabled:
+        build_context(settings.https_listener)  # a mistake is found before anything is started
+    listeners = open_listeners(settings)
+    started = time.monotonic()
+    urls = [listener.url for listener in listeners]
+
+    def emit_started(missing: str) -> None:
+        emit(ServerStarted(" ".join(urls), settings.core.workers, __version__))
+        on_ready(urls, missing)
+
+    try:
+        if forker is not None:
+            supervisor = Supervisor(settings, make_application, listeners, forker, hooks)
+            supervisor.run(emit_started)
+        else:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(_serve_alone(settings, make_application, listeners, emit_started, hooks))
+    finally:
+        for listener in listeners:
+            listener.close()
+    emit(ServerStopped(time.monotonic() - started))
+    return 0
+
+
+async def _serve_alone(
+    settings: ServerSettings,
+    make_application: MakeApplication,
+    listeners: Sequence[ListeningSocket],
+    on_ready: Callable[[str], None],
+    hooks: ProcessHooks,
+) -> None:
+    watchdog, reload = hooks.watchdog, hooks.reload or Reload()
+    stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
+    stop.on_signals(signal.SIGTERM, signal.SIGINT)
+    application = make_application(0)
+    sweeps = count()
+
+    def check() -> None:
+        if watchdog is not None:
+            watchdog.check({0: next(sweeps)})
+
+    server = HttpServer(application, settings, on_sweep=check)
+
+    def on_hangup() -> None:
+        if not reload.must_stop():
+            reload.start()
+            server.reload()
+        elif not stop.gentle.is_set():  # it comes twice, and the second would not be graceful
+            stop.request(signal.SIGHUP.name)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    await serve_process(application, server, listeners, stop, on_ready)

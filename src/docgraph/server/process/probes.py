@@ -14,11 +14,131 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
 
-from docgraph.server.process.health_state import Health, HealthState
+from docgraph.store.driver.client import BlockingPing
+
+# Health of an instance as its parent process sees it: the loops of the workers, the database.
+#
+# Nothing here waits for a worker. Workers move a number in shared memory as long as their event
+# loops turn; a thread of the parent pings the database once a second with a client of its own.
+
+_TURNS_WITHIN: Final = 30.0  # seconds; an instance without a turn of any event loop hangs
+_ACCEPTS_WITHIN: Final = 10.0  # seconds; a worker without a turn accepts no connection
+_GAP: Final = 5.0  # seconds without a check of ours: the whole machine may have been suspended
+_INTERVAL: Final = 1.0  # seconds between two pings
+
+
+class Health(NamedTuple):
+    """The result of a check, as a response shows it."""
+
+    status: int
+    description: str
+    latency_ms: int | None = None
+
+
+class DatabaseCheck:
+    """Pings once a second in a thread; `close` after use."""
+
+    def __init__(
+        self, ping: BlockingPing, timeout: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ping = ping
+        self._timeout = timeout
+        self._clock = clock
+        self._result: tuple[float, Health] | None = None
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="database-check", daemon=True)
+
+    def start(self) -> None:
+        """Start to check."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop checking."""
+        self._is_closed.set()
+        self._ping.close()
+        self._thread.join(self._timeout + _INTERVAL)
+
+    def read(self) -> Health:
+        """Return the last result; 503 before the first one, 504 if the check itself hangs."""
+        if self._result is None:
+            return Health(503, "the database was not checked yet")
+        since, health = self._result
+        if self._clock() - since > self._timeout + 3 * _INTERVAL:
+            return Health(504, "no answer in time")
+        return health
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            health = self._check()
+            self._result = (self._clock(), health)
+            self._is_closed.wait(_INTERVAL)
+
+    def _check(self) -> Health:
+        started = self._clock()
+        try:
+            self._ping.ping()
+            status, description = 200, "ping successful"
+        except TimeoutError as error:
+            status, description = 504, str(error)
+        except ConnectionError as error:
+            status, description = 503, str(error)
+        return Health(status, description, round((self._clock() - started) * 1000))
+
+
+class HealthState:
+    """Liveness and readiness; `check` is called at least once a second."""
+
+    def __init__(
+        self,
+        pulses: memoryview,
+        database: Callable[[], Health],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pulses = pulses
+        self._database = database
+        self._clock = clock
+        self._checked = clock()
+        self._known = list(pulses)
+        self._turned: dict[int, float] = {}  # by the number of the worker
+        self.ready: Collection[int] = ()  # the numbers of the workers that have reported it
+        self.is_stopping = False
+
+    def check(self) -> None:
+        """Record which event loops have turned since the last call."""
+        now = self._clock()
+        if now - self._checked > _GAP:  # they had no chance to turn either
+            self._turned = dict.fromkeys(self._turned, now)
+        self._checked = now
+        for place, pulse in enumerate(self._pulses):
+            if pulse != self._known[place]:
+                self._known[place], self._turned[place + 1] = pulse, now
+        for number in self.ready:
+            self._turned.setdefault(number, now)
+
+    def read_liveness(self) -> Health:
+        """Return whether any event loop turns."""
+        self.check()
+        if not self._turned:
+            return Health(503, "no worker has started yet")
+        if self._clock() - max(self._turned.values()) > _TURNS_WITHIN:
+            return Health(503, f"no event loop has turned for {_TURNS_WITHIN:.0f} s")
+        return Health(200, "a worker is alive")
+
+    def read_readiness(self) -> Health:
+        """Return whether the database answers, and a worker accepts connections."""
+        self.check()
+        if self.is_stopping:
+            return Health(503, "stopping")
+        since = self._clock() - _ACCEPTS_WITHIN
+        if not any(self._turned.get(number, since) > since for number in self.ready):
+            return Health(503, "no worker accepts connections")
+        return self._database()
+
 
 _MAX_HEAD: Final = 8192  # bytes
 _MAX_CONNECTIONS: Final = 64
@@ -30,15 +150,6 @@ _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 _JSON: Final = "application/json"
 _OK, _NOT_ALLOWED, _UNAVAILABLE = 200, 405, 503
 _LENGTH: Final = b"content-length"
-_REASONS: Final = {
-    200: "OK",
-    400: "Bad Request",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-    504: "Gateway Timeout",
-}
 _LINE: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
 _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t\x80-\xff]*)")
 
@@ -51,14 +162,11 @@ class _Rejected(Exception):
         self.health = Health(status, reason)
 
 
-class _Request:
-    """The method and the path of a request."""
+class _Request(NamedTuple):
+    """The path of a request, and whether its response has a content."""
 
-    __slots__ = ("has_content", "path")
-
-    def __init__(self, method: str, path: str) -> None:
-        self.path = path
-        self.has_content = method != "HEAD"  # its response
+    path: str
+    has_content: bool
 
 
 def parse_request(head: bytes) -> _Request:
@@ -77,7 +185,7 @@ def parse_request(head: bytes) -> _Request:
         raise _Rejected(_NOT_ALLOWED, "only GET and HEAD are allowed")
     if b"transfer-encoding" in names or any(length != b"0" for length in lengths):
         raise _Rejected(400, "requests with a body are not accepted")
-    return _Request(method, target.partition("?")[0])
+    return _Request(target.partition("?")[0], method != "HEAD")
 
 
 class _Visitor:
@@ -261,7 +369,7 @@ class ProbeServer:
 
     def _send(self, visitor: _Visitor, status: int, media_type: str, content: bytes) -> None:
         lines = [
-            f"HTTP/1.1 {status} {_REASONS[status]}",
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
             f"Content-Type: {media_type}",
             f"Content-Length: {len(content)}",
             "Cache-Control: no-store",

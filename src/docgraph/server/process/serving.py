@@ -25,7 +25,7 @@ from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
-from docgraph.server.process.reload import reopen_logs
+from docgraph.server.process.lifecycle import reopen_logs
 from docgraph.server.process.sockets import ListeningSocket, fit_to_descriptors
 from docgraph.server.process.tls import Certificate
 from docgraph.server.settings import ServerSettings

@@ -27,15 +27,13 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping
 from docgraph.observe.process_events import ForkerLost, WorkerLost, WorkerStarted
-from docgraph.runtime.shared import share_numbers
+from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.forker import ForkedProcess, Forker
-from docgraph.server.process.health_state import HealthState
-from docgraph.server.process.notify import Watchdog
-from docgraph.server.process.reload import Reload
+from docgraph.server.process.lifecycle import WORKER_MARGIN, Reload, Watchdog
+from docgraph.server.process.probes import HealthState
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
-from docgraph.server.process.shutdown import WORKER_MARGIN
 from docgraph.server.process.sockets import ListeningSocket
 from docgraph.server.settings import ServerSettings
 

@@ -17,7 +17,7 @@ from docgraph.auth.tokens.table import TokenTable
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations
-from docgraph.runtime.generations import create_generations
+from docgraph.runtime.shared_memory import create_generations
 from tests.expect import keep, present
 
 pytestmark = pytest.mark.anyio

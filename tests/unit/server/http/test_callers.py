@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange import Headers
-from docgraph.server.http.trace import RequestIds
+from docgraph.server.fields import RequestIds
 from docgraph.server.proxies import TrustedProxies
 
 

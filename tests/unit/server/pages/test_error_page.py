@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.exchange import Account, Body, DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import Forbidden, InternalError, Overloaded, Unauthenticated
-from docgraph.server.pages.error_page import VARY, is_navigation
+from docgraph.server.html_pages import VARY, is_navigation
 from docgraph.server.serve import build_error_body, render_refusal
 
 BASIC, BEARER = 'Basic realm="docgraph"', 'Bearer realm="docgraph"'

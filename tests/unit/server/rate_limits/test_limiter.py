@@ -13,7 +13,7 @@ from docgraph.exchange import Account, Connection, Exchange, Request
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe.process_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets
-from docgraph.server.rate_limits.limiter import Limit, Limiter, round_up
+from docgraph.server.rate_limits import Limit, Limiter, round_up
 from docgraph.server.rate_limits.sections import CallerLimit
 from tests.clock import Clock
 from tests.http.harness import listening

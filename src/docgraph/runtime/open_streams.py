@@ -1,4 +1,4 @@
-"""Reauthorization of open streams: checks again whether clients may still read them.
+"""Open streams: limits per user and address, and reauthorization while they are open.
 
 Every session is authorized again at least once a minute, as if its request came now. All sessions
 are authorized soon after an announcement that may concern them: a change of rules, users, tokens or
@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from time import monotonic, time
 from typing import Final, Protocol
 
+from docgraph.exchange import Account
 from docgraph.exchange.close_reason import FAILED, CloseReason
+from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
-from docgraph.runtime.generations import Generation, Generations
+from docgraph.runtime.shared_memory import Generation, Generations
 
 _TICK: Final = 1.0  # seconds between two checks for announcements
 _EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
@@ -186,3 +189,40 @@ class Reauthorizer:
     def read_announced(self) -> Announced:
         """Return a value that differs after each announcement."""
         return tuple(map(self._generations.read, self._concerning))
+
+
+class StreamLimits:
+    """A slot is acquired when a stream opens and released when it ends.
+
+    `what` names the streams in messages.
+    """
+
+    def __init__(self, what: str, *, per_user: int, per_address: int) -> None:
+        self._what = what
+        self._per_user = per_user
+        self._per_address = per_address
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def acquire(
+        self, account: Account | None, client: tuple[str, int] | None
+    ) -> Callable[[], None]:
+        """Acquire a slot; call the result to release it. Raise `TooManyRequests` if none."""
+        keys = []
+        if account is not None:
+            keys.append((("user", account.name), self._per_user))
+        if client is not None:
+            keys.append((("address", client[0]), self._per_address))
+        for (kind, name), most in keys:
+            if self._taken[kind, name] >= most:
+                raise TooManyRequests(
+                    f"this {kind} has too many {self._what} open, {most} of them",
+                    hint="close one of them first",
+                )
+        self._taken.update(key for key, _ in keys)
+        return lambda: self._give_back([key for key, _ in keys])
+
+    def _give_back(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
+            self._taken[key] -= 1
+            if not self._taken[key]:
+                del self._taken[key]

@@ -38,7 +38,9 @@ from docgraph.exchange.exchange import AdmittedApp, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
-from docgraph.server.batch.entries import (
+from docgraph.server.respond import phrase_of
+from docgraph.server.sections import Batch
+from docgraph.server.services.batch_entries import (
     ENTRY,
     BatchEntry,
     EntryLocation,
@@ -47,8 +49,6 @@ from docgraph.server.batch.entries import (
     find_failure,
     read_entries,
 )
-from docgraph.server.respond import phrase_of
-from docgraph.server.sections import Batch
 from docgraph.store import Store
 
 _JSON: Final = "application/json"

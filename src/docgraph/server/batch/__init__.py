@@ -1,1 +1,0 @@
-"""`POST /_batch`: several requests for documents in one transaction."""
