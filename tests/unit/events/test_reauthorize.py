@@ -32,7 +32,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.runtime.generations import Generations, create_generations
 from docgraph.runtime.reauthorize import Reauthorizer
-from docgraph.variables.moments import NOW
+from docgraph.variables.resolvers import NOW
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 from docgraph.access.rule import Rule, RuleOrigin
-from docgraph.access.unfiltered_apps import find_row_filters
+from docgraph.access.rule_warnings import find_row_filters
 from docgraph.cli.acl.rules import RuleCollection
 from docgraph.cli.terminal import notice
 from docgraph.exchange import Deadline, DocgraphError

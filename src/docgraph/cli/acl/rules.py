@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docgraph.access.db_rules import AUTHORIZER
 from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
+from docgraph.access.rule_authorizers import AUTHORIZER
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content

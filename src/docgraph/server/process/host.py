@@ -17,6 +17,12 @@ from docgraph.config import ConfigTree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
+from docgraph.observe.event import (
+    CertificateLoaded,
+    FewDescriptors,
+    ReloadFailed,
+    WorkerLost,
+)
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
@@ -27,12 +33,6 @@ from docgraph.observe.events import (
     ServerStopping,
 )
 from docgraph.observe.log import EventLogger, open_log
-from docgraph.observe.process_events import (
-    CertificateLoaded,
-    FewDescriptors,
-    ReloadFailed,
-    WorkerLost,
-)
 from docgraph.observe.sections import Logging, Otel
 from docgraph.observe.writer import remember_log_files
 from docgraph.runtime import Instance, create_instance

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from docgraph.exchange import ConfigError, StartupError
 from docgraph.observe import emit
-from docgraph.observe.process_events import ReloadFailed, ServerReloaded
+from docgraph.observe.event import ReloadFailed, ServerReloaded
 from docgraph.observe.writer import reopen_log_files
 from docgraph.server.process.terminal import ControllingTerminal
 
