@@ -22,7 +22,7 @@ import psutil
 import pytest
 from pymongo import MongoClient
 
-from docgraph.observe import bus
+import docgraph.observe as bus
 
 _PATIENCE = 10.0  # seconds; what is about to end may need a moment on a busy machine
 _LOOK_FURTHER = 2.0  # seconds until what earlier tests left alive is looked at, too: it takes long

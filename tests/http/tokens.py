@@ -16,8 +16,8 @@ from uuid import uuid4
 import httpx2
 
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.tokens.jwt_manager import JwtTokens
 from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
+from docgraph.auth.tokens.token_managers import JwtTokens
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.plugins.kinds import Kind
 from docgraph.server.app import Docgraph

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.access.language import compile_predicate
-from docgraph.access.language.prefilter import Reach
-from docgraph.access.mongo_conditions import find_flag
+from docgraph.access.language.function import Reach
 from docgraph.access.parse_rule import Knowledge, read_rule
-from docgraph.access.rule import Rule, RuleOrigin, roles_of
+from docgraph.access.rule import Rule, RuleOrigin, find_flag, roles_of
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.authorize import FullAuthorizer, report_denial
 from docgraph.access.dry_run import RequestDryRun
-from docgraph.access.vetoers import FullAuthorizer
+from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.codec import as_meant
 from docgraph.codec.equality import equality_key, is_equal
 from docgraph.config.section import PluginConfig
@@ -31,11 +31,9 @@ from docgraph.exchange import (
     ResourceType,
     Write,
 )
-from docgraph.exchange.errors import DocgraphError, SecurityViolation
+from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
-from docgraph.observe import emit
-from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
@@ -111,7 +109,7 @@ class DefinitionLimits(DataInterceptor):
             try:
                 await self._check(exchange, resource, as_meant(document))
             except SecurityViolation as error:
-                self._report(exchange, error)
+                report_denial(exchange, self.name, error.message)
                 raise
         return write
 
@@ -314,13 +312,6 @@ class DefinitionLimits(DataInterceptor):
     @cached_property
     def _key(self) -> RevealKey:
         return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
-
-    def _report(self, exchange: Exchange, error: DocgraphError) -> None:
-        request, account = exchange.request, exchange.account
-        name = account.name if account is not None else ""
-        emit(
-            AccessDenied(exchange.id, self.name, error.message, name, request.method, request.path)
-        )
 
 
 def _shows_all(decision: Decision, namespace: Namespace) -> bool:

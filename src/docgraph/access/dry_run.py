@@ -26,8 +26,7 @@ from docgraph.exchange.errors import Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision, Kind, Provider, Service
-from docgraph.plugins.plugin_section import bound_path, is_secured
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path, is_secured
 
 _MAX_BYTES: Final = 1 << 30  # of a body that is already in memory
 

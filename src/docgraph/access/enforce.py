@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from docgraph.access.authorize import report_denial
 from docgraph.exchange import (
     Document,
     Exchange,
@@ -23,8 +24,6 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.data import SORT_KEY, TrustedDocument
 from docgraph.exchange.errors import DocgraphError, Forbidden, SecurityViolation, Unauthenticated
-from docgraph.observe import emit
-from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store.guard.fence import check_found
 from docgraph.store.guard.shown import (
@@ -97,10 +96,8 @@ class HiddenWrites(_Enforcing):
 def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
     """Build the rejection of a request that no rule permits."""
     reason = "the request uses properties that the rule hides"
-    request, account = exchange.request, exchange.account
-    name = account.name if account is not None else ""
-    emit(AccessDenied(exchange.id, interceptor, reason, name, request.method, request.path))
-    return Unauthenticated(reason) if account is None else Forbidden(reason)
+    report_denial(exchange, interceptor, reason)
+    return Unauthenticated(reason) if exchange.account is None else Forbidden(reason)
 
 
 class WriteFilter(_Enforcing):

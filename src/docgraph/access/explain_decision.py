@@ -1,6 +1,7 @@
 """Explain an authorization decision: the answer of every authorizer, and the deciding rule.
 
-Calls the same authorizers as the pipeline, in the same way, and calls all of them.
+Calls the same authorizers as the pipeline, in the same way, and calls all of them. The command
+`docgraph access explain` prints the explanation, and `GET /access/explain` returns it.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from docgraph.access.authorize import decide
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.language.predicate import Failure
-from docgraph.access.mongo_conditions import find_flag
-from docgraph.access.rule import Rule, RuleIndex, roles_of
+from docgraph.access.rule import Rule, RuleIndex, find_flag, roles_of
+from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.rule_warnings import Comparison
 from docgraph.access.rulebook import RuleBook
-from docgraph.access.unfiltered_apps import Comparison
-from docgraph.codec import decode
-from docgraph.exchange import Account, Exchange, Headers, Permission, Request
-from docgraph.exchange.errors import NotFound
-from docgraph.plugins.kinds import Authorizer, Decision, Kind
+from docgraph.codec import JsonMode, decode, encode
+from docgraph.config.section import ServiceConfig
+from docgraph.exchange import Account, Body, Exchange, Headers, Permission, Request
+from docgraph.exchange.errors import Forbidden, NotFound, RequestError
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.store import Store
 
 _MAX_RULES: Final = 200
 _MAX_IGNORED: Final = 20
@@ -93,18 +99,14 @@ class Explanation:
             "allowed": self.status < _REFUSED,
             "status": self.status,
             "reason": self.reason,
-            "vetoers": [_to_document(one) for one in self.vetoers],
-            "allowers": [_to_document(one) for one in self.allowers],
-            "rules": [_to_document(one) for one in self.rules],
-            "others": [_to_document(one) for one in self.others],
+            "vetoers": list(map(asdict, self.vetoers)),
+            "allowers": list(map(asdict, self.allowers)),
+            "rules": list(map(asdict, self.rules)),
+            "others": list(map(asdict, self.others)),
             "conditions": _conditions(self.permission),
             "notes": list(self.notes),
             "bindings": [{"account": way, "bound": names} for way, names in self.bindings],
         }
-
-
-def _to_document(value: Answer | Consideration) -> dict[str, Any]:
-    return asdict(value)
 
 
 def _conditions(permission: Permission | None) -> dict[str, Any]:
@@ -213,19 +215,13 @@ class Explainer:
     ) -> tuple[Answer, ...]:
         answers = []
         for one in authorizers:
-            if exchange.account is None and one in self._requiring(exchange):
+            is_anonymous = exchange.account is None and one.role == "allower"
+            if is_anonymous and one.requires_authentication(exchange):
                 answers.append(Answer(one.name, False, "only authenticated callers"))
                 continue
             decision = await decide(one, exchange)
             answers.append(Answer(one.name, decision.allowed, decision.reason))
         return tuple(answers)
-
-    def _requiring(self, exchange: Exchange) -> list[Authorizer]:
-        return [
-            one
-            for one in self._registry.of_kind(Kind.AUTHORIZER)
-            if one.role == "allower" and one.requires_authentication(exchange)
-        ]
 
     async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
         index = await self._book.find_rules(roles_of(exchange.account))
@@ -292,3 +288,55 @@ def _status(decision: Decision, veto: Decision | None, caller: Account | None) -
     if decision.allowed:
         return 200
     return 401 if caller is None and veto is None else 403
+
+
+class AccessExplain(Service):
+    """Explains decisions to users with the root role only, regardless of rules."""
+
+    name: ClassVar[str] = "accessExplain"
+    description: ClassVar[str] = "explains why a request is allowed or denied"
+    uri: ClassVar[str] = "/access/explain"
+    exact: ClassVar[bool] = True
+    Config = ServiceConfig
+
+    def __init__(  # noqa: PLR0913 - the providers and sections
+        self,
+        config: ServiceConfig,
+        *,
+        registry: PluginRegistry,
+        imagined_requests: RequestDryRun,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        acl_rules: RuleBook,
+        account_bindings: Bindings | None = None,
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        comparison = Comparison(graphql, mongo, store, acl_rules, registry)
+        self.explainer = Explainer(imagined_requests, acl_rules, comparison, account_bindings)
+
+    async def handle(self, exchange: Exchange) -> Body:
+        """Explain the request given by `user`, `role` (repeated), `method`, `path` and `query`."""
+        if not self._is_root(exchange):
+            raise Forbidden("only the root role may ask for explanations")
+        query = exchange.request.query
+        path = query.get("path")
+        if path is None or not path.startswith("/"):
+            raise RequestError("the parameter path is needed", hint="it begins with a slash")
+        question = ExplainedRequest(
+            method=(query.get("method") or "GET").upper(),
+            path=path,
+            query=query.get("query") or "",
+            user=query.get("user"),
+            roles=tuple(query.get_list("role")),
+        )
+        explanation = await self.explainer.explain(question)
+        body = encode(explanation.to_document(), JsonMode.STANDARD)
+        return Body(200, body, "application/json")
+
+    def _is_root(self, exchange: Exchange) -> bool:
+        authorizer = self._registry.find(AUTHORIZER)
+        if not isinstance(authorizer, DbAclAuthorizer):
+            return False
+        return authorizer.config.root_role in exchange.roles

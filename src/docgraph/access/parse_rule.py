@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from docgraph.access.language import Predicate, compile_predicate
 from docgraph.access.language.function import FunctionScope
-from docgraph.access.mongo_conditions import FLAGS, Conditions
-from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rule import FLAGS, Conditions, Rule, RuleOrigin
 from docgraph.codec import decode, unescape_keys
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DocgraphError

@@ -20,15 +20,14 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final
 
-from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.authorize import report_denial
 from docgraph.access.enforce import restrict
+from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.sections import RootRoleGuard as RootRoleGuardConfig
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Consistency, Document, Exchange, Resource, Write, WriteKind
 from docgraph.exchange.errors import RequestError, SecurityViolation
-from docgraph.observe import emit
-from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
@@ -245,19 +244,17 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name[0] != "$" and "." not in name
 
 
-# `rootRoleGuard`: prevent role escalation over the network.
-#
-# No write over the network gives the root role, and callers cannot change their own roles. Writes
-# of callers without the root role do not find users who have it, and a write that changes roles
-# does not find the caller: a rule that lets users edit themselves must not let them promote
-# themselves (`role_escalation.py`). The command line may do all of it.
-
 _REALM: Final = "dbRealmAuthenticator"
 _PRIMARY: Final = Consistency(preference="primary")  # checks read what the write will find
 
 
 class RootRoleGuard(DataInterceptor):
-    """Rejects writes to users that would give or take over the root role, or change own roles."""
+    """Prevents role escalation over the network; the command line may do all of it.
+
+    No write gives the root role, and callers cannot change their own roles. Writes of callers
+    without the root role do not find users who have it, and a write that changes roles does not
+    find the caller: a rule that lets users edit themselves must not let them promote themselves.
+    """
 
     name: ClassVar[str] = "rootRoleGuard"
     description: ClassVar[str] = "refuses to give users the root role, and to change own roles"
@@ -351,7 +348,5 @@ class RootRoleGuard(DataInterceptor):
         )
 
     def _reject(self, exchange: Exchange, reason: str) -> SecurityViolation:
-        request = exchange.request
-        name = exchange.account.name if exchange.account else ""
-        emit(AccessDenied(exchange.id, self.name, reason, name, request.method, request.path))
+        report_denial(exchange, self.name, reason)
         return SecurityViolation("Forbidden. The request has been logged.")

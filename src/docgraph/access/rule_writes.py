@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from docgraph.access.db_rules import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.parse_rule import MAX_FLAWS, Flaw, describe_flaw, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec.pieces import check_size
 from docgraph.config.section import PluginConfig

@@ -15,9 +15,16 @@ from typing import Any, ClassVar, Final, Protocol
 
 from docgraph.access.language import RequestView, holds
 from docgraph.access.language.predicate import Failure, find_failures
-from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws
-from docgraph.access.rule import Rule, RuleIndex, RuleOrigin, roles_of
+from docgraph.access.rule import (
+    Rule,
+    RuleIndex,
+    RuleOrigin,
+    Unresolved,
+    find_flag,
+    resolve_conditions,
+    roles_of,
+)
 from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
@@ -85,12 +92,6 @@ class Match:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
-    sets: list[RuleSet]
-    index: RuleIndex
-
-
 class RuleBook:
     """Finds the rule for a request; the authorizers add their sources."""
 
@@ -106,7 +107,7 @@ class RuleBook:
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
-        self.lists: LruDict[tuple[str, ...], _List] = LruDict(_KEPT_LISTS)
+        self.lists: LruDict[tuple[str, ...], tuple[list[RuleSet], RuleIndex]] = LruDict(_KEPT_LISTS)
 
     def add(self, source: RuleSource) -> None:
         """Add the rules of this source."""
@@ -127,13 +128,13 @@ class RuleBook:
 
     def _find_index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
         known = self.lists.get(roles)
-        if known is not None and known.sets == sets:
-            return known.index
+        if known is not None and known[0] == sets:
+            return known[1]
         found = (rule for one in sets for rule in one.of_roles(roles))
         index = RuleIndex(
             tuple(sorted(found, key=lambda one: self._rank(one, roles), reverse=True))
         )
-        self.lists.put(roles, _List(sets, index))
+        self.lists.put(roles, (sets, index))
         return index
 
     async def find_all(self) -> list[Rule]:

@@ -195,30 +195,14 @@ class DigestCredentials:
 
     def render(self) -> str:
         """Return the value of `Authorization`."""
-        quoted = {
-            "username": _quote(self.username),
-            "realm": _quote(self.realm),
-            "nonce": _escape(self.nonce),
-            "uri": _escape(self.uri),
-            "response": _escape(self.response),
-            "cnonce": _escape(self.cnonce),
-            "opaque": _escape(self.opaque),
-        }
+        quoted = {"username": _quote(self.username), "realm": _quote(self.realm)}
+        for name in ("nonce", "uri", "response", "cnonce", "opaque"):
+            quoted[name] = _escape(getattr(self, name))
         pairs = ", ".join(f"{name}={value}" for name, value in quoted.items())
         return f"Digest {pairs}, algorithm={self.algorithm}, qop=auth, nc={self.nc}"
 
 
-_DIGEST_REQUIRED: Final = (
-    "username",
-    "realm",
-    "nonce",
-    "uri",
-    "response",
-    "cnonce",
-    "opaque",
-    "qop",
-    "nc",
-)
+_DIGEST_REQUIRED: Final = "username realm nonce uri response cnonce opaque qop nc".split()
 
 
 def _check_digest(given: Mapping[str, _Parameter]) -> None:

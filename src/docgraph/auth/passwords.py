@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import bcrypt
 
@@ -53,33 +53,6 @@ class Hashed(str):
     """
 
     __slots__ = ()
-
-
-class Passwords(Protocol):
-    """One kind of password storage."""
-
-    async def prepare(self, password: str) -> str:
-        """Return the stored form of a new password; raises `RequestError` for an invalid one."""
-        ...
-
-    async def verify(self, user: str, password: str, stored: str | None) -> bool:
-        """Return whether the password is right; `stored` is None for a user who does not exist."""
-        ...
-
-    def record(self, stored: str | None) -> None:
-        """Record the cost of a stored password."""
-        ...
-
-    def is_outdated(self, stored: str) -> bool:
-        """Return whether a new hash of the same password would be harder to break."""
-        ...
-
-    async def rehash(self, user: str, password: str) -> str:
-        """Return a new hash of a verified password, and cache the pair with it."""
-        ...
-
-    async def close(self) -> None:
-        """Stop the checks in progress."""
 
 
 class BcryptPasswords:
@@ -181,6 +154,9 @@ class PlainPasswords:
 
     async def close(self) -> None:
         """Do nothing: there is no background work."""
+
+
+Passwords = BcryptPasswords | PlainPasswords
 
 
 class _WrongPasswordError(Exception):

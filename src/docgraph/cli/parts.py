@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from docgraph.access.file_rules import load_rules
 from docgraph.access.parse_rule import Knowledge
+from docgraph.access.rule_authorizers import load_rules
 from docgraph.access.sections import FileAclAuthorizer
 from docgraph.auth.authenticators.file_users import load_users
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator

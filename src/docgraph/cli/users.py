@@ -79,7 +79,7 @@ def add(
     Warns about a weak password, and rejects the weakest ones unless --weak is given. The
     configuration can reject more (enforce-minimum-password-strength).
     """
-    from docgraph.auth.users.first import build_user
+    from docgraph.auth.authenticators.first_user import build_user
 
     _check_name(user)
 
@@ -222,7 +222,7 @@ class _Users:
         return tuple(self.realm.reader.roles.read(document) or ())
 
     def summarise(self, document: Document, *, as_json: bool) -> dict[str, Any]:
-        from docgraph.auth.authenticators.record import find_value
+        from docgraph.auth.authenticators.db_users import find_value
 
         roles = self.read_roles(document)
         shown = list(roles) if as_json else ", ".join(roles)

@@ -27,8 +27,7 @@ from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind, Service
-from docgraph.plugins.plugin_section import bound_path
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.sections import Mongo
 from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Blocking, run_blocking

@@ -3,35 +3,117 @@
 Most row filters compare properties with values of the caller. An index finds the audiences of an
 event by the values of its document (`row_index.py`); the database decides about all other filters,
 hundreds at a time. The cost of an event therefore does not grow with the number of listeners.
+
+The listeners of an audience with the same stages and format read from one channel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from docgraph.events.change_record import ChangeRecord, EventVisibility
-from docgraph.events.decision_sample import DecisionSample
+from docgraph.events.change_record import ChangeRecord, EventVisibility, ResumeToken
+from docgraph.events.encoded_event import EncodedEvent, Rendering
+from docgraph.events.event_log import EventLog, FilterSlots
 from docgraph.events.event_shapes import EventShape
-from docgraph.events.log_budget import FilterSlots
-from docgraph.events.row_index import RowIndex, is_indexable
-from docgraph.exchange import DocgraphError, Document
+from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
+from docgraph.exchange import DocgraphError, Document, Subscription
+from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, CloseReason
+from docgraph.exchange.errors import ResumePointLost
+from docgraph.observe import emit
+from docgraph.observe.event import StreamFailed
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE
-from docgraph.variables.moments import fill_moments, has_moments
+from docgraph.variables.resolvers import fill_moments, has_moments
+
+Portion = tuple[list[EncodedEvent], ResumeToken]
+
+
+class _Source(Protocol):
+    @property
+    def position(self) -> str: ...
+
+    def flush(self, channel: Channel) -> None: ...
+
+    def release(self, channel: Channel) -> None: ...
+
+    def read_portion(self, channel: Channel, token: ResumeToken) -> Awaitable[Portion]: ...
+
+
+class Channel:
+    """An audience, a shape and a rendering; all its clients read from one log.
+
+    Clients have everything up to `start`: the channel was opened after those events.
+    """
+
+    __slots__ = (
+        "_source",
+        "audience",
+        "key",
+        "log",
+        "rendering",
+        "shape",
+        "start",
+        "subscription",
+        "users",
+    )
+
+    def __init__(
+        self,
+        source: _Source,
+        key: bytes,
+        subscription: Subscription,
+        parts: tuple[Audience, EventShape, Rendering],
+        log: EventLog,
+    ) -> None:
+        self.users = 0
+        self.key = key
+        self.subscription = subscription
+        self.audience, self.shape, self.rendering = parts
+        self.log = log
+        self.start = log.floor
+        self._source = source
+
+    @property
+    def position(self) -> str:
+        """The token up to which all events are published, or published by the next `flush`."""
+        return max(self._source.position, self.start)
+
+    def append(self, notice: EncodedEvent) -> None:
+        """Append an event to the log, unless it happened before the channel was opened."""
+        if notice.token > self.start:
+            self.log.append(notice)
+
+    def flush(self) -> None:
+        """Publish the pending events to clients immediately."""
+        self._source.flush(self)
+
+    def release(self) -> None:
+        """Count one client less."""
+        self.users -= 1
+        self._source.release(self)
+
+    async def read_portion(self, token: ResumeToken) -> Portion:
+        """Return a bounded portion of the events after the token, and the token where it ends."""
+        return await self._source.read_portion(self, token)
+
+    def find_ending(self, error: Exception) -> CloseReason:
+        """Return the close reason for an error that ends the stream; the error itself is logged."""
+        asked = self.subscription
+        emit(StreamFailed(asked.db, asked.collection, asked.uri, error))
+        return HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED
+
+    def fail(self, error: Exception) -> None:
+        """End the channel for all its clients because of an error."""
+        if self.log.ending is None:
+            self.log.end(self.find_ending(error))
+
 
 Decision = dict[EventVisibility, set["Audience"]]
 Filter = Mapping[str, Any]
 
 EVERYONE: Final = b""
-
-
-class _Channel(Protocol):
-    @property
-    def shape(self) -> EventShape: ...
-
-    def fail(self, error: Exception) -> None: ...
 
 
 class Audience:
@@ -54,17 +136,17 @@ class Audience:
         self.has_moments = has_moments(row)
         self.is_searched = False  # the database decides
         self.has_slot = False
-        self.channels: dict[EventShape, list[Any]] = {}
+        self.channels: dict[EventShape, list[Channel]] = {}
         self.plain: set[EventShape] = set()  # which may concern any event
         self.indexed: set[EventShape] = set()  # which concern events that an index finds
 
-    def add(self, channel: _Channel) -> None:
+    def add(self, channel: Channel) -> None:
         """Add a channel."""
         shape = channel.shape
         self.channels.setdefault(shape, []).append(channel)
         (self.plain if shape.condition is None else self.indexed).add(shape)
 
-    def remove(self, channel: _Channel) -> None:
+    def remove(self, channel: Channel) -> None:
         """Remove a channel."""
         shape = channel.shape
         self.channels[shape].remove(channel)

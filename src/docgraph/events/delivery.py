@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Final
 
-from docgraph.events.audiences import Audience, Audiences
+from docgraph.events.audiences import Audience, Audiences, Channel
 from docgraph.events.change_record import ChangeRecord, EventVisibility
-from docgraph.events.channel import Channel
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
+from docgraph.events.event_log import LogBudget
 from docgraph.events.event_shapes import EventShape, Result, Shapes
-from docgraph.events.log_budget import LogBudget
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.close_reason import TOO_SLOW
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
-from docgraph.observe.stream_events import StreamStageFailed, StreamTold
+from docgraph.observe.event import StreamStageFailed, StreamTold
 from docgraph.runtime import cancel_until_over
 
 _ROOM_PAUSE: Final = 0.01

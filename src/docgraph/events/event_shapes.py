@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, EventVisibility
-from docgraph.events.decision_sample import DecisionSample
-from docgraph.events.log_budget import FilterSlots
-from docgraph.events.row_index import RowIndex, is_indexable
+from docgraph.events.event_log import FilterSlots
+from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
@@ -21,7 +20,7 @@ from docgraph.store.guard.event_stages import AFTER, BEFORE
 from docgraph.store.guard.fence import find_unsafe, split_leading
 from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.store.streams import StreamView
-from docgraph.variables.moments import fill_moments, has_moments
+from docgraph.variables.resolvers import fill_moments, has_moments
 
 Filter = Mapping[str, Any]
 Visible = tuple[ChangeRecord, EventVisibility]

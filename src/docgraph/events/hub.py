@@ -11,17 +11,16 @@ from typing import Final
 
 from docgraph.codec.bson_types import Timestamp
 from docgraph.events.change_record import ResumeToken
+from docgraph.events.event_log import FilterSlots, LogBudget
 from docgraph.events.event_shapes import plan_shape
-from docgraph.events.log_budget import FilterSlots, LogBudget
 from docgraph.events.sections import Events
 from docgraph.events.source import Source, SourceKey, SourceLimits, find_view
-from docgraph.events.stream_client import Client
-from docgraph.events.stream_snapshot import SnapshotReader
+from docgraph.events.stream_client import Client, SnapshotReader
 from docgraph.events.subscription_key import identify
 from docgraph.exchange import Snapshot, Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
-from docgraph.observe.stream_events import StreamCursors
+from docgraph.observe.event import StreamCursors
 from docgraph.runtime.cache import LoadingCache
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes

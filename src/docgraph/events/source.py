@@ -18,15 +18,13 @@ from time import monotonic
 from typing import Any, Final
 
 from docgraph.codec import JsonMode
-from docgraph.events.audiences import Audience, Audiences
+from docgraph.events.audiences import Audience, Audiences, Channel, Portion
 from docgraph.events.change_record import ChangeRecord, RecordQueue, ResumeToken
-from docgraph.events.channel import Channel, Portion
-from docgraph.events.decision_sample import DecisionSample
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
-from docgraph.events.event_log import EventLog
+from docgraph.events.event_log import EventLog, FilterSlots, LogBudget
 from docgraph.events.event_shapes import EventShape, ShapePlan, Shapes, plan_shape
-from docgraph.events.log_budget import FilterSlots, LogBudget
+from docgraph.events.row_index import DecisionSample
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
 from docgraph.exchange.close_reason import FAILED, GONE, LEFT, CloseReason
@@ -44,7 +42,7 @@ from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent
 from docgraph.store.guard.event_stages import hides_ids
 from docgraph.store.streams import StreamView
-from docgraph.variables.moments import has_moments
+from docgraph.variables.resolvers import has_moments
 
 _CLOSE_SECONDS: Final = 3.0
 # Errors of a read of past events; all others mean that its token is invalid.

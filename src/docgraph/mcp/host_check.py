@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from docgraph.auth.guard.attempts import group_address
+from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import DocgraphError, TooManyRequests
 from docgraph.exchange.origin import RequestOrigin, spell_origin

@@ -1,32 +1,185 @@
-"""MCP endpoint: `POST /mcp`.
+"""MCP endpoint: `POST /mcp` (Streamable HTTP), one answer per message and no state between them.
 
 It is in the pipeline like any other service: authentication and authorization come before. This
-service adds the check of hosts and origins, and the rate limit.
+service adds the check of hosts and origins, and the rate limit. An answer is JSON. If there were
+notifications for a caller who wants them, it is an event stream of these and the answer, sent as a
+whole: the request is over by then, within its place in the queue.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
 
 from docgraph import __version__
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.codec import JsonMode
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
+from docgraph.exchange.errors import NotAcceptable
+from docgraph.exchange.headers import Headers
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.host_check import HostCheck, Rates
-from docgraph.mcp.mcp_methods import McpMethods
-from docgraph.mcp.prompts import Prompts
-from docgraph.mcp.resources import Resources
-from docgraph.mcp.rpc import McpCall, read_message, render_error
+from docgraph.mcp.mcp_methods import McpMethods, Prompts, Resources
+from docgraph.mcp.rpc import (
+    CAPABILITIES_KEY,
+    DEFAULT_REVISION,
+    HANDSHAKE_REVISIONS,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REVISION_KEY,
+    STATELESS_REVISIONS,
+    UNSUPPORTED_REVISION,
+    McpCall,
+    RpcError,
+    read_message,
+    render_answer,
+    render_error,
+    render_notification,
+)
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
-from docgraph.mcp.transport import answer
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance
 from docgraph.runtime.instance import CALLS
 from docgraph.runtime.sections import Core
+
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+_ACCEPTED: Final = frozenset((_JSON, "application/*", "*/*"))
+_REVISION: Final = "mcp-protocol-version"
+_METHOD: Final = "mcp-method"
+_NAME: Final = "mcp-name"
+# The parameter that `Mcp-Name` repeats.
+_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
+# Of the revisions without a handshake; other errors are 200.
+_STATUS: Final = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_REVISION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+
+
+async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any]) -> Body:
+    """Return the response to a checked message."""
+    headers = call.exchange.request.headers
+    notes: list[bytes] = []
+    if _check_accepted(headers.get("accept") or ""):
+        call.notify = lambda method, params: notes.append(render_notification(method, params))
+    revision = headers.get(_REVISION)
+    if revision is not None and revision not in HANDSHAKE_REVISIONS:
+        return _add_notes(await _answer_stateless(methods, call, message, headers), notes)
+    if "id" not in message:
+        return Body(202)
+    call.revision = revision or DEFAULT_REVISION
+    result: Mapping[str, Any] | RpcError
+    try:
+        result = await methods.answer(call, message["method"], message.get("params") or {})
+    except RpcError as error:
+        result = error
+    return _add_notes(Body(200, render_answer(message["id"], result), _JSON), notes)
+
+
+def _add_notes(answer: Body, notes: list[bytes]) -> Body:
+    if not notes or answer.status != HTTPStatus.OK:
+        return answer
+    events = [b"event: message\ndata: " + one + b"\n\n" for one in (*notes, answer.content)]
+    return Body(200, b"".join(events), _EVENTS)
+
+
+async def _answer_stateless(
+    methods: McpMethods, call: McpCall, message: Mapping[str, Any], headers: Headers
+) -> Body:
+    try:
+        if "id" not in message:
+            check_revision(headers.get(_REVISION))
+            return Body(202)
+        call.revision = check_envelope(message, headers)
+        result = await methods.answer(call, message["method"], message["params"])
+    except RpcError as error:
+        status = _STATUS.get(error.code, 200)
+        return Body(status, render_answer(message.get("id"), error), _JSON)
+    return Body(200, render_answer(message["id"], result), _JSON)
+
+
+def check_envelope(message: Mapping[str, Any], headers: Headers | None) -> str:
+    """Return the revision of a request without a handshake; headers must repeat the body."""
+    if headers is not None:
+        for name in (_REVISION, _METHOD, _NAME):
+            if len(headers.get_list(name)) > 1:
+                raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
+    meta = (message.get("params") or {}).get("_meta")
+    if not isinstance(meta, dict):
+        raise RpcError(
+            INVALID_PARAMS,
+            f"params._meta must be an object with the keys '{REVISION_KEY}' and "
+            f"'{CAPABILITIES_KEY}'",
+        )
+    missing = [key for key in (REVISION_KEY, CAPABILITIES_KEY) if key not in meta]
+    if missing:
+        raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
+    if headers is not None:
+        _compare_headers(message, meta[REVISION_KEY], headers)
+    return check_revision(meta[REVISION_KEY])
+
+
+def check_revision(revision: Any) -> str:
+    """Return a revision without a handshake that is supported; raise for all others."""
+    if not isinstance(revision, str):
+        raise RpcError(INVALID_PARAMS, f"'{REVISION_KEY}' must be a string")
+    if revision not in STATELESS_REVISIONS:
+        data = {"supported": STATELESS_REVISIONS, "requested": revision[:100]}
+        raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", data)
+    return revision
+
+
+def _compare_headers(message: Mapping[str, Any], revision: Any, headers: Headers) -> None:
+    method = message["method"]
+    wrong = ""
+    if headers.get(_REVISION) != revision:
+        wrong = _REVISION
+    elif headers.get(_METHOD) != method:
+        wrong = _METHOD
+    elif method in _NAMED:
+        name = message["params"].get(_NAMED[method])
+        if name is not None and _decode_header(headers.get(_NAME)) != name:
+            wrong = _NAME
+    if wrong:
+        raise RpcError(HEADER_MISMATCH, f"{wrong} header does not match the request body")
+
+
+def _decode_header(value: str | None) -> str | None:
+    """Return the value of a header, decoded if it is base64; None for a malformed one."""
+    found = _ENCODED.fullmatch(value or "")
+    if found is None:
+        return value
+    try:
+        content = base64.b64decode(found[1], validate=True)
+        is_canonical = base64.b64encode(content).decode() == found[1]
+        return content.decode() if is_canonical else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _check_accepted(accept: str) -> bool:
+    """Return whether the caller accepts an event stream; JSON must be accepted by all."""
+    kinds = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    if kinds.isdisjoint(_ACCEPTED):
+        raise NotAcceptable(f"Accept must name {_JSON}")
+    return _EVENTS in kinds
+
 
 _WINDOW = 1.0  # seconds
 

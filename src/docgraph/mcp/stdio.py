@@ -39,7 +39,7 @@ from docgraph.mcp.rpc import (
     render_notification,
 )
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.transport import check_envelope
+from docgraph.mcp.service import check_envelope
 
 FindAccount = Callable[[], Awaitable[Account]]
 Message = Mapping[str, Any]

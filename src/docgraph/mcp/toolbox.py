@@ -12,12 +12,12 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.response_shape import render_error
+from docgraph.mcp.operation_tools import OperationTools
+from docgraph.mcp.query_tools import QueryTools
 from docgraph.mcp.rpc import McpCall
+from docgraph.mcp.schema_tools import SchemaTools
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tools.operation_tools import OperationTools
-from docgraph.mcp.tools.query_tools import QueryTools
-from docgraph.mcp.tools.schema_tools import SchemaTools
-from docgraph.mcp.tools.tool import Outcome, Tool, check_arguments
+from docgraph.mcp.tool import Outcome, Tool, check_arguments
 from docgraph.observe import emit
 from docgraph.observe.events import ToolCalled
 

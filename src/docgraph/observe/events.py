@@ -1,16 +1,15 @@
 """Events: the closed list of everything that docgraph logs, counts and traces.
 
 Code creates one of these and passes it to `docgraph.observe.emit`; log and metrics listen and
-decide how to use it. The events of the imported modules are part of the list. An event has plain
-facts and never a secret: no header, no body, no query string, no token.
-`docs/reference/logging.md` lists them all, and a test checks that it is complete.
+decide how to use it. The events of `event.py` are part of the list. An event has plain facts and
+never a secret: no header, no body, no query string, no token. `docs/reference/logging.md` lists
+them all, and a test checks that it is complete.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.observe import cache_events, command_events, process_events, stream_events
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
@@ -420,13 +419,5 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-_OTHERS = (
-    cache_events,
-    command_events,
-    process_events,
-    process_events,
-    stream_events,
-    process_events,
-)
-# all of the above, and those of the other modules
+# All of the above, and those of `event.py`.
 EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())

@@ -22,7 +22,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from docgraph.exchange.origin import Wildcard
-from docgraph.observe.bus import subscribe, unsubscribe
+from docgraph.observe import subscribe, unsubscribe
 from docgraph.observe.event import Event, Level
 from docgraph.observe.events import RequestFinished, RequestRefused
 from docgraph.observe.sections import Logging

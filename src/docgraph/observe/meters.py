@@ -24,9 +24,25 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import cache_events, command_events, events, process_events, stream_events
-from docgraph.observe.bus import subscribe, unsubscribe
-from docgraph.observe.event import Event
+from docgraph.observe import events, subscribe, unsubscribe
+from docgraph.observe.event import (
+    CacheDropped,
+    CacheLag,
+    CacheSize,
+    CacheUsed,
+    CommandFinished,
+    Event,
+    LiveQueryChanged,
+    LiveQueryRun,
+    LoadShed,
+    RequestLimited,
+    StreamClient,
+    StreamCursors,
+    StreamSampled,
+    StreamStageFailed,
+    StreamTold,
+    WorkerLost,
+)
 from docgraph.observe.metric_list import METHODS, METRICS, SECONDS, Labels, RequestTally, Tallies
 
 __all__ = ["METRICS", "SECONDS", "Meters", "mark_process_dead"]
@@ -120,7 +136,7 @@ class Meters:
             events.RequestFinished: self._count_request,
             events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
-            command_events.CommandFinished: self._count_command,
+            CommandFinished: self._count_command,
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
@@ -130,27 +146,21 @@ class Meters:
             ].inc(event.values),
             events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
-            stream_events.StreamClient: self._count_client,
-            stream_events.StreamTold: self._count_told,
-            stream_events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
-                event.count
-            ),
-            stream_events.StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
-            stream_events.StreamSampled: self._counter(
-                "docgraph_stream_decisions_sampled_total", "outcome"
-            ),
+            StreamClient: self._count_client,
+            StreamTold: self._count_told,
+            StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(event.count),
+            StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
+            StreamSampled: self._counter("docgraph_stream_decisions_sampled_total", "outcome"),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
-            process_events.RequestLimited: self._counter(
-                "docgraph_limited_requests_total", "limit", "reason"
-            ),
-            process_events.LoadShed: self._counter("docgraph_overloaded_total", "bound"),
+            RequestLimited: self._counter("docgraph_limited_requests_total", "limit", "reason"),
+            LoadShed: self._counter("docgraph_overloaded_total", "bound"),
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
             events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.BackgroundFailed: self._counter("docgraph_background_failures_total", "task"),
             events.LoopLagged: self._counter("docgraph_loop_lags_total"),
-            process_events.WorkerLost: self._counter("docgraph_workers_lost_total"),
+            WorkerLost: self._counter("docgraph_workers_lost_total"),
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
@@ -159,20 +169,12 @@ class Meters:
 
     def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
         return {
-            cache_events.CacheUsed: self._counter(
-                "docgraph_cache_requests_total", "result", "reason"
-            ),
-            cache_events.CacheDropped: self._counter(
-                "docgraph_cache_invalidations_total", "reason"
-            ),
-            cache_events.CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(
-                event.bytes
-            ),
-            cache_events.CacheLag: self._set_lag,
-            stream_events.LiveQueryChanged: self._count_live,
-            stream_events.LiveQueryRun: self._counter(
-                "docgraph_live_runs_total", "outcome", "execution"
-            ),
+            CacheUsed: self._counter("docgraph_cache_requests_total", "result", "reason"),
+            CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
+            CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
+            CacheLag: self._set_lag,
+            LiveQueryChanged: self._count_live,
+            LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
@@ -182,7 +184,7 @@ class Meters:
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
 
-    def _set_lag(self, event: cache_events.CacheLag) -> None:
+    def _set_lag(self, event: CacheLag) -> None:
         self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
 
     def _set_connections(self, event: events.ConnectionsUsed) -> None:
@@ -227,7 +229,7 @@ class Meters:
         counted.of(*names, str(event.status)).inc()
         self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(event.duration)
 
-    def _count_command(self, event: command_events.CommandFinished) -> None:
+    def _count_command(self, event: CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")
         self._commands.add(labels, event.duration)
         if self._shared:
@@ -257,7 +259,7 @@ class Meters:
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
 
-    def _count_client(self, event: stream_events.StreamClient) -> None:
+    def _count_client(self, event: StreamClient) -> None:
         clients = self._rare["docgraph_stream_clients"].of(event.transport)
         if not event.reason:
             clients.inc()
@@ -265,7 +267,7 @@ class Meters:
             clients.dec()
             self._rare["docgraph_stream_closed_total"].of(event.reason).inc()
 
-    def _count_live(self, event: stream_events.LiveQueryChanged) -> None:
+    def _count_live(self, event: LiveQueryChanged) -> None:
         queries = self._rare["docgraph_live_queries"].of(event.transport)
         if not event.reason:
             queries.inc()
@@ -273,7 +275,7 @@ class Meters:
             queries.dec()
             self._rare["docgraph_live_closed_total"].of(event.reason).inc()
 
-    def _count_told(self, event: stream_events.StreamTold) -> None:
+    def _count_told(self, event: StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)
         if event.lag is not None:
             self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)

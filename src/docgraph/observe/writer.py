@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from docgraph.observe.bus import emit
+from docgraph.observe import emit
 from docgraph.observe.events import LinesDropped, ObserverFailed
 
 QUEUE_LINES = 16_384

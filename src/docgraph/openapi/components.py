@@ -1,11 +1,14 @@
-"""OpenAPI components: parameters, bodies, responses, headers and schemas.
+"""OpenAPI components, and the operations that use them: each method of each kind of resource.
 
-All of them are in `components.yaml`, except for errors and for what follows from the configuration
-and the enums of the REST API.
+All components are in `components.yaml`, except for errors and for what follows from the
+configuration and the enums of the REST API. Tests compare the table of operations with the table of
+handlers, and with the responses of a server.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
@@ -13,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.yaml import decode
 
-from docgraph.exchange import Document, WriteMode
+from docgraph.exchange import Document, ResourceType, WriteMode
 from docgraph.rest.parameters.consistency import WRITE_CONCERNS
 from docgraph.rest.parameters.ids import IdType
 from docgraph.rest.sections import Mongo
@@ -143,3 +146,189 @@ def _error(status: int) -> Document:
 
 
 ERRORS: Final[dict[str, Document]] = {f"Error{one}": _error(one) for one in _DESCRIPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSpec:
+    """One method of one kind of resource; `answers` by status, besides the common ones."""
+
+    summary: str
+    answers: Mapping[int, str]
+    parameters: tuple[str, ...] = ()
+    body: str | None = None
+    errors: tuple[int, ...] = field(default=())
+    is_missing_possible: bool = True
+
+    @property
+    def statuses(self) -> dict[int, str]:
+        """Every status with the name of its response."""
+        errors = {*_ALWAYS, *self.errors, *((404,) if self.is_missing_possible else ())}
+        if self.body is not None:
+            errors |= {*_OF_BODIES}
+        return dict(sorted({**{one: f"Error{one}" for one in errors}, **self.answers}.items()))
+
+
+_ALWAYS: Final = (400, 401, 403, 405, 408, 414, 429, 431, 500, 501, 503)
+_OF_BODIES: Final = (413, 415)
+_CONDITIONAL: Final = (409, 412)
+
+_PAGING = ("page", "pagesize")
+_CONSISTENCY = ("readPreference", "readConcern")
+_READING = ("filter", "keys", "hint", "shardkey", "jsonMode", *_CONSISTENCY)
+_LIST = (*_PAGING, "after", "sort", *_READING, "count", "nocache")
+_FORMAT = ("format", "csv-formulas")
+_OF_ONE = ("id_type", "filter", "shardkey")
+_WRITING = ("If-Match", "If-None-Match", "checkEtag", "writeConcern")
+_WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
+
+_MADE = {200: "Written", 201: "Created"}
+_GONE = {204: "Removed"}
+
+OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
+    (ResourceType.ROOT, "GET"): OperationSpec(
+        "The names of the databases", {200: "Names"}, (*_PAGING, "count"), is_missing_possible=False
+    ),
+    (ResourceType.DATABASE, "GET"): OperationSpec(
+        "The names of the collections", {200: "Names"}, (*_PAGING, "count", "nocache")
+    ),
+    (ResourceType.DATABASE, "PUT"): OperationSpec(
+        "Make the database, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
+    ),
+    (ResourceType.DATABASE, "PATCH"): OperationSpec(
+        "Change the metadata of the database",
+        {200: "Written"},
+        _WRITING,
+        "MetadataChanges",
+        _CONDITIONAL,
+    ),
+    (ResourceType.DATABASE, "DELETE"): OperationSpec(
+        "Drop the database with all that is in it", _GONE, _WRITING, errors=_CONDITIONAL
+    ),
+    (ResourceType.COLLECTION, "GET"): OperationSpec(
+        "A page of documents", {200: "Page"}, (*_LIST, *_FORMAT)
+    ),
+    (ResourceType.COLLECTION, "POST"): OperationSpec(
+        "Add a document, or many",
+        {200: "Bulk", 201: "Created", 207: "PartialBulk"},
+        (*_OF_ONE, "wm", *_WRITING, "Prefer"),
+        "Documents",
+        _CONDITIONAL,
+    ),
+    (ResourceType.COLLECTION, "PUT"): OperationSpec(
+        "Make the collection, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
+    ),
+    (ResourceType.COLLECTION, "PATCH"): OperationSpec(
+        "Change the metadata of the collection",
+        {200: "Written"},
+        _WRITING,
+        "MetadataChanges",
+        _CONDITIONAL,
+    ),
+    (ResourceType.COLLECTION, "DELETE"): OperationSpec(
+        "Drop the collection", _GONE, _WRITING, errors=_CONDITIONAL
+    ),
+    (ResourceType.DOCUMENT, "GET"): OperationSpec(
+        "One document",
+        {200: "One", 304: "NotModified"},
+        (*_OF_ONE, "keys", "hint", "jsonMode", *_CONSISTENCY, "If-None-Match"),
+    ),
+    (ResourceType.DOCUMENT, "PUT"): OperationSpec(
+        "Replace the document", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
+    ),
+    (ResourceType.DOCUMENT, "PATCH"): OperationSpec(
+        "Change the document", _MADE, _WRITE_ONE, "Changes", _CONDITIONAL
+    ),
+    (ResourceType.DOCUMENT, "DELETE"): OperationSpec(
+        "Remove the document", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
+    ),
+    (ResourceType.BULK, "PATCH"): OperationSpec(
+        "Change all documents that match",
+        {200: "Bulk"},
+        ("requiredFilter", "shardkey", *_WRITING),
+        "BulkChanges",
+        _CONDITIONAL,
+    ),
+    (ResourceType.BULK, "DELETE"): OperationSpec(
+        "Remove all documents that match",
+        {200: "Bulk"},
+        ("requiredFilter", "shardkey", *_WRITING),
+        errors=_CONDITIONAL,
+    ),
+    (ResourceType.SIZE, "GET"): OperationSpec(
+        "How many there are",
+        {200: "Size"},
+        ("filter", "shardkey", "count", "bytes", "nocache", *_CONSISTENCY),
+    ),
+    (ResourceType.METADATA, "GET"): OperationSpec(
+        "The metadata", {200: "Meta"}, ("jsonMode", "nocache")
+    ),
+    (ResourceType.INDEXES, "GET"): OperationSpec("The indexes of the collection", {200: "Indexes"}),
+    (ResourceType.INDEX, "PUT"): OperationSpec(
+        "Make an index; it cannot be changed afterwards",
+        {201: "IndexMade"},
+        ("If-None-Match", "writeConcern"),
+        "Index",
+        (412,),
+    ),
+    (ResourceType.INDEX, "DELETE"): OperationSpec(
+        "Drop the index", _GONE, ("If-None-Match", "writeConcern"), errors=(412,)
+    ),
+    (ResourceType.AGGREGATION, "GET"): OperationSpec(
+        "Run the stored aggregation",
+        {200: "Results"},
+        ("avars", *_PAGING, *_FORMAT, "jsonMode", "nocache", *_CONSISTENCY),
+        errors=(422,),
+    ),
+    (ResourceType.STREAMS, "GET"): OperationSpec(
+        "The change streams that the caller may open", {200: "Streams"}, ("jsonMode", "nocache")
+    ),
+    (ResourceType.STREAM, "GET"): OperationSpec(
+        "Follow the change stream, by WebSocket or by server-sent events",
+        {101: "Switched", 200: "Events"},
+        (
+            "avars",
+            "jsonMode",
+            "nocache",
+            "event-ids",
+            "resume-after",
+            "snapshot",
+            "before",
+            "Last-Event-ID",
+        ),
+        errors=(422,),
+    ),
+    (ResourceType.SCHEMA_STORE, "GET"): OperationSpec(
+        "A page of JSON schemas", {200: "Schemas"}, _LIST
+    ),
+    (ResourceType.SCHEMA_STORE, "POST"): OperationSpec(
+        "Add a JSON schema, or several",
+        {200: "Bulk", 201: "Created", 207: "PartialBulk"},
+        ("wm", *_WRITING, "Prefer"),
+        "Documents",
+        _CONDITIONAL,
+    ),
+    (ResourceType.SCHEMA_STORE, "PUT"): OperationSpec(
+        "Make the schema store, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
+    ),
+    (ResourceType.SCHEMA_STORE, "PATCH"): OperationSpec(
+        "Change the metadata of the schema store",
+        {200: "Written"},
+        _WRITING,
+        "MetadataChanges",
+        _CONDITIONAL,
+    ),
+    (ResourceType.SCHEMA_STORE, "DELETE"): OperationSpec(
+        "Drop the schema store", _GONE, _WRITING, errors=_CONDITIONAL
+    ),
+    (ResourceType.SCHEMA, "GET"): OperationSpec(
+        "One JSON schema",
+        {200: "One", 304: "NotModified"},
+        (*_OF_ONE, "keys", "jsonMode", *_CONSISTENCY, "If-None-Match"),
+    ),
+    (ResourceType.SCHEMA, "PUT"): OperationSpec(
+        "Replace the JSON schema", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
+    ),
+    (ResourceType.SCHEMA, "DELETE"): OperationSpec(
+        "Remove the JSON schema", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
+    ),
+}

@@ -19,8 +19,8 @@ from docgraph.graphql.definition.declared_operations import read_operations
 from docgraph.graphql.definition.definition import read_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import CollectionPaths, Mounted
+from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.plugins.points import stands_at
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
 from docgraph.rest.schemas.schema_store import load_schema

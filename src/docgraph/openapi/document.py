@@ -20,7 +20,9 @@ from docgraph.openapi.components import (
     GRAPHQL_RESPONSES,
     HEADERS,
     JSON,
+    OPERATIONS,
     SCHEMAS,
+    OperationSpec,
     build_parameters,
     build_responses,
     documents_of,
@@ -28,7 +30,6 @@ from docgraph.openapi.components import (
 )
 from docgraph.openapi.described_resources import SchemaKey, Survey, convert_schema, name_component
 from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
-from docgraph.openapi.operations import OPERATIONS, OperationSpec
 from docgraph.openapi.services import Bound, describe_apps, describe_service
 from docgraph.rest.bodies.declared_variables import find_variables
 from docgraph.rest.bodies.stream_definitions import StreamDefinition

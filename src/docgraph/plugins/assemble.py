@@ -17,12 +17,10 @@ from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
-from docgraph.plugins.check import check_plugin
+from docgraph.plugins.check import check_plugin, check_points
 from docgraph.plugins.discover import FoundPlugin
 from docgraph.plugins.kinds import Kind, Plugin, Provider
-from docgraph.plugins.plugin_section import find_struct
-from docgraph.plugins.points import check_points
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, find_struct
 
 
 def is_enabled(found: FoundPlugin, sections: Mapping[str, Section]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Kind, Plugin
-from docgraph.plugins.plugin_section import find_flaw_of_config, section_struct
+from docgraph.plugins.registry import find_flaw_of_config, section_struct
 
 ENTRY_POINT_GROUP = "docgraph.plugins"
 _BUILTIN = "built-in"

@@ -25,10 +25,9 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound, NotSupported, StoreError, StoreRejected
 from docgraph.graphql.sections import Graphql
+from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import Kind, Service
-from docgraph.plugins.plugin_section import bound_path
-from docgraph.plugins.points import stands_at
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.call import Context, GetDryRun, Handler, Handlers, RestCall
 from docgraph.rest.handlers import (
     aggregations,

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from docgraph import __version__
 from docgraph.observe import emit
-from docgraph.observe.process_events import NativeIgnored
+from docgraph.observe.event import NativeIgnored
 
 VARIABLE: Final = "DOCGRAPH_NATIVE"
 _MODULE: Final = "docgraph_native"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
 from docgraph.access.author_limits import DefinitionLimits
-from docgraph.access.db_rules import AclCollection, AclWatcher, DbAclAuthorizer
+from docgraph.access.authorize import FilterOperatorsBlacklist, FullAuthorizer, OriginVetoer
 from docgraph.access.dry_run import DryRunProvider
 from docgraph.access.enforce import (
     HiddenReads,
@@ -13,39 +13,46 @@ from docgraph.access.enforce import (
     ResponseProjector,
     WriteFilter,
 )
-from docgraph.access.file_rules import FileAclAuthorizer
-from docgraph.access.order_check import RulesCheck
+from docgraph.access.explain_decision import AccessExplain
 from docgraph.access.role_escalation import RootRoleGuard
+from docgraph.access.rule_authorizers import (
+    AclCollection,
+    AclWatcher,
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+)
+from docgraph.access.rule_warnings import RulesCheck
 from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
 from docgraph.access.rulebook import RuleBookProvider
-from docgraph.access.service import AccessExplain
-from docgraph.access.vetoers import FilterOperatorsBlacklist, FullAuthorizer, OriginVetoer
 from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.auth.authenticators.file_users import FileRealm
-from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
-from docgraph.auth.cookies.remove import CookieRemover, CookieSetter
-from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
+from docgraph.auth.authenticators.first_user import FirstUser, PasswordCosts
+from docgraph.auth.authenticators.user_writes import (
+    AffectedUsers,
+    PasswordHasher,
+    PasswordStripper,
+    UserChangeNotifier,
+)
+from docgraph.auth.brute_force import FailedLogins, LoginGuard, SuccessfulLogins
+from docgraph.auth.cookies.cookie import (
+    CookieClearer,
+    CookieClearerOnRefusal,
+    CookieHandler,
+    CookieRemover,
+    CookieSetter,
+)
 from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.tokens.claim_warnings import AccountBindings, ClaimsAdvisor
-from docgraph.auth.tokens.jwt_manager import JwtTokens
-from docgraph.auth.tokens.random import RandomTokens
 from docgraph.auth.tokens.revocation_watch import (
     RevocationsGate,
     RevocationsProvider,
     RevocationsWatcher,
 )
 from docgraph.auth.tokens.service import RolesService, TokenService
-from docgraph.auth.tokens.token_headers import TokenHeaders, TokenHeadersOnRefusal
-from docgraph.auth.users.costs import PasswordCosts
-from docgraph.auth.users.first import FirstUser
-from docgraph.auth.users.user_writes import (
-    AffectedUsers,
-    PasswordHasher,
-    PasswordStripper,
-    UserChangeNotifier,
-)
+from docgraph.auth.tokens.token import TokenHeaders, TokenHeadersOnRefusal
+from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
 from docgraph.console.service import ConsoleService
 from docgraph.events.service import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (

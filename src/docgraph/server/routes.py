@@ -10,7 +10,7 @@ from typing import Final
 from docgraph.exchange import DataRequest, Exchange, Request, ResourceType, StartupError
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.kinds import Service
-from docgraph.plugins.plugin_section import bound_path, is_secured
+from docgraph.plugins.registry import bound_path, is_secured
 from docgraph.server.html_pages import is_navigation
 
 

@@ -22,9 +22,8 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.markup import MEDIA_TYPE
 from docgraph.observe import emit
-from docgraph.observe.command_events import QueryFailed
+from docgraph.observe.event import LoadShed, QueryFailed
 from docgraph.observe.events import RequestFailed
-from docgraph.observe.process_events import LoadShed
 from docgraph.observe.text import render_cause
 from docgraph.plugins.kinds import Service
 from docgraph.server.html_pages import build_refusal_page, is_navigation

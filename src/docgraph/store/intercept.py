@@ -21,8 +21,8 @@ from docgraph.exchange import (
 )
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
+from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.plugins.points import stands_at
 from docgraph.store.driver.portions import Take
 
 _Subject = TypeVar("_Subject", Read, Write, list[Document])

@@ -5,6 +5,8 @@ from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
 from docgraph.variables.paths import (
     Path,
+    ValueOrigin,
+    VariableName,
     compile_field,
     get_field,
     get_value,
@@ -18,8 +20,7 @@ from docgraph.variables.placement import (
     find_search_conflicts,
     find_text_comparison,
 )
-from docgraph.variables.resolvers import BUILT_IN, Resolvers
-from docgraph.variables.scope import Scope, Variables
+from docgraph.variables.resolvers import BUILT_IN, Resolvers, Scope, Variables
 from docgraph.variables.shapes import StagePart, UnknownOperator, find_shape
 from docgraph.variables.template import Context, Template, compile_template, inspect_template
 from docgraph.variables.value_marks import (
@@ -31,7 +32,6 @@ from docgraph.variables.value_marks import (
     mark_caller,
     matches_nothing,
 )
-from docgraph.variables.variable_names import ValueOrigin, VariableName
 
 __all__ = [
     "BUILT_IN",

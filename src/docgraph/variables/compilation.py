@@ -12,11 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.variables.errors import Flaw, MissingKey, NotBound
-from docgraph.variables.paths import compile_field, parse_path, render_path
-from docgraph.variables.scope import Scope
+from docgraph.variables.paths import (
+    ValueOrigin,
+    VariableName,
+    compile_field,
+    parse_path,
+    parse_reference,
+    render_path,
+)
+from docgraph.variables.resolvers import Scope
 from docgraph.variables.shapes import OperatorKind, StagePart, UnknownOperator, is_known
 from docgraph.variables.value_marks import NOTHING, UNBOUND
-from docgraph.variables.variable_names import ValueOrigin, VariableName, parse_reference
 
 MAX_DEPTH = 100
 MAX_UNKNOWN = 100  # operators of a template that only the database may know

@@ -1,7 +1,8 @@
-"""Aggregation expressions in templates: supplied values are wrapped in `$literal`.
+"""Plain values, sorts and aggregation expressions in templates.
 
-A comparison with an absent value (a null from a default, a missing foreign key) is false, and so is
-its negation by `$not`; elsewhere in an expression an absent value is null.
+A supplied value is compared, counted, or wrapped in `$literal`. A comparison with an absent value
+(a null from a default, a missing foreign key) is false, and so is its negation by `$not`; elsewhere
+in an expression an absent value is null. A direction of a sort that is null is left out.
 
 The field name of `$getField` and similar operators must be a literal of the author. A computed name
 is rejected, too: newer servers accept any expression there, and a value can reach it in many ways
@@ -10,15 +11,142 @@ is rejected, too: newer servers accept any expression there, and a value can rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from docgraph.variables.compilation import Compilation, ConstantTemplate, Place, Position, Render
-from docgraph.variables.plain import LITERAL, PLAIN, read_value
-from docgraph.variables.scope import Scope
-from docgraph.variables.sorting import SORT_BY
-from docgraph.variables.value_marks import NOTHING
+from docgraph.variables.compilation import (
+    Compilation,
+    ConstantTemplate,
+    Place,
+    Position,
+    Render,
+    combine_document,
+    combine_list,
+    describe,
+)
+from docgraph.variables.errors import UnusableValue
+from docgraph.variables.resolvers import Scope
+from docgraph.variables.value_marks import NOTHING, CallerDocument, check_caller_document
+
+
+def read_value(value: Any) -> Any:
+    """Return a supplied value unchanged; a caller's document is always checked."""
+    if isinstance(value, CallerDocument):
+        check_caller_document(value)
+    return value
+
+
+def build_parts(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    """Compile documents and lists part by part, everything else unchanged."""
+    if isinstance(value, Mapping):
+        parts = {k: compilation.build(v, (*where, k), position) for k, v in value.items()}
+        return combine_document(value, parts)
+    if isinstance(value, list):
+        return combine_list(
+            value, [compilation.build(v, (*where, i), position) for i, v in enumerate(value)]
+        )
+    return ConstantTemplate(value)
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def read_number(value: Any) -> Any:
+    """Convert a value to a number where one is required: request parameters are always text."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return read_value(value)
+
+
+VALUE = Position(build_parts, read_value)
+"""A value inside a condition: if it is missing, the condition matches nothing."""
+
+PLAIN = Position(build_parts, read_value, absent=None)
+"""A value outside of conditions: a null from a default is a null."""
+
+NUMBER = Position(build_parts, read_number, absent=None)
+"""A number outside of conditions, also given as text."""
+
+LITERAL = Position(
+    build_parts,
+    read_value,
+    closed="a name of a stage, operator, collection or field cannot be supplied from outside",
+)
+
+
+_NATURAL = "$natural"
+
+
+def _read_direction(value: Any) -> int | None:
+    if value is None:
+        return None
+    value = read_number(value)
+    if isinstance(value, bool) or value not in (1, -1):
+        raise UnusableValue("a sort direction must be 1 or -1")
+    return int(value)
+
+
+def _read_sort(value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise UnusableValue(
+            f"a sort must be an object of fields and directions, not {describe(value)}"
+        )
+    if any(key.startswith("$") for key in value):
+        raise UnusableValue("a sort cannot contain operators")
+    directions = {key: _read_direction(item) for key, item in value.items()}
+    return {key: item for key, item in directions.items() if item is not None}
+
+
+def _is_direction(value: Any) -> bool:
+    if isinstance(value, Mapping):  # {"$meta": "textScore"}
+        return list(value) == ["$meta"]
+    return not isinstance(value, bool) and value in (1, -1)
+
+
+def _build_direction(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if not _is_direction(value):
+        return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
+    return ConstantTemplate(value)
+
+
+def _build_sort_by(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if isinstance(value, Mapping):
+        return _build_sort(compilation, value, where, position)
+    return _build_direction(compilation, value, where, position)
+
+
+def _build_sort(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, Mapping):
+        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    for path in value:
+        if path != _NATURAL and (path[:1] == "$" or not all(path.split("."))):
+            compilation.flaw((*where, path), f"{path!r} is not the path of a field")
+    parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
+    if value and _NATURAL not in value:  # which only a find can have
+        compilation.open_stages[where] = {"$sort": value}
+    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
+        return ConstantTemplate(value)
+
+    def render(scope: Scope) -> dict[str, Any]:
+        directions = {key: part(scope) for key, part in parts.items()}
+        return {key: item for key, item in directions.items() if item is not None}
+
+    return render
+
+
+_DIRECTION = Position(_build_direction, _read_direction, absent=None)
+SORT = Position(_build_sort, _read_sort, absent=None)
+SORT_BY = Position(_build_sort_by, _read_sort, absent=None)
+"""`sortBy` of an operator: in `$sortArray` it may be a direction alone."""
+
 
 _COMPARISONS = frozenset(
     {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$setIsSubset", "$setEquals", "$regexMatch"}

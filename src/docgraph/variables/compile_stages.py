@@ -22,11 +22,16 @@ from docgraph.variables.compilation import (
     combine_list,
     describe,
 )
-from docgraph.variables.compile_expressions import EXPRESSION
+from docgraph.variables.compile_expressions import (
+    EXPRESSION,
+    LITERAL,
+    NUMBER,
+    PLAIN,
+    SORT,
+    read_value,
+)
 from docgraph.variables.filters import FILTER, WHOLE_FILTER
-from docgraph.variables.plain import LITERAL, NUMBER, PLAIN, read_value
-from docgraph.variables.scope import Scope
-from docgraph.variables.sorting import SORT
+from docgraph.variables.resolvers import Scope
 from docgraph.variables.value_marks import MATCH_NOTHING, NOTHING
 
 Build = Callable[[Compilation, Any, Place, Position], Render]

@@ -34,10 +34,15 @@ from docgraph.variables.compilation import (
     combine_list,
     describe,
 )
-from docgraph.variables.compile_expressions import CONDITION_EXPRESSION
+from docgraph.variables.compile_expressions import (
+    CONDITION_EXPRESSION,
+    LITERAL,
+    VALUE,
+    build_parts,
+    read_value,
+)
 from docgraph.variables.errors import UnusableValue
-from docgraph.variables.plain import LITERAL, VALUE, build_parts, read_value
-from docgraph.variables.scope import Scope
+from docgraph.variables.resolvers import Scope
 from docgraph.variables.value_marks import (
     LEFT_OUT,
     NOTHING,

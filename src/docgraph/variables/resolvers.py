@@ -1,4 +1,4 @@
-"""Predefined variables (decision 19) and those that plugins add.
+"""Predefined variables (decision 19), those that plugins add, and the scope of a template.
 
 All values are resolved before anything is rendered. A caller supplies none of them: they come from
 the account, the request as the server saw it, and the permission that admitted it.
@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from docgraph.exchange import DataRequest, Exchange
+from docgraph.exchange import DataRequest, Document, Exchange
 from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import VariableResolver
-from docgraph.variables.paths import get_value, parse_path
+from docgraph.variables.paths import (
+    REQUEST_TIMES,
+    ValueOrigin,
+    VariableName,
+    get_bound,
+    get_value,
+    is_momentary,
+    parse_expression,
+    parse_path,
+    parse_random_bits,
+)
 from docgraph.variables.value_marks import UNBOUND, TrustedDocument, mark_caller
-from docgraph.variables.variable_names import parse_expression, parse_random_bits
 
 Decoder = Callable[[str], Any]
 
@@ -210,3 +219,139 @@ class _RequestVariables:
         if host:
             values["localServerName"] = host.rsplit(":", 1)[0]
         return values
+
+
+class _Moment:
+    """A mark for `@now` and the like in a filter that is used long after its request.
+
+    A change stream renders its filters once. A value of the moment in them has a mark, and gets its
+    value each time the filter is used (`at`). Two filters that differ in the time alone are
+    therefore equal.
+    """
+
+    __slots__ = ()
+
+    def at(self, now: datetime) -> Any:
+        raise NotImplementedError
+
+
+class _Time(_Moment, datetime):
+    def at(self, now: datetime) -> Any:
+        return now
+
+
+class _Seconds(_Moment, int):
+    def at(self, now: datetime) -> Any:
+        return int(now.replace(tzinfo=UTC).timestamp())
+
+
+class _Text(_Moment, str):
+    __slots__ = ()
+
+    def at(self, now: datetime) -> Any:
+        return now.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
+
+
+class _Random(_Moment, str):
+    __slots__ = ()
+
+    def at(self, now: datetime) -> Any:
+        return Fresh(int(self))()
+
+
+NOW: Final = _Time(1970, 1, 1)
+
+
+def mark_moments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of variables with marks in place of those of the moment."""
+    return {name: _mark(value) if is_momentary(name) else value for name, value in values.items()}
+
+
+def _mark(value: Any) -> Any:
+    match value:
+        case Fresh():
+            return _Random(value.bits)
+        case datetime():
+            return NOW
+        case int():
+            return _Seconds(0)
+        case str():
+            return _Text("")
+        case Mapping():
+            times = {name: _mark(value[name]) for name in REQUEST_TIMES if name in value}
+            return {**value, **times}
+    return value
+
+
+def has_moments(value: Any) -> bool:
+    """Check if a rendered filter or pipeline contains a mark."""
+    if isinstance(value, Mapping):
+        return any(map(has_moments, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_moments, value))
+    return isinstance(value, _Moment)
+
+
+def fill_moments(value: Any) -> Any:
+    """Return the filter or pipeline with the current values in place of the marks."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return _fill(value, now.replace(microsecond=now.microsecond // 1000 * 1000))
+
+
+def _fill(value: Any, now: datetime) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _fill(inner, now) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fill(inner, now) for inner in value]
+    return value.at(now) if isinstance(value, _Moment) else value
+
+
+class Variables:
+    """The predefined variables of one request, resolved before anything is rendered."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values = dict(values or {})
+
+    @classmethod
+    async def resolve(
+        cls, names: Iterable[str], exchange: Exchange, resolvers: Resolvers
+    ) -> Variables:
+        """Resolve the `@…` names among `names`; one without value is recorded as unbound."""
+        wanted = sorted({name for name in names if name.startswith("@")})
+        return cls(await resolvers.resolve_all(wanted, exchange))
+
+    def mark_moments(self) -> Variables:
+        """Return the variables with marks in place of the values of the moment."""
+        return Variables(mark_moments(self._values))
+
+    def lookup(self, name: str) -> Any:
+        """Return the value of the expression, or UNBOUND; `@rnd(n)` differs at every call."""
+        value = self._values.get(name, UNBOUND)
+        return value() if isinstance(value, Fresh) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The values of one fetch; `root` and `parent` if the field has a parent document."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    variables: Variables = field(default_factory=Variables)
+    root: Document | None = None
+    parent: Document | None = None
+
+    def lookup(self, reference: VariableName) -> Any:
+        """Return the value of a name, or UNBOUND."""
+        match reference.source:
+            case ValueOrigin.ARGUMENT:
+                value = self.arguments.get(reference.head, UNBOUND)
+            case ValueOrigin.ROOT:
+                value = UNBOUND if self.root is None else self.root
+            case ValueOrigin.VARIABLE:
+                return self.variables.lookup(reference.name)
+        return get_bound(value, reference.path) if reference.path else value
+
+    def is_bound(self, reference: VariableName) -> bool:
+        """Check if the name has a value; an explicit null is one."""
+        return self.lookup(reference) is not UNBOUND

@@ -20,16 +20,14 @@ from docgraph.variables.compilation import (
     Vocabulary,
     decide,
 )
-from docgraph.variables.compile_expressions import EXPRESSION
+from docgraph.variables.compile_expressions import EXPRESSION, NUMBER, PLAIN, SORT, VALUE
 from docgraph.variables.compile_stages import STAGES
 from docgraph.variables.errors import Flaw, MissingKey, TemplateError
 from docgraph.variables.filters import CONDITION, WHOLE_FILTER
-from docgraph.variables.plain import NUMBER, PLAIN, VALUE
-from docgraph.variables.scope import Scope
+from docgraph.variables.paths import VariableName
+from docgraph.variables.resolvers import Scope
 from docgraph.variables.shapes import StagePart, UnknownOperator
-from docgraph.variables.sorting import SORT
 from docgraph.variables.value_marks import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
-from docgraph.variables.variable_names import VariableName
 
 Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
 

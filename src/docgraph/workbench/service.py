@@ -25,8 +25,7 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.response_shape import render_error
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Service
-from docgraph.plugins.plugin_section import bound_path
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store

@@ -16,9 +16,9 @@ import orjson
 from docgraph.access.author_limits import DEFINITION_LIMITS
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.explain_decision import Explainer
+from docgraph.access.rule_warnings import Comparison, find_row_filters
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.access.unfiltered_apps import Comparison, find_row_filters
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, StoreUnavailable

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.access.order_check import find_ties
 from docgraph.access.parse_rule import FILTERS, Flaw, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rule_warnings import find_ties
 from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.db_rules import DbAclAuthorizer
+from docgraph.access.rule_authorizers import DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import decode
@@ -268,7 +268,7 @@ async def test_where_there_are_too_many_rules_the_last_ones_stay(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 38: what is left out is what would be looked at last."""
-    monkeypatch.setattr("docgraph.access.db_rules._MAX_RULES", 2)
+    monkeypatch.setattr("docgraph.access.rule_authorizers._MAX_RULES", 2)
     for id in ("c", "a", "b"):
         await allow(service, f"path('/{id}')", "user", _id=id)
     book: RuleBook = service.app.plugins.values["acl-rules"]

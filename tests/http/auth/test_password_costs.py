@@ -11,8 +11,7 @@ import bcrypt
 import pytest
 
 from docgraph.auth.passwords import BcryptPasswords
-from docgraph.observe.command_events import CommandFinished
-from docgraph.observe.event import Event
+from docgraph.observe.event import CommandFinished, Event
 from tests.http.harness import Mongo, eventually, failing, listening
 from tests.http.realms import Realm, hashed, open_realm
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from docgraph.auth.authenticators import user_writes
 from docgraph.auth.tokens import revocation
 from docgraph.auth.tokens.revocation import name_user
-from docgraph.auth.users import user_writes
 from docgraph.exchange import WriteKind
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.event import CommandFinished
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime.shared_memory import Generations, create_generations
 from docgraph.store import open_store

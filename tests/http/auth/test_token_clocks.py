@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from docgraph.auth.tokens.random import RandomTokens
+from docgraph.auth.tokens.token_managers import RandomTokens
 from docgraph.exchange import WriteKind
 from docgraph.store import store
 from tests.http.harness import Mongo

@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.exchange import Write, WriteKind
 from docgraph.graphql.cache.answer_admission import MAX_CREDIT
-from docgraph.observe.cache_events import CacheDropped, CacheUsed
+from docgraph.observe.event import CacheDropped, CacheUsed
 from tests.http.cache_harness import (
     CACHE,
     HIT,

@@ -10,7 +10,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.observe.cache_events import WatchReset
+from docgraph.observe.event import WatchReset
 from tests.databases import drop, new_name
 from tests.http.cache_harness import (
     CACHE,

@@ -12,8 +12,7 @@ import pytest
 
 from docgraph.exchange import Write, WriteKind
 from docgraph.graphql.cache.answer_admission import MAX_CREDIT
-from docgraph.observe.cache_events import CacheUsed
-from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.event import CacheUsed, CommandFinished
 from tests.http.cache_harness import (
     CACHE,
     COLLAPSED,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.observe.command_events import QueryFailed
+from docgraph.observe.event import QueryFailed
 from tests.chance import examples
 from tests.http.access_harness import ADA, allow, guarded, remove_rules, restore
 from tests.http.harness import Mongo, Service, failing, listening

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.auth.tokens.jwt_manager import JwtTokens
-from docgraph.auth.tokens.random import RandomTokens
 from docgraph.auth.tokens.revocation import COLLECTION as REVOCATIONS
+from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
 from docgraph.exchange import Resource, Write, WriteResult
 from docgraph.exchange.errors import Conflict
 from docgraph.observe.events import UnattendedFailed

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.command_events import CommandFinished, QueryFailed
+from docgraph.observe.event import CommandFinished, LoadShed, QueryFailed
 from docgraph.observe.events import DatabaseLost
-from docgraph.observe.process_events import LoadShed
 from tests.http.batches import entry
 from tests.http.harness import Mongo, Reply, eventually, listening
 from tests.http.rest_harness import Api, serving

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docgraph.observe.event import CollectorFound, CollectorLost
 from docgraph.observe.events import RequestFinished
-from docgraph.observe.process_events import CollectorFound, CollectorLost
 from tests.collector import collecting
 from tests.http.harness import Document, Mongo, eventually, listening
 from tests.http.trace_harness import new_trace, tracing

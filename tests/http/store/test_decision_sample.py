@@ -11,11 +11,9 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
-from docgraph.events.decision_sample import DecisionSample
-from docgraph.events.row_index import RowIndex
+from docgraph.events.row_index import DecisionSample, RowIndex
 from docgraph.observe import Event
-from docgraph.observe.command_events import CommandFinished
-from docgraph.observe.stream_events import StreamIndexWrong, StreamSampled
+from docgraph.observe.event import CommandFinished, StreamIndexWrong, StreamSampled
 from docgraph.store import Store
 from tests.http.harness import UNREACHABLE, failing
 

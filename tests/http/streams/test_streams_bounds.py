@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.observe.event import StreamClient
 from docgraph.observe.events import ConnectionsUsed
-from docgraph.observe.stream_events import StreamClient
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
 from tests.http.harness import Document, Mongo, Service, eventually, listening, until

@@ -4,9 +4,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, decide
+from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, FullAuthorizer, decide
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
-from docgraph.access.vetoers import FullAuthorizer
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.exchange.errors import (
     Overloaded,

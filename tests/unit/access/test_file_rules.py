@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.file_rules import FileAclAuthorizer
+from docgraph.access.rule_authorizers import FileAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import Account, ConfigError

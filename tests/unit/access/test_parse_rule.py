@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from docgraph.access.language import RequestView
-from docgraph.access.mongo_conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.parse_rule import (
     describe_flaw,
     describe_flaws,
@@ -16,7 +15,7 @@ from docgraph.access.parse_rule import (
     read_rule,
     warn_of_unknown,
 )
-from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rule import Rule, RuleOrigin, Unresolved, find_flag, resolve_conditions
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
 from tests.unit.access.harness import ADA, KNOWLEDGE, RESOLVERS, make_exchange

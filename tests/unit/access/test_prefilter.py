@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.access.language.prefilter import NOWHERE, Reach, reach_of
+from docgraph.access.language.function import NOWHERE, Reach, reach_of
 
 A, B, BELOW_A = ("a",), ("b",), ("a", "x")
 GET, POST = frozenset({"GET"}), frozenset({"POST"})

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.access.language import RequestView
-from docgraph.access.order_check import find_passed_filters
 from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
+from docgraph.access.rule_warnings import find_passed_filters
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig

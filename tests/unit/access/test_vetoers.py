@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
+from docgraph.access.authorize import FilterOperatorsBlacklist, OriginVetoer
 from docgraph.access.sections import FilterOperatorsBlacklist as BlacklistConfig
 from docgraph.access.sections import OriginVetoer as OriginConfig
-from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
 from docgraph.exchange import StartupError
 from tests.unit.access.harness import make_exchange
 

@@ -21,8 +21,8 @@ from docgraph.access.role_escalation import (
     may_give,
     written_names,
 )
+from docgraph.auth.authenticators.password_paths import Properties, ends_sessions, find_passwords
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.auth.users.password_paths import Properties, ends_sessions, find_passwords
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError

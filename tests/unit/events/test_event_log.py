@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.events.encoded_event import EncodedEvent
-from docgraph.events.event_log import EventLog, LogReader
-from docgraph.events.log_budget import LogBudget
+from docgraph.events.event_log import EventLog, LogBudget, LogReader
 from docgraph.exchange import NotifyWhen, SharedMessages
 from docgraph.exchange.close_reason import FAILED, GONE, TOO_SLOW, CloseReason, StreamClosed
 from tests.expect import keep

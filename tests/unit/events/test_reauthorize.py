@@ -32,7 +32,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.runtime.open_streams import Reauthorizer
 from docgraph.runtime.shared_memory import Generations, create_generations
-from docgraph.variables.moments import NOW
+from docgraph.variables.resolvers import NOW
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from bson import Timestamp
 
 from docgraph.codec import JsonMode
 from docgraph.events.encoded_event import EncodedEvent, Rendering
-from docgraph.events.stream_snapshot import SnapshotReader
+from docgraph.events.stream_client import SnapshotReader
 from docgraph.exchange import Document
 from docgraph.exchange.errors import AnswerTooLarge, StoreUnavailable
 

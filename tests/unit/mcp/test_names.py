@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.mcp.tools.operation_tools import name_tool
+from docgraph.mcp.operation_tools import name_tool
 
 OPERATIONS = st.from_regex(r"\A[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 URIS = st.text(min_size=1, max_size=60)

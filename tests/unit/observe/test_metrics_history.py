@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from docgraph.observe import metrics_history
-from docgraph.observe.metrics_history import INTERVAL, MAX_POINTS, MetricsHistory
+from docgraph.observe import recent_metrics as metrics_history
+from docgraph.observe.recent_metrics import INTERVAL, MAX_POINTS, MetricsHistory
 
 
 class Source:

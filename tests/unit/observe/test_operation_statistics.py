@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.observe import operation_statistics
-from docgraph.observe.command_events import OperationFinished
+from docgraph.observe import recent_metrics as operation_statistics
+from docgraph.observe.event import OperationFinished
 from docgraph.observe.metric_list import SECONDS
-from docgraph.observe.operation_statistics import (
+from docgraph.observe.recent_metrics import (
     MAX_TEXT,
     OTHERS,
     WINDOW,

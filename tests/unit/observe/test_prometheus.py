@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.observe import emit, prometheus
-from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.event import CommandFinished, LoadShed, RequestLimited, WorkerLost
 from docgraph.observe.events import (
     AccessDenied,
     AppsRefreshed,
@@ -32,7 +32,6 @@ from docgraph.observe.events import (
     UnreadableValue,
 )
 from docgraph.observe.meters import MAX_CHILDREN, METRICS
-from docgraph.observe.process_events import LoadShed, RequestLimited, WorkerLost
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

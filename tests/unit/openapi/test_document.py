@@ -8,6 +8,7 @@ import pytest
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import ResourceType
+from docgraph.openapi.components import OPERATIONS
 from docgraph.openapi.described_resources import (
     ServedApp,
     Survey,
@@ -17,9 +18,7 @@ from docgraph.openapi.described_resources import (
 )
 from docgraph.openapi.document import DescribedServices, build_document
 from docgraph.openapi.endpoints import CollectionPaths, Mounted, find_endpoints, read_mounts
-from docgraph.openapi.openapi_page import render_page
-from docgraph.openapi.operations import OPERATIONS
-from docgraph.openapi.service import describe_security
+from docgraph.openapi.service import describe_security, render_page
 from docgraph.openapi.services import Bound
 from docgraph.rest.sections import Mongo
 from docgraph.rest.service import HANDLERS

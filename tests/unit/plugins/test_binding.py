@@ -9,7 +9,7 @@ import pytest
 from docgraph.config.section import PluginConfig, ServiceConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.plugins.kinds import Service
-from docgraph.plugins.plugin_section import bound_path, is_secured
+from docgraph.plugins.registry import bound_path, is_secured
 
 
 class Hall(Service):

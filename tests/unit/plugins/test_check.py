@@ -27,7 +27,7 @@ from docgraph import (
 from docgraph.cli import COMMANDS
 from docgraph.plugins import FoundPlugin, PluginSet, assemble
 from docgraph.plugins.check import BUILT_IN_COMMANDS, _check_method, methods_of
-from docgraph.plugins.plugin_section import section_struct
+from docgraph.plugins.registry import section_struct
 from docgraph.server.builtin import BUILTIN
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from docgraph.exchange import DataPoint, Resource, StartupError
 from docgraph.plugins import FoundPlugin, assemble
+from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import DataInterceptor, Kind
-from docgraph.plugins.points import stands_at
 
 
 class Idle(DataInterceptor):

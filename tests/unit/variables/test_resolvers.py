@@ -14,7 +14,7 @@ from docgraph.exchange import Account, Connection, Exchange, Headers, Permission
 from docgraph.exchange.errors import RequestError, StartupError
 from docgraph.plugins.kinds import VariableResolver
 from docgraph.variables import UNBOUND, CallerDocument, Resolvers, TrustedDocument, Variables
-from docgraph.variables.variable_names import parse_reference
+from docgraph.variables.paths import parse_reference
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.variables.variable_names import is_momentary
+from docgraph.variables.paths import is_momentary
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from docgraph.access.language.function import (
     FunctionArguments,
     Parameter,
     Test,
+    Value,
     is_variable,
+    items_of,
 )
-from docgraph.access.language.predicate_values import Value, items_of
 from docgraph.access.language.view import NoValue, RequestView, WrittenChanges
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered

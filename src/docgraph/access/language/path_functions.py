@@ -6,15 +6,18 @@ import re
 from typing import Any, Final
 
 from docgraph.access.language.function import (
+    EVERYWHERE,
     AccessFunction,
     FunctionArguments,
     Parameter,
+    Reach,
+    Segments,
     Test,
     Texts,
     is_variable,
+    reach_of,
+    text_of,
 )
-from docgraph.access.language.predicate_values import text_of
-from docgraph.access.language.prefilter import EVERYWHERE, Reach, Segments, reach_of
 from docgraph.access.language.view import RequestView
 
 _VARIABLE = re.compile(r"\{([\w.-]+)\}")

@@ -15,9 +15,15 @@ from operator import or_
 from typing import Final
 
 from docgraph.access.language.body_functions import BODY_WORDS
-from docgraph.access.language.function import FunctionArguments, FunctionScope, Test
+from docgraph.access.language.function import (
+    EVERYWHERE,
+    NOWHERE,
+    FunctionArguments,
+    FunctionScope,
+    Reach,
+    Test,
+)
 from docgraph.access.language.path_functions import PATH_WORDS
-from docgraph.access.language.prefilter import EVERYWHERE, NOWHERE, Reach
 from docgraph.access.language.request_functions import REQUEST_WORDS
 from docgraph.access.language.view import NeedsValue, NoValue, RequestView
 from docgraph.exchange.errors import RequestError

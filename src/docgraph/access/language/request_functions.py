@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import ge, gt, le, lt
@@ -12,10 +12,9 @@ from docgraph.access.language.function import (
     AccessFunction,
     FunctionArguments,
     Parameter,
+    Reach,
     Test,
     Texts,
-)
-from docgraph.access.language.predicate_values import (
     are_equal,
     find_address,
     is_any_equal,
@@ -24,7 +23,6 @@ from docgraph.access.language.predicate_values import (
     path_of,
     text_of,
 )
-from docgraph.access.language.prefilter import Reach
 from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 
@@ -166,19 +164,16 @@ def _build_comparison(
     return build
 
 
-def _build_contain(arguments: FunctionArguments) -> Test:
-    names = frozenset(arguments.texts["params"])
-    return lambda view: names <= view.request.query.names()
+def _build_names(
+    test: Callable[[frozenset[str], Set[str]], bool],
+) -> Callable[[FunctionArguments], Test]:
+    """Build a test of the names in the rule against those of the query parameters."""
 
+    def build(arguments: FunctionArguments) -> Test:
+        names = frozenset(arguments.texts.get("params", ()))
+        return lambda view: test(names, view.request.query.names())
 
-def _build_blacklist(arguments: FunctionArguments) -> Test:
-    names = frozenset(arguments.texts["params"])
-    return lambda view: names.isdisjoint(view.request.query.names())
-
-
-def _build_whitelist(arguments: FunctionArguments) -> Test:
-    names = frozenset(arguments.texts.get("params", ()))
-    return lambda view: view.request.query.names() <= names
+    return build
 
 
 def _build_size(arguments: FunctionArguments) -> Test:
@@ -259,10 +254,11 @@ REQUEST_WORDS: dict[str, AccessFunction] = {
     ),
     "gte": AccessFunction(_VALUES, _build_comparison(ge)),
     "lte": AccessFunction(_VALUES, _build_comparison(le)),
-    "qparams-contain": AccessFunction(_NAMES, _build_contain),
-    "qparams-blacklist": AccessFunction(_NAMES, _build_blacklist),
+    "qparams-contain": AccessFunction(_NAMES, _build_names(frozenset.issubset)),
+    "qparams-blacklist": AccessFunction(_NAMES, _build_names(frozenset.isdisjoint)),
     "qparams-whitelist": AccessFunction(
-        (Parameter("params", is_list=True, is_fixed=True, is_required=False),), _build_whitelist
+        (Parameter("params", is_list=True, is_fixed=True, is_required=False),),
+        _build_names(frozenset.issuperset),
     ),
     "qparams-size": AccessFunction((Parameter("size", is_fixed=True),), _build_size),
     "ip-access-control": AccessFunction(

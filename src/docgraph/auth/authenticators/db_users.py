@@ -1,15 +1,16 @@
 """`dbRealmAuthenticator`: users in a collection of the database.
 
-Finds users and checks passwords. Other plugins write users (`auth/users/user_writes.py`) and create
-the first one (`auth/users/first.py`); they use the section, the passwords and the keys of this one.
+Finds users and checks passwords. Other plugins write users (`user_writes.py`) and create the first
+one (`first_user.py`); they use the section, the passwords and the keys of this one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple
 
-from docgraph.auth.authenticators.record import User, UserReader
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.passwords import (
     BcryptPasswords,
@@ -20,6 +21,8 @@ from docgraph.auth.passwords import (
     encode_text,
     open_lane,
 )
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import (
     Account,
@@ -42,6 +45,78 @@ from docgraph.runtime.tasks import Tasks
 from docgraph.store import ChangeEvents, RevealKey, Store
 from docgraph.store.change_stream import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
+
+# These properties are the user id in accounts of JWTs. Users who may edit their own document must
+# not be able to write another id there.
+_NAMES_OF_ID: Final = ("sub", "userid")
+_HEX_LENGTHS = {"MD5": 32, "SHA-256": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user and the stored password; its repr contains no secrets."""
+
+    account: Account
+    password: str | None = field(default=None, repr=False)
+    ha1: Any = field(default=None, repr=False)
+
+    def find_ha1(self, algorithm: str) -> str | None:
+        """Return the stored HA1: one hex text, or several by their algorithm."""
+        value = self.ha1.get(algorithm) if isinstance(self.ha1, Mapping) else self.ha1
+        if isinstance(value, str) and len(value) == _HEX_LENGTHS.get(algorithm):
+            return value.lower()
+        return None
+
+
+class UserReader:
+    """Parses user documents as the section configures.
+
+    A document without the shape of a user counts as no user: a login with it fails exactly like one
+    with an unknown name.
+    """
+
+    def __init__(self, section: DbRealmAuthenticator) -> None:
+        self._section = section
+        self.roles = RolesPath(section.json_path_roles)
+
+    def read(self, name: str, document: Document) -> User | None:
+        """Return the user of that name; the account has no secret, and no id but the user's own."""
+        # An array of names matches a filter on one of them, and a collation ignores case.
+        if find_value(document, self._section.prop_id) != name:
+            return None
+        secret = {self._section.prop_password, self._section.prop_ha1}
+        properties = {key: value for key, value in document.items() if key not in secret}
+        roles = self.roles.read(properties)
+        if roles is None:
+            return None
+        for key in _NAMES_OF_ID:
+            if properties.get(key) != name:
+                properties.pop(key, None)
+        password = document.get(self._section.prop_password)
+        return User(
+            Account(name, roles, properties, "database"),
+            password if isinstance(password, str) else None,
+            document.get(self._section.prop_ha1) if self._section.prop_ha1 else None,
+        )
+
+
+def find_value(document: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path in dot notation, or None."""
+    value: Any = document
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def put_value(document: Document, path: str, value: Any) -> None:
+    """Set a value at a path in dot notation, keeping its siblings."""
+    *parents, last = path.split(".")
+    for part in parents:
+        document = document.setdefault(part, {})
+    document[last] = value
+
 
 REALM: Final = "dbRealmAuthenticator"
 # Without these, passwords would be stored in plain text, or stay valid after a change.
@@ -70,7 +145,7 @@ class DatabaseRealm(Authenticator):
         generations: Generations,
         tasks: Tasks,
         registry: PluginRegistry,
-        token_revocations: Announcer | None = None,
+        token_revocations: Revocations | None = None,
     ) -> None:
         self.config: DbRealmAuthenticator = config
         self.passwords = _build_passwords(config, blocking, instance, generations)
@@ -100,7 +175,7 @@ class DatabaseRealm(Authenticator):
     async def provision(self) -> None:
         """Hide the secrets from all reads; follow changes that others make."""
         self.keys = tuple(self._hide(name) for name in self.secret_properties)
-        self._rehashing.start(self._tasks)
+        self._tasks.start("rehash", self._rehashing.run)
         if self.config.cache_enabled:
             self._generation = self._generations.read("users")
             self._tasks.start(_WATCH, self._watch)
@@ -228,10 +303,7 @@ class _UnknownUserError(Exception):
 
 
 def _build_passwords(
-    config: DbRealmAuthenticator,
-    blocking: Blocking,
-    instance: Instance,
-    generations: Generations,
+    config: DbRealmAuthenticator, blocking: Blocking, instance: Instance, generations: Generations
 ) -> Passwords:
     if not config.bcrypt_hashed_password:
         return PlainPasswords()
@@ -245,13 +317,6 @@ def _build_passwords(
     )
 
 
-# Rehash passwords: replace a hash cheaper than new ones when its user logs in (decision 53).
-#
-# The password does not change: the write passes no interceptor, and is announced to watchers of
-# the collection, so that tokens and `_etag` stay. It is made only while the old hash is still
-# stored. A failed write has no effect on the user, who is already logged in; on a read-only
-# database there is nothing to report.
-
 _QUEUE: Final = 100
 _TRIED: Final = 1000
 _AGAIN_SECONDS: Final = 300.0  # until the same hash is tried again
@@ -264,23 +329,21 @@ class _Login(NamedTuple):
     stored: str
 
 
-class Announcer(Protocol):
-    """The interface of the provider `token-revocations`."""
-
-    async def announce_rehash(self, hash: str) -> None:
-        """Announce, before storing it, that this hash is no change of the password."""
-        ...
-
-
 class Rehashing:
-    """Replaces hashes one by one; with a full queue, the next login does it."""
+    """Replaces a hash cheaper than new ones when its user logs in (decision 53).
+
+    The password does not change: the write passes no interceptor, and is announced to watchers of
+    the collection, so that tokens and `_etag` stay. It is made only while the old hash is still
+    stored. A failed write has no effect on the user, who is already logged in; on a read-only
+    database there is nothing to report. With a full queue, the next login replaces the hash.
+    """
 
     def __init__(
         self,
         section: DbRealmAuthenticator,
         store: Store,
         passwords: Passwords,
-        announcer: Announcer | None,
+        announcer: Revocations | None,
     ) -> None:
         self._announcer = announcer
         self._section = section
@@ -288,10 +351,6 @@ class Rehashing:
         self._passwords = passwords
         self._queue: asyncio.Queue[_Login] = asyncio.Queue(_QUEUE)
         self._tried: LoadingCache[str, bool] = LoadingCache(_TRIED, _AGAIN_SECONDS)
-
-    def start(self, tasks: Tasks) -> None:
-        """Run until the server stops."""
-        tasks.start("rehash", self._run)
 
     def offer(self, user: User, password: str) -> None:
         """Replace the hash after a successful login if it is cheaper than new ones."""
@@ -302,7 +361,8 @@ class Rehashing:
             self._tried.put(stored, True)
             self._queue.put_nowait(_Login(user.account.name, password, stored))
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Run until the server stops."""
         while True:
             login = await self._queue.get()
             try:

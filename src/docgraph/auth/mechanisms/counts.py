@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
@@ -27,10 +27,8 @@ from docgraph.runtime.shared_memory import SharedFile, create_shared, make_once
 from docgraph.store import Store
 from docgraph.store.mounts import NONCE_STORE
 
-# Stateless nonces: a time, a random part and a seal made with a shared key.
-#
-# Any process with the key can distinguish our nonces from forged ones, and knows their age by the
-# shared clock. `counts.py` checks that each count of a nonce is used once.
+# Stateless nonces: a time, a random part and a seal made with a shared key. Any process with the
+# key can distinguish our nonces from forged ones, and knows their age by the shared clock.
 
 LIFETIME: Final = 60.0  # seconds
 _SKEW: Final = 60.0  # how far ahead the clock of another instance may be
@@ -103,18 +101,6 @@ ROWS: Final = 8192
 ROW_SLOTS: Final = 16
 _SLOT: Final = struct.Struct("<QQQ")  # tag (0: free), end in seconds, highest count
 _ROW_BYTES: Final = ROW_SLOTS * _SLOT.size
-
-
-class NonceCounts(Protocol):
-    """The counts that were seen."""
-
-    async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
-        """Return whether the count is new and the highest, and record it."""
-        ...
-
-    async def close(self) -> None:
-        """Release open resources."""
-        ...
 
 
 def create_shared_counts(path: Path) -> None:

@@ -24,7 +24,6 @@ from docgraph.auth.credentials import (
 from docgraph.auth.mechanisms.basic import require_authenticator
 from docgraph.auth.mechanisms.counts import (
     Nonce,
-    NonceCounts,
     Nonces,
     SharedCounts,
     StoredCounts,
@@ -90,7 +89,7 @@ class DigestMechanism(AuthMechanism):
         self._opaque = hashlib.sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]
         self._nobody = secrets.token_hex()  # the secret of users that do not exist
         self._authenticator: DigestAuthenticator
-        self._counts: NonceCounts | None = None
+        self._counts: SharedCounts | StoredCounts | None = None
 
     async def provision(self) -> None:
         """Find the authenticator; open the counts, of this instance or of all with the same key."""
@@ -186,7 +185,7 @@ class DigestMechanism(AuthMechanism):
 
     def _confirm(self, given: DigestCredentials, secret: str, nonce: Nonce) -> str:
         return AuthenticationInfo(
-            rspauth=compute_rspauth(secret, given),
+            rspauth=compute_response(secret, given, ""),
             cnonce=given.cnonce,
             nc=given.nc,
             nextnonce=self._nonces.make() if self._nonces.is_ageing(nonce) else None,
@@ -232,16 +231,10 @@ _HASHES: Final[dict[str, Callable[[bytes], str]]] = {"MD5": _md5, "SHA-256": _sh
 
 
 def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
-    """Return the response that a client with the secret must have sent."""
-    return _compute(secret, given, method)
+    """Return the response that a client with the secret must have sent.
 
-
-def compute_rspauth(secret: str, given: DigestCredentials) -> str:
-    """Return the server's proof for the client that it knows the secret."""
-    return _compute(secret, given, "")
-
-
-def _compute(secret: str, given: DigestCredentials, method: str) -> str:
+    Without a method it is the server's proof for the client that it knows the secret.
+    """
     digest = _HASHES[given.algorithm]
     action = digest(f"{method}:{given.uri}".encode("latin-1"))
     parts = (secret, given.nonce, given.nc, given.cnonce, "auth", action)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from docgraph.auth.credentials import (
     BearerToken,
@@ -20,10 +20,23 @@ from docgraph.auth.credentials import (
     read_credentials,
     render_bearer_challenge,
 )
-from docgraph.auth.jwt import jwks as key_sets
-from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
-from docgraph.auth.jwt.jwks import FixedKey, Keys, KeySet, KeySource, parse_keys, parse_pem
-from docgraph.auth.jwt.verified_claims import (
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
+from docgraph.auth.tokens import jwks as key_sets
+from docgraph.auth.tokens.account_claims import is_own, restore
+from docgraph.auth.tokens.jwks import (
+    Algorithm,
+    FixedKey,
+    Key,
+    KeyRefused,
+    Keys,
+    KeySet,
+    parse_keys,
+    parse_pem,
+)
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.auth.tokens.token import TokenAccount
+from docgraph.auth.tokens.verified_claims import (
     Claims,
     TokenRefused,
     Verified,
@@ -31,10 +44,6 @@ from docgraph.auth.jwt.verified_claims import (
     parse_jws,
     unwrap_base64,
 )
-from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
-from docgraph.auth.tokens.account_claims import is_own, restore
-from docgraph.auth.tokens.sections import JwtTokenManager
-from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
@@ -46,14 +55,6 @@ REFUSED = "jwtAuthenticationMechanism.refused"
 REMEMBERED = 2048
 FILE_AGE = 10.0  # seconds until a file is read again
 ADDRESS_AGE = 300.0
-
-
-class RevocationCheck(Protocol):
-    """The provider `token-revocations`: tokens that were revoked, in memory."""
-
-    def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
-        """Return whether that token is revoked."""
-        ...
 
 
 class JwtMechanism(AuthMechanism):
@@ -69,7 +70,7 @@ class JwtMechanism(AuthMechanism):
         self,
         config: JwtAuthenticationMechanism,
         blocking: Blocking,
-        token_revocations: RevocationCheck | None = None,
+        token_revocations: Revocations | None = None,
         configuration_directory: Path | None = None,
         manager: JwtTokenManager | None = None,
     ) -> None:
@@ -79,7 +80,7 @@ class JwtMechanism(AuthMechanism):
         self._revocations = token_revocations
         self._directory = configuration_directory or Path()
         self._algorithm = Algorithm.named(config.algorithm, allow_weak_key=config.allow_weak_key)
-        self._keys: KeySource | None = None
+        self._keys: FixedKey | KeySet | None = None
         self._verifier: TokenVerifier
 
     async def provision(self) -> None:
@@ -120,21 +121,20 @@ class JwtMechanism(AuthMechanism):
         """Return the challenge, with `error="invalid_token"` if a token was sent (RFC 6750 3.1)."""
         return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
 
-    async def _open_keys(self) -> KeySource:
+    async def _open_keys(self) -> FixedKey | KeySet:
         match self.config.key, self.config.jwks:
             case str(key), None if not self._algorithm.is_symmetric and not _is_pem(key):
                 return await self._open_file(self._directory / key, parse_pem)
             case str(), None:
-                return FixedKey(await run_blocking(self._lane, self._load_key))
+                return FixedKey(
+                    await run_blocking(self._lane, load_key, self.config, self._directory)
+                )
             case None, str(jwks):
                 return await self._open_set(jwks)
         # The section refuses it before; a mechanism can be made without one.
         raise _reject(
             "key", "set either 'key' or 'jwks'", "'jwks' replaces 'key': remove one of them"
         )
-
-    def _load_key(self) -> Key:
-        return load_key(self.config, self._directory)
 
     async def _open_set(self, jwks: str) -> KeySet:
         if not key_sets.is_address(jwks):
@@ -244,9 +244,9 @@ class TokenVerifier:
         self,
         algorithm: Algorithm,
         claims: Claims,
-        keys: KeySource,
+        keys: FixedKey | KeySet,
         *,
-        revocations: RevocationCheck | None = None,
+        revocations: Revocations | None = None,
         restore: Callable[[Verified, str], Verified] | None = None,
         shares_users: bool = False,
         clock: Callable[[], float] = time.time,

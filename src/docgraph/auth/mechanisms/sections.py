@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
-from docgraph.auth.jwt.hashes import hash_bytes, is_short
-from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
+from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager, hash_bytes, is_short
 from docgraph.config.nearest import suggest
 from docgraph.config.section import Name, PluginConfig, Secret, View
 from docgraph.exchange.errors import Problem

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import orjson
 
-from docgraph.auth.jwt.verified_claims import Verified
 from docgraph.auth.tokens.token import TokenAccount, read_properties
+from docgraph.auth.tokens.verified_claims import Verified
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Account
 

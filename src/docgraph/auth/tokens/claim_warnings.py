@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.cookies.sections import AuthCookieSetter
-from docgraph.auth.jwt.verified_claims import Verified
 from docgraph.auth.mechanisms.sections import IdentityAuthMechanism, JwtAuthenticationMechanism
 from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, restore
 from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
 from docgraph.auth.tokens.token import TokenAccount
+from docgraph.auth.tokens.verified_claims import Verified
 from docgraph.codec import decode
 from docgraph.config.config_node import to_plain
 from docgraph.config.section import PluginConfig

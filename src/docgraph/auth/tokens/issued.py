@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
+from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.table import ANY, Sessions, TokenChanges, TokenRow, TokenTable
 from docgraph.auth.tokens.token import LoginNames, TokenAccount, decode_account, encode_account
 from docgraph.exchange import Account
@@ -34,18 +35,6 @@ _CLOCK_WAS_SET: Final = 2.0  # a larger difference means that the clock was set
 _QUEUE: Final = 4096
 
 T = TypeVar("T")
-
-
-class KnowsRevoked(Protocol):
-    """The methods of the provider `token-revocations` that are used here."""
-
-    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
-        """Return whether that token is revoked."""
-        ...
-
-    def date(self, user: str) -> float:
-        """Return the issue time of a token of the user that is created now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +80,7 @@ class IssuedTokens:
         *,
         blocking: Blocking,
         generations: Generations,
-        revocations: KnowsRevoked,
+        revocations: Revocations,
         read_again: Callable[[Account], Awaitable[Account | None]],
         clock: Callable[[], float],
         wall: Callable[[], float] | None = None,

@@ -7,9 +7,22 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.auth.jwt.hashes import is_short
 from docgraph.config.section import Name, PluginConfig, Secret, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
+
+
+def hash_bytes(algorithm: str) -> int:
+    """Return the hash length of an algorithm such as `HS256`, `HMAC256` or `RS256`.
+
+    It is the minimum length of a secret (RFC 7518 3.2).
+    """
+    return int(algorithm[-3:]) // 8
+
+
+def is_short(key: str, algorithm: str) -> bool:
+    """Return whether a key is a secret, and shorter than the hash."""
+    return algorithm.startswith("H") and len(key.encode()) < hash_bytes(algorithm)
+
 
 Minutes = Annotated[int, Meta(ge=1, le=525_600, extra={"unit": "minutes"})]
 

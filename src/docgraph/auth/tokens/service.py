@@ -20,8 +20,8 @@ import orjson
 from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.revocation import Revocations, end_session
 from docgraph.auth.tokens.sections import AuthTokenService
-from docgraph.auth.tokens.token import AuthToken
-from docgraph.auth.tokens.token_headers import (
+from docgraph.auth.tokens.token import (
+    AuthToken,
     find_end,
     find_manager,
     find_token,
@@ -35,8 +35,7 @@ from docgraph.auth.tokens.token_headers import (
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, NotFound, Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager
-from docgraph.plugins.plugin_section import bound_path
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.store import Store
 
 _SETTER: Final = "authCookieSetter"

@@ -16,9 +16,9 @@ from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError
 
 if TYPE_CHECKING:
-    from docgraph.access.order_check import Tie
     from docgraph.access.parse_rule import Flaw, Knowledge
     from docgraph.access.rule import Rule
+    from docgraph.access.rule_warnings import Tie
     from docgraph.access.rulebook import RuleBook
     from docgraph.cli.acl.rules import RuleCollection
     from docgraph.workbench.advise.advice import Advice
@@ -136,7 +136,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
     Only the last needs a database, and also recommends indexes for row filters. Exit code 1 when a
     rule cannot work, which then allows nothing.
     """
-    from docgraph.access.order_check import find_ties
+    from docgraph.access.rule_warnings import find_ties
     from docgraph.access.sections import Acl
     from docgraph.cli.acl.rules import build_knowledge, compile_rules, load_rules, suspect
 

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from docgraph.access.db_rules import AUTHORIZER
 from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
+from docgraph.access.rule_authorizers import AUTHORIZER
+from docgraph.access.rule_warnings import find_row_filters
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.access.unfiltered_apps import find_row_filters
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content
 from docgraph.cli.terminal import make_printable, notice

@@ -184,7 +184,7 @@ async def find_advice(
 
 async def _find_rows(bench: Definitions, apps: Iterable[App]) -> list[RowFilter]:
     """Return the row filters of rules on the collections of the apps."""
-    from docgraph.access.unfiltered_apps import find_row_filters
+    from docgraph.access.rule_warnings import find_row_filters
     from docgraph.rest.sections import Mongo
     from docgraph.workbench.advise.advise import find_places
 

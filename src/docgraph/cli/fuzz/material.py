@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from docgraph.access.explain_decision import ExplainedRequest
 from docgraph.access.rule import roles_of
+from docgraph.access.rule_warnings import find_namespaces
 from docgraph.access.sections import DbAclAuthorizer, FileAclAuthorizer
-from docgraph.access.unfiltered_apps import find_namespaces
 from docgraph.codec import as_meant
 from docgraph.config.config_node import to_plain
 from docgraph.config.sources import load_file

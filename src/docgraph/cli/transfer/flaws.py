@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm
-from docgraph.auth.authenticators.record import find_value
+from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm, find_value
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import check_password
 from docgraph.cli.acl.rules import RuleCollection, build_knowledge

@@ -18,7 +18,7 @@ from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.observe import emit
-from docgraph.observe.command_events import OperationFinished
+from docgraph.observe.event import OperationFinished
 
 
 class RunOptions(NamedTuple):

@@ -66,8 +66,7 @@ from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import current
 from docgraph.plugins.kinds import Kind, Point, Service
-from docgraph.plugins.plugin_section import bound_path
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.runtime.clock import TimeoutWheel
 from docgraph.runtime.sections import Core

@@ -35,8 +35,8 @@ from docgraph.exchange.errors import (
 from docgraph.graphql.live.run_schedule import SHARED_COST, RunSchedule
 from docgraph.graphql.live.shared_answers import LiveAnswer, SharedAnswer
 from docgraph.observe import emit
+from docgraph.observe.event import LiveQueryRun
 from docgraph.observe.events import UnattendedFailed
-from docgraph.observe.stream_events import LiveQueryRun
 
 _PAUSE: Final = 0.5  # seconds before another attempt, doubled …
 _LONGEST_PAUSE: Final = 60.0  # … up to this

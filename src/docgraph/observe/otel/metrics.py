@@ -16,8 +16,7 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from docgraph.observe import prometheus
-from docgraph.observe.bus import emit
+from docgraph.observe import emit, prometheus
 from docgraph.observe.events import BackgroundFailed
 from docgraph.observe.otel.collector import (
     CLOSE_SECONDS,

@@ -19,9 +19,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from docgraph.exchange.errors import StartupError
-from docgraph.observe.bus import subscribe, unsubscribe
-from docgraph.observe.command_events import CommandFinished
-from docgraph.observe.event import Event
+from docgraph.observe import subscribe, unsubscribe
+from docgraph.observe.event import CommandFinished, Event, StreamBegun
 from docgraph.observe.events import RequestFinished
 from docgraph.observe.metric_list import METHODS
 from docgraph.observe.otel.collector import (
@@ -32,7 +31,6 @@ from docgraph.observe.otel.collector import (
     build_scope,
     find_address,
 )
-from docgraph.observe.process_events import StreamBegun
 from docgraph.observe.sections import Otel
 from docgraph.observe.tracing import RequestTrace, Sampler, TraceContext, tracing
 

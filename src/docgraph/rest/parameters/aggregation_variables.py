@@ -8,9 +8,8 @@ from typing import Any, Final
 from docgraph.exchange import Document, Exchange
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, parse_path
-from docgraph.variables.moments import NOW
-from docgraph.variables.resolvers import Fresh
-from docgraph.variables.variable_names import REQUEST_TIMES, is_momentary
+from docgraph.variables.paths import REQUEST_TIMES, is_momentary
+from docgraph.variables.resolvers import NOW, Fresh
 
 _NOW: Final = "@now"
 _REQUEST: Final = "@request"

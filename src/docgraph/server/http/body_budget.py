@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from docgraph.auth.guard.attempts import group_address
+from docgraph.auth.brute_force import group_address
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import Overloaded
 from docgraph.server.settings import Limits

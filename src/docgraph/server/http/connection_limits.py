@@ -18,7 +18,7 @@ from itertools import islice
 from math import inf
 from typing import Any, Final, Protocol
 
-from docgraph.auth.guard.attempts import group_address
+from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Connection
 from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.proxies import UNIX, TrustedProxies

@@ -18,7 +18,7 @@ from time import monotonic, perf_counter
 from typing import Protocol
 from uuid import uuid4
 
-from docgraph.auth.guard.attempts import group_address
+from docgraph.auth.brute_force import group_address
 from docgraph.exchange import (
     Answer,
     Body,
@@ -35,13 +35,13 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
 from docgraph.exchange.path import cut_unreadable
 from docgraph.observe import emit
+from docgraph.observe.event import StreamBegun
 from docgraph.observe.events import (
     BodyAwaited,
     RequestFailed,
     RequestFinished,
     RequestStarted,
 )
-from docgraph.observe.process_events import StreamBegun
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare

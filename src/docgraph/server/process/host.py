@@ -20,6 +20,12 @@ from docgraph import __version__
 from docgraph.config import ConfigTree
 from docgraph.embedded import EmbeddedMongo, Keeper
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
+from docgraph.observe.event import (
+    CertificateLoaded,
+    FewDescriptors,
+    ReloadFailed,
+    WorkerLost,
+)
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
@@ -32,12 +38,6 @@ from docgraph.observe.events import (
     ServerStopping,
 )
 from docgraph.observe.log import EventLogger, open_log
-from docgraph.observe.process_events import (
-    CertificateLoaded,
-    FewDescriptors,
-    ReloadFailed,
-    WorkerLost,
-)
 from docgraph.observe.sections import Logging, Otel
 from docgraph.observe.writer import remember_log_files
 from docgraph.runtime import Generations, Instance, create_instance

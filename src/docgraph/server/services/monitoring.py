@@ -13,12 +13,10 @@ import orjson
 from docgraph import __version__
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, StoreError, TimeLimitExceeded
-from docgraph.observe import prometheus
-from docgraph.observe.bus import subscribe, unsubscribe
-from docgraph.observe.command_events import OperationFinished
+from docgraph.observe import prometheus, subscribe, unsubscribe
+from docgraph.observe.event import OperationFinished
 from docgraph.observe.metric_list import SECONDS
-from docgraph.observe.metrics_history import INTERVAL, MetricsHistory
-from docgraph.observe.operation_statistics import OperationStatistics
+from docgraph.observe.recent_metrics import INTERVAL, MetricsHistory, OperationStatistics
 from docgraph.plugins.kinds import Service
 from docgraph.runtime import Blocking, Generations, Instance, run_blocking
 from docgraph.runtime.tasks import Tasks

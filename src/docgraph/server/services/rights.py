@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from docgraph.access.dry_run import RequestDryRun
-from docgraph.access.mongo_conditions import find_flag
-from docgraph.access.rule import roles_of
+from docgraph.access.rule import find_flag, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import RequestError

@@ -21,7 +21,7 @@ from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import GRAPHQL, ValueOrigin
-from docgraph.variables.variable_names import parse_reference
+from docgraph.variables.paths import parse_reference
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch", "$match"})
 SORT: Final = "$sort"

@@ -26,7 +26,7 @@ from docgraph.graphql.lists.where import RANGE, list_paths
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
-from docgraph.variables.variable_names import ROOT
+from docgraph.variables.paths import ROOT
 from docgraph.workbench.advise.accesses import (
     SORT,
     Access,

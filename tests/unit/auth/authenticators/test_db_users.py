@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.auth.authenticators.record import User, UserReader, find_value, put_value
+from docgraph.auth.authenticators.db_users import User, UserReader, find_value, put_value
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import ConfigError

@@ -39,14 +39,14 @@ C4 = {"key": SECRET, "issuer": "us", "audience": ("api", "shop")}
 NO_CLAIMS: list[Any] = [[], "text", 1, None, b"", b"{", b"not json", b"{}x"]
 
 
-class Revoked:
+class Revoked(Revocations):
     """The provider `token-revocations`."""
 
     def __init__(self) -> None:
         self.revoked: set[str | None] = set()
         self.asked: list[Any] = []
 
-    def is_revoked(self, jti: str | None, user: str | None, issued_at: int | None) -> bool:
+    def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
         self.asked.append((jti, user, issued_at))
         return jti in self.revoked or user in self.revoked
 

@@ -13,6 +13,7 @@ import pytest
 
 from docgraph.auth.tokens import table
 from docgraph.auth.tokens.issued import IssuedTokens, UserGone
+from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.table import TokenTable
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account
@@ -35,19 +36,19 @@ class Clock:
         return self.now
 
 
-class Ends:
+class Ends(Revocations):
     """What has been revoked, by the time of the stamp."""
 
-    stamp = 0.0
+    latest = 0.0
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
 
-    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
-        return issued_at is None or issued_at <= self.stamp
+    def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
+        return issued_at is None or issued_at <= self.latest
 
     def date(self, user: str) -> float:
-        return max(self.clock(), self.stamp + 0.001)
+        return max(self.clock(), self.latest + 0.001)
 
 
 class World:
@@ -115,7 +116,7 @@ async def test_both_workers_give_out_one_token_where_both_see_that_the_last_one_
 ) -> None:
     old = await workers[0].current(ADA)
     world.clock.now += 10
-    world.ends.stamp = world.clock.now
+    world.ends.latest = world.clock.now
     world.clock.now += 10
     is_seen, is_issued, find = asyncio.Event(), asyncio.Event(), IssuedTokens._call
 
@@ -211,7 +212,7 @@ async def test_a_token_that_is_older_than_a_stamp_is_neither_known_nor_given_out
     world: World, workers: list[IssuedTokens]
 ) -> None:
     issued = await workers[0].current(ADA)
-    world.ends.stamp = world.clock.now
+    world.ends.latest = world.clock.now
     world.clock.now += 1
     assert await workers[0].find(issued.id) is None
     fresh = await workers[1].current(ADA)
@@ -347,7 +348,7 @@ async def test_stamps_are_compared_with_the_time_of_the_database(world: World) -
     """A token that is made after a stamp is known is younger than it, whatever the clocks say."""
     worker = await world.open()
     old = await worker.current(ADA)
-    world.ends.stamp = world.clock.now + 5  # the clock of the database is ahead
+    world.ends.latest = world.clock.now + 5  # the clock of the database is ahead
     assert await worker.find(old.id) is None
     new = await worker.current(ADA)
     assert await worker.find(new.id) is not None

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.auth.tokens.sections import AuthTokenService
-from docgraph.auth.tokens.token import AuthToken, LastToken, TokenAccount
-from docgraph.auth.tokens.token_headers import (
+from docgraph.auth.tokens.token import (
+    AuthToken,
+    LastToken,
+    TokenAccount,
     TokenHeaders,
     find_end,
     give_token,

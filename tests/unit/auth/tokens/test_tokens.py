@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import pytest
 
-from docgraph.auth.jwt.verified_claims import Claims, Verified
 from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, is_own, restore
 from docgraph.auth.tokens.table import TokenRow, TokenTable
 from docgraph.auth.tokens.token import (
@@ -21,8 +20,9 @@ from docgraph.auth.tokens.token import (
     TokenAccount,
     decode_account,
     encode_account,
+    render_instant,
 )
-from docgraph.auth.tokens.token_headers import render_instant
+from docgraph.auth.tokens.verified_claims import Claims, Verified
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange import Account
 from tests.expect import present

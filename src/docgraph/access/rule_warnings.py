@@ -1,0 +1,289 @@
+"""Findings about permission rules: whose order affects callers, and where GraphQL lacks filters.
+
+A rule for a role that the caller has precedes those for authenticated users and those for everyone
+(decision 38). A filter of a general rule that is meant for all callers has to be repeated. Among
+rules of equal priority the last one wins; where they differ in effect, that is often unintended.
+
+`mongo.readFilter` of a rule (row-level security, tenants) protects the collection that a REST
+request addresses; GraphQL needs `mongo.readFilters`. `access explain` reports a rule that has the
+one without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, islice
+from typing import Any, ClassVar, Final
+
+from docgraph.access.language.function import NOWHERE, reach_of
+from docgraph.access.parse_rule import Flaw
+from docgraph.access.rule import Conditions, Rule
+from docgraph.access.rulebook import RuleBook
+from docgraph.codec import as_meant
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Permission,
+    Request,
+    Resource,
+    ResourceType,
+)
+from docgraph.exchange.data import ESCAPING
+from docgraph.exchange.path import encode_path, parse_path
+from docgraph.graphql.sections import Graphql
+from docgraph.observe import emit
+from docgraph.observe.events import FilterPassed, RulesTied
+from docgraph.plugins.kinds import Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.store import RevealKey, Store
+from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.references import find_reference
+from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.mounts import find_paths
+from docgraph.store.names import namespace_of
+
+_MAX_WARNINGS: Final = 50
+_MAX_NAMED: Final = 5
+_MAX_COMPARED: Final = 1000  # rules of one priority, in pairs
+
+
+class RulesCheck(Initializer):
+    """Warns at start about rules whose order affects what callers get."""
+
+    name: ClassVar[str] = "aclRulesCheck"
+    description: ClassVar[str] = "warns of rules whose order decides what callers get"
+
+    def __init__(self, config: PluginConfig, acl_rules: RuleBook) -> None:
+        self._book = acl_rules
+
+    async def initialize(self) -> None:
+        """Warn about each such rule."""
+        rules = await self._book.find_all()
+        for passed in islice(find_passed_filters(rules), _MAX_WARNINGS):
+            emit(passed)
+        ties = find_ties(rules, by_role=self._book.first_role_wins)
+        for tie in islice(ties, _MAX_WARNINGS):
+            emit(RulesTied(str(tie.rule), _name_some(tie.others)))
+
+
+def find_passed_filters(rules: Iterable[Rule]) -> Iterator[FilterPassed]:
+    """Yield each general rule with conditions, and the role rules that can override it."""
+    known = list(rules)
+    special = [rule for rule in known if not rule.is_general]
+    for rule in known:
+        if not rule.is_general or not rule.conditions.narrow:
+            continue
+        reach = rule.predicate.reach
+        passing = [one for one in special if one.predicate.reach & reach != NOWHERE]
+        if passing:
+            yield FilterPassed(str(rule), _name_some(passing))
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A rule, and the rules of equal priority that follow it and differ in effect."""
+
+    rule: Rule
+    others: Sequence[Rule]
+
+    def describe(self) -> Flaw:
+        """Return the tie as a finding about the rule."""
+        names = ", ".join(_name_some(self.others))
+        what = f"is that of {names}, which can match the same requests with another effect"
+        return Flaw(
+            "priority", what, "this rule is evaluated first; give them different priorities"
+        )
+
+
+def find_ties(rules: Iterable[Rule], *, by_role: bool) -> Iterator[Tie]:
+    """Yield rules that overlap, have equal priority and differ in effect; the winner first.
+
+    `by_role`: priorities are compared within a role only (`acl.first-role-wins`).
+    """
+    ordered = sorted(rules, key=lambda rule: rule.rank, reverse=True)
+    for _, group in groupby(ordered, key=lambda rule: rule.priority):
+        compared = list(islice(group, _MAX_COMPARED))
+        for number, rule in enumerate(compared, 1):
+            others = [one for one in compared[number:] if _is_tied(rule, one, by_role=by_role)]
+            if others:
+                yield Tie(rule, others)
+
+
+def _is_tied(rule: Rule, other: Rule, *, by_role: bool) -> bool:
+    return (
+        rule.conditions.effect != other.conditions.effect
+        and (bool(rule.roles & other.roles) if by_role else rule.shares_callers(other))
+        and rule.predicate.reach & other.predicate.reach != NOWHERE
+    )
+
+
+def _name_some(rules: Sequence[Rule]) -> tuple[str, ...]:
+    more = [f"and {len(rules) - _MAX_NAMED} more"] * (len(rules) > _MAX_NAMED)
+    return (*map(str, rules[:_MAX_NAMED]), *more)
+
+
+_READ_MS: Final = 10_000
+_MAX_APPS: Final = 1000
+
+
+class Comparison:
+    """Compares the visible rows of a collection in REST and in GraphQL."""
+
+    def __init__(
+        self,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        acl_rules: RuleBook,
+        registry: PluginRegistry,
+    ) -> None:
+        self._registry = registry
+        self._graphql = graphql
+        self._mongo = mongo
+        self._store = store
+        self._book = acl_rules
+
+    async def find_notes(self, exchange: Exchange) -> list[str]:
+        """Return what is filtered in REST and open in GraphQL, for the caller of this request."""
+        if exchange.permission is None:
+            return []
+        if exchange.service == "mongo":
+            return [note async for note in self._compare_collection(exchange)]
+        if exchange.service == "graphql":
+            return [note async for note in self._compare_app(exchange)]
+        return []
+
+    async def _compare_collection(self, exchange: Exchange) -> AsyncIterator[str]:
+        permission = exchange.permission
+        if permission is None or permission.namespace not in permission.read_filters:
+            return
+        for uri, document in await self._read_apps():
+            if permission.namespace in set(find_namespaces(document)):
+                other = await self._permit(exchange, "graphql", "POST", self._app_path(uri))
+                if other is not None and permission.namespace not in other.read_filters:
+                    yield _record(permission.namespace, permission, uri, other)
+
+    async def _compare_app(self, exchange: Exchange) -> AsyncIterator[str]:
+        own = exchange.permission
+        base = len(parse_path(self._graphql.uri.encode()))
+        asked = "/".join(exchange.request.segments[base:])
+        for uri, document in await self._read_apps():
+            if uri != asked or own is None:
+                continue
+            for namespace in sorted(set(find_namespaces(document)) - own.read_filters.keys()):
+                other = await self._permit(exchange, "mongo", "GET", self._find_path(namespace))
+                if other is not None and namespace in other.read_filters:
+                    yield _record(namespace, other, uri, own)
+
+    async def _permit(
+        self, exchange: Exchange, service: str, method: str, path: str | None
+    ) -> Permission | None:
+        """Return the permission of the same caller for another request."""
+        if path is None:
+            return None
+        request = Request(method, path.encode())
+        other = Exchange(request, exchange.id, account=exchange.account)
+        server = self._registry.find(service)
+        if server is None:
+            return None
+        other.service, other.parsed = service, server.parse(other)
+        match = await self._book.match(other)
+        return match.permission if match is not None else None
+
+    def _app_path(self, uri: str) -> str:
+        return f"{self._graphql.uri.rstrip('/')}/{uri}"
+
+    def _find_path(self, namespace: str) -> str | None:
+        """Return a path of the REST API that leads to the collection."""
+        resource = Resource(ResourceType.COLLECTION, *namespace.split(".", 1))
+        paths = find_paths(resource, self._mongo.mongo_mounts, self._mongo.uri)
+        return next(map(encode_path, paths), None)
+
+    @cached_property
+    def _key(self) -> RevealKey:
+        return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
+
+    async def _read_apps(self) -> list[tuple[str, Document]]:
+        documents = await self._store.reads.find(
+            self._graphql.db,
+            self._graphql.collection,
+            {"descriptor.enabled": {"$ne": False}},
+            projection={"descriptor": 1, "mappings": 1, ESCAPING: 1},
+            limit=_MAX_APPS,
+            deadline=Deadline.after_ms(_READ_MS),
+            reveal=(self._key,),
+        )
+        return [(_find_uri(one), as_meant(one)) for one in documents]
+
+
+def _find_uri(document: Document) -> str:
+    descriptor = document.get("descriptor")
+    uri = descriptor.get("uri") if isinstance(descriptor, dict) else None
+    return str(uri or document.get("_id")).strip("/")
+
+
+def find_namespaces(value: Any, db: str | None = None) -> Iterator[str]:
+    """Yield every collection that the mappings of a definition read."""
+    if isinstance(value, list):
+        for item in value:
+            yield from find_namespaces(item, db)
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("db"), str) and isinstance(value.get("collection"), str):
+        db = value["db"]
+        yield namespace_of(value["db"], value["collection"])
+    for key, inner in value.items():
+        joined = find_reference(key, inner, db) if db is not None else None
+        if joined is not None:
+            yield namespace_of(joined.db, joined.collection)
+        yield from find_namespaces(inner, db)
+
+
+def _record(namespace: str, rest: Permission, uri: str, graphql: Permission) -> str:
+    return (
+        f"the rows of {namespace} are filtered in REST by the rule {rest.rule}, and not in the "
+        f"GraphQL app {uri}, which the rule {graphql.rule} opens: give that rule "
+        f'mongo.readFilters {{"{namespace}": …}}'
+    )
+
+
+def find_row_filters(
+    rules: Iterable[Rule], places: Iterable[tuple[str, str]], mongo: Mongo
+) -> Iterator[RowFilter]:
+    """Return the filters of the rules on these collections.
+
+    `readFilters` names its collections. The other two apply to the collection of a request, so that
+    a rule counts for each collection with a path at which its predicate could be true.
+    """
+    known = list(places)
+    for rule in rules:
+        conditions = rule.conditions
+        for namespace, template in conditions.read_filters.items():
+            db, _, collection = namespace.partition(".")
+            if (db, collection) in known and isinstance(template.source, Mapping):
+                part = f"mongo.readFilters.{namespace}"
+                yield RowFilter((db, collection), str(rule), part, template.source)
+        for part, filter in _list_plain(conditions):
+            for place in known:
+                if _concerns(rule, place, mongo):
+                    yield RowFilter(place, str(rule), part, filter)
+
+
+def _list_plain(conditions: Conditions) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield `readFilter` and `writeFilter`; often they are equal, and one index serves both."""
+    reads, writes = conditions.read_filter, conditions.write_filter
+    if reads is not None and isinstance(reads.source, Mapping):
+        yield "mongo.readFilter", reads.source
+    is_other = writes is not None and (reads is None or reads.source != writes.source)
+    if writes is not None and is_other and isinstance(writes.source, Mapping):
+        yield "mongo.writeFilter", writes.source
+
+
+def _concerns(rule: Rule, place: tuple[str, str], mongo: Mongo) -> bool:
+    paths = find_paths(Resource(ResourceType.COLLECTION, *place), mongo.mongo_mounts, mongo.uri)
+    return bool((rule.predicate.reach & reach_of(paths)).prefixes)

@@ -1,0 +1,359 @@
+"""`bruteForceAttackGuard`: reject password guessing with 429, before a password is checked.
+
+It counts guesses by address and user together, in a short and in a long window, and failures by
+address alone, over all workers: the short window stops a flood, the long one slow attempts. It does
+not count by user alone: guesses from other addresses cannot lock a user out. Credentials that were
+right before from this address are no guesses and pass, even when a neighbor behind the same address
+has used up all attempts. From other addresses they count: otherwise the difference between 429 and
+success would answer unlimited guesses. Requests without a password, such as OPTIONS, are neither
+counted nor rejected. Logging out is never rejected: when other requests are, a token is still
+accepted, and a password is not checked.
+
+A guess is counted before the password is checked, so that concurrent guesses do not pass while the
+first ones are still being checked. It is withdrawn if it was no guess: the password was right, or
+could not be checked (the database is unavailable, the client disconnected).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import math
+from typing import ClassVar, Final, NamedTuple, cast
+from weakref import WeakValueDictionary, finalize
+
+from docgraph.auth.cookies.cookie import REMOVER
+from docgraph.auth.credentials import (
+    BasicCredentials,
+    Credentials,
+    MalformedCredentials,
+    read_claimed_user,
+    read_credentials,
+)
+from docgraph.auth.sections import BruteForceAttackGuard
+from docgraph.auth.tokens.token import find_manager
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Answer, Exchange, StartupError
+from docgraph.exchange.errors import TooManyRequests
+from docgraph.observe import emit
+from docgraph.observe.events import LoginsBlocked
+from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Instance, LoadingCache, WindowCounters
+from docgraph.runtime.instance import SLOW_LOGINS
+
+_IPV6_CUSTOMER: Final = 64  # the bits of an address that one customer cannot choose
+
+
+class GuessCounts(NamedTuple):
+    """The number of guesses in each window."""
+
+    short: int
+    long: int
+
+
+class Attempts:
+    """Counters shared by all workers of the instance."""
+
+    def __init__(self, short: WindowCounters, long: WindowCounters) -> None:
+        self._counters = short
+        self._windows = (short, long)
+        self._is_open = True
+
+    def count_guesses(self, pair: str) -> GuessCounts:
+        """Return the guesses of one address at one user."""
+        return GuessCounts(
+            *(one.read(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+        )
+
+    def count_failures(self, address: str) -> int:
+        """Return the failures of one address, for all users together."""
+        return self._counters.read(f"address {address}")
+
+    def add_guess(self, pair: str) -> GuessCounts:
+        """Count a guess; returns the number of guesses now."""
+        return GuessCounts(
+            *(one.hit(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+        )
+
+    def withdraw(self, pair: str) -> None:
+        """Withdraw a guess that was none."""
+        # Counted separately: the table cannot decrement. Both counts leave the window alike.
+        for one in self._windows if self._is_open else ():
+            one.hit(f"no guess {pair}")
+
+    def add_failure(self, address: str) -> None:
+        """Count a failure of an address."""
+        self._counters.hit(f"address {address}")
+
+    def forget(self, pair: str) -> None:
+        """Reset the guesses: the user has logged in."""
+        for one in self._windows:
+            one.reset(f"guess {pair}")
+            one.reset(f"no guess {pair}")
+
+    def close(self) -> None:
+        """Release the memory."""
+        if self._is_open:
+            self._is_open = False
+            for one in self._windows:
+                one.close()
+
+
+class Attempt:
+    """One login attempt; when it ends without a result, its guess is withdrawn.
+
+    `digest` identifies the credentials; it is empty where they differ in each request.
+    """
+
+    __slots__ = ("__weakref__", "_release", "address", "digest", "is_counted", "pair", "user")
+
+    def __init__(self, user: str, address: str, digest: bytes) -> None:
+        self.user = user
+        self.address = address
+        self.digest = digest
+        self.pair = f"{address} {user}"
+        self.is_counted = False
+        self._release: finalize[..., Attempt] | None = None
+
+    def count(self, attempts: Attempts) -> GuessCounts:
+        """Count it as a guess; returns the number of guesses now."""
+        guesses = attempts.add_guess(self.pair)
+        self.is_counted = True
+        self._release = finalize(self, attempts.withdraw, self.pair)
+        self._release.atexit = False
+        return guesses
+
+    def complete(self) -> None:
+        """Record that its result is known: nothing is left to withdraw."""
+        if self._release is not None:
+            self._release.detach()
+
+    def cancel(self) -> None:
+        """Withdraw the guess now: the attempt is not made."""
+        if self._release is not None:
+            self._release()
+
+
+def group_address(address: str) -> str:
+    """Return the address, or for IPv6 its network: a customer has more addresses than attempts."""
+    try:
+        parsed = ipaddress.ip_address(address.split("%", 1)[0])
+    except ValueError:
+        return address  # a Unix socket has none
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, _IPV6_CUSTOMER), strict=False))
+
+
+NAME: Final = "bruteForceAttackGuard"
+_COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
+_ATTEMPT: Final = "docgraph.login-attempt"
+_KNOWN: Final = 10_000
+_KNOWN_SECONDS: Final = 3600.0
+
+
+class LoginGuard(Interceptor):
+    """Runs before authentication; the two interceptors below report the result to it."""
+
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "answers 429 to those who try passwords"
+    security: ClassVar[bool] = True
+    point: ClassVar[Point] = Point.BEFORE_AUTH
+    priority: ClassVar[int] = 1000  # after interceptors that may change the credentials
+    Config = BruteForceAttackGuard
+
+    def __init__(
+        self, config: BruteForceAttackGuard, instance: Instance, registry: PluginRegistry
+    ) -> None:
+        self.config: BruteForceAttackGuard = config
+        self._instance = instance
+        self._registry = registry
+        self._secret = instance.secret("logins")
+        self._seconds = config.window_ms / 1000
+        self._long_seconds = config.long_window_ms / 1000
+        self._attempts: Attempts
+        self._pending: WeakValueDictionary[bytes, Attempt] = WeakValueDictionary()
+        self._known: LoadingCache[bytes, bool] = LoadingCache(_KNOWN, _KNOWN_SECONDS)
+        self._reported: LoadingCache[str, bool] = LoadingCache(_KNOWN, self._seconds)
+        self._is_open = False
+
+    async def provision(self) -> None:
+        """Open the counters of the instance."""
+        self._attempts = Attempts(
+            self._instance.open_counters(self._seconds),
+            self._instance.open_counters(self._long_seconds, SLOW_LOGINS),
+        )
+        self._is_open = True
+
+    def validate(self) -> None:
+        """Check that the plugins which report the result of a login are enabled."""
+        for name in _COMPANIONS:
+            if self._registry.find(name) is None:
+                raise StartupError(
+                    f"{NAME} needs the plugin {name!r}, which is disabled",
+                    hint=f"remove /{name}/enabled, or turn off {NAME}",
+                )
+
+    async def close(self) -> None:
+        """Close the counters."""
+        if self._is_open:
+            self._attempts.close()
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Return whether the request has credentials; those of OPTIONS are not verified."""
+        request = exchange.request
+        return request.method != "OPTIONS" and "authorization" in request.headers
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Raise `TooManyRequests`, or record the attempt and let it pass."""
+        attempt = self._read_attempt(exchange)
+        if attempt is None:
+            return None
+        try:
+            if not self._is_known(attempt):
+                attempt = self._admit(attempt)
+            exchange.attributes[_ATTEMPT] = attempt
+        except TooManyRequests:
+            if exchange.service != REMOVER:
+                raise
+            if not await self._has_token(exchange):
+                request = exchange.request
+                request.headers = request.headers.without("authorization")
+        return None
+
+    def record_result(self, exchange: Exchange) -> None:
+        """Record the result of the attempt, if there was one: an account, or none."""
+        attempt: Attempt | None = exchange.attributes.pop(_ATTEMPT, None)
+        if attempt is None:
+            return
+        attempt.complete()
+        if exchange.account is None:
+            self._fail(attempt)
+        elif not self._is_known(attempt):
+            self._attempts.forget(attempt.pair)
+            if attempt.digest:
+                self._known.put(attempt.digest, True)
+
+    def _fail(self, attempt: Attempt) -> None:
+        self._known.invalidate(attempt.digest)
+        self._attempts.add_failure(attempt.address)
+        if not attempt.is_counted:
+            self._attempts.add_guess(attempt.pair)
+
+    def _read_attempt(self, exchange: Exchange) -> Attempt | None:
+        """Return the login attempt with a password; a token of another scheme is none."""
+        headers = exchange.request.headers
+        credentials = read_credentials(headers)
+        user = read_claimed_user(headers)
+        if user is None or credentials is None:
+            return None
+        client = exchange.request.connection.client
+        address = group_address(client[0] if client else "")
+        # Digest responses differ from request to request, so no digest identifies them.
+        digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
+        return Attempt(user, address, digest)
+
+    async def _has_token(self, exchange: Exchange) -> bool:
+        """Return whether the credentials are a token, which cannot be guessed."""
+        manager = find_manager(self._registry)
+        credentials = read_credentials(exchange.request.headers)
+        if manager is None or credentials is None or credentials.scheme != "basic":
+            return False
+        try:
+            given = BasicCredentials.parse(credentials.text)
+        except MalformedCredentials:
+            return False
+        return await manager.verify(given.user, given.password) is not None
+
+    def _is_known(self, attempt: Attempt) -> bool:
+        return bool(attempt.digest) and self._known.peek(attempt.digest) is not None
+
+    def _admit(self, attempt: Attempt) -> Attempt:
+        """Return the attempt that counts: identical concurrent credentials are one attempt."""
+        failures = self._attempts.count_failures(attempt.address)
+        if failures >= self.config.max_failed_attempts_per_address:
+            raise self._reject(attempt, "address", self._seconds)
+        if not attempt.digest:  # counted when it fails; checking it costs almost nothing
+            self._check_guesses(attempt, self._attempts.count_guesses(attempt.pair), following=1)
+            return attempt
+        pending = self._pending.get(attempt.digest)
+        if pending is not None and pending.pair == attempt.pair:
+            return pending
+        guesses = attempt.count(self._attempts)
+        try:
+            self._check_guesses(attempt, guesses)
+        except TooManyRequests:
+            attempt.cancel()  # otherwise a client that keeps trying would never be admitted again
+            raise
+        self._pending[attempt.digest] = attempt
+        return attempt
+
+    def _check_guesses(self, attempt: Attempt, guesses: GuessCounts, following: int = 0) -> None:
+        """Raise `TooManyRequests` when there are too many, including those still to follow."""
+        scope = "address-and-user"
+        if guesses.long + following > self.config.max_failed_attempts_long_window:
+            raise self._reject(attempt, scope, self._long_seconds)
+        if guesses.short + following > self.config.max_failed_attempts:
+            raise self._reject(attempt, scope, self._seconds)
+
+    def _digest(self, credentials: Credentials, address: str) -> bytes:
+        """Return a digest of the credentials from this address; they are not stored."""
+        return hmac.digest(self._secret, f"{address} {credentials.text}".encode(), "sha256")
+
+    def _reject(self, attempt: Attempt, scope: str, window: float) -> TooManyRequests:
+        user = attempt.user if scope == "address-and-user" else ""
+        subject = f"{window} {attempt.address} {user}"
+        if self._reported.peek(subject) is None:  # once per window, not once per attempt
+            self._reported.put(subject, True)
+            emit(LoginsBlocked(scope, attempt.address, user, window))
+        seconds = math.ceil(window)
+        return TooManyRequests(
+            "too many failed logins",
+            hint=f"try again in {seconds} s",
+            headers=[("Retry-After", str(seconds))],
+        )
+
+
+class _Settling(Interceptor):
+    """Reports the result of authentication to the guard; inactive when the guard is disabled."""
+
+    security: ClassVar[bool] = True
+    priority: ClassVar[int] = 0
+
+    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._registry = registry
+        self._guard: LoginGuard | None = None
+
+    async def provision(self) -> None:
+        """Find the guard."""
+        self._guard = cast("LoginGuard | None", self._registry.find(NAME))
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Return whether there was an attempt."""
+        return _ATTEMPT in exchange.attributes
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Report the result; the request is unchanged."""
+        if self._guard is not None:
+            self._guard.record_result(exchange)
+        return None
+
+
+class FailedLogins(_Settling):
+    """Runs after a rejection: of the credentials (401), or of the request (403)."""
+
+    name: ClassVar[str] = _COMPANIONS[0]
+    description: ClassVar[str] = "counts failed logins for bruteForceAttackGuard"
+    point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
+
+
+class SuccessfulLogins(_Settling):
+    """Runs after a login."""
+
+    name: ClassVar[str] = _COMPANIONS[1]
+    description: ClassVar[str] = "forgets the failures of those who log in"
+    point: ClassVar[Point] = Point.AFTER_AUTH

@@ -1,1 +1,0 @@
-"""Brute force protection for passwords."""

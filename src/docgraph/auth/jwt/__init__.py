@@ -1,1 +1,0 @@
-"""JSON Web Tokens: algorithms, claims, key sets, signatures."""

@@ -1,1 +1,0 @@
-"""Users in the database: password hashing, hidden passwords, first user, effects of changes."""

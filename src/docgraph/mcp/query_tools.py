@@ -1,0 +1,251 @@
+"""MCP query tools: `validate_query`, `explain_query`, `run_query`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.errors import Classification, OperationRefused, count_more
+from docgraph.graphql.execute.result import Result, encode_data
+from docgraph.graphql.http.app_access import AppAccess
+from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.graphql.http.ran import Ran
+from docgraph.mcp.cut import (
+    AT_LIMIT,
+    CutPosition,
+    Fitted,
+    describe_limits,
+    fit,
+    keep_first,
+    measure,
+    read_cursor,
+    render_cursor,
+)
+from docgraph.mcp.rpc import McpCall
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+
+_TOO_MANY: Final = "too-many-documents"
+_CHEAPER: Final = (
+    "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
+    "fields cost most"
+)
+_RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the cursor
+_MAX_CUTS: Final = 10  # reported; others are counted
+_SHARES: Final = 8  # of a result: one each for errors, limits and cuts at most
+_TRIES: Final = 4
+_QUERY: Final[Mapping[str, Schema]] = {
+    "app": text_of("the app, as list_apps names it"),
+    "query": text_of("the text of a GraphQL query", "{ items(limit: 5) { name } }"),
+    "variables": {
+        "type": "object",
+        "description": "values of its variables",
+        "examples": [{"limit": 5}],
+    },
+    "operation": text_of("which operation, where the text has several"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryArguments:
+    """A query of an agent, and where to continue in its result."""
+
+    app: Any
+    request: GraphqlRequest
+    cursor: str | None = None
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
+        """Read the arguments of the tools here."""
+        variables = arguments.get("variables") or {}
+        check_variables(variables)
+        request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
+        return cls(arguments["app"], request, arguments.get("cursor"))
+
+
+class QueryTools:
+    """The tools that accept the text of a query."""
+
+    def __init__(self, access: AppAccess, settings: Mcp) -> None:
+        self._access = access
+        self.settings = settings
+
+    def list_tools(self) -> list[Tool]:
+        """Return these tools."""
+        settings = self.settings
+        return [
+            Tool(
+                "validate_query",
+                "Check a query",
+                "Whether a query is valid, and what is wrong with it. Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._validate,
+            ),
+            Tool(
+                "explain_query",
+                "Explain a query",
+                "What a query would cost: documents, and fields that no index serves. "
+                "Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._explain,
+            ),
+            Tool(
+                "run_query",
+                "Run a query",
+                f"Run a query. It may fetch {settings.max_documents} documents; a result above "
+                f"{settings.max_result_bytes} bytes is cut, says what was cut, and has a cursor "
+                "to go on with. For how many, most or per month use a field that counts or groups: "
+                "a list that stopped at its limit is named in `limits` and cannot be counted.",
+                object_schema(
+                    {**_QUERY, "cursor": text_of("the cursor of a result that was cut")},
+                    "app",
+                    "query",
+                ),
+                self._run,
+            ),
+        ]
+
+    async def _validate(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = QueryArguments.read(arguments)
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        try:
+            plan = await self._access.graphql.plan(session.app, wanted.request, session.exchange)
+            if arguments.get("variables") is not None:
+                plan.variables.read(wanted.request.variables)
+        except OperationRefused as refusal:
+            errors = [error.as_dict() for error in refusal.errors]
+            return as_json({"valid": False, "errors": errors})
+        return as_json({"valid": True})
+
+    async def _explain(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = QueryArguments.read(arguments)
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        graphql = self._access.graphql
+        most = self._find_budget(session.app)
+        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange, most)
+        privileged = graphql.may_explain(session.exchange.account)
+        described = outlook.as_dict(privileged=privileged)
+        budget = {
+            "maxDocuments": most,
+            "maxResultBytes": self.settings.max_result_bytes,
+        }
+        estimated = described.pop("estimatedDocuments")
+        content = {"estimatedDocuments": estimated, "budget": budget, **described}
+        if privileged:
+            plan = await graphql.plan(session.app, wanted.request, session.exchange)
+            content["plan"] = plan.explain()
+        return as_json(content)
+
+    async def _run(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        return await self.carry_out(call, QueryArguments.read(arguments))
+
+    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> Outcome:
+        """Run a query within the limits of agents; cut the response to a readable size."""
+        session = await self._access.admit(call.exchange, wanted.app, wanted.request)
+        uri = session.app.definition.uri
+        cursor = wanted.cursor
+        position = None if cursor is None else read_cursor(cursor, uri, wanted.request)
+        limits = session.app.limits
+        budget = self._find_budget(session.app)
+        try:
+            ran = await self._access.graphql.run(
+                session.app,
+                replace(wanted.request, limits=True),
+                session.exchange,
+                msgspec.structs.replace(limits, fetched_documents=budget),
+            )
+        except OperationRefused as refusal:
+            if any(error.code == _TOO_MANY for error in refusal.errors):
+                refusal.hint = _CHEAPER
+            raise
+        result = ran.result
+        data = encode_data(result.data, limits.response_bytes)
+        if data is None:
+            raise _too_large(limits.response_bytes)
+        plain = b'{"data":' + data + b"}"
+        is_large = len(plain) > self.settings.max_result_bytes
+        if position is not None or is_large or result.errors or result.limits:
+            arguments = (ran, uri, wanted.request, position)
+            aside = self._access.graphql.work_aside
+            content = (
+                await aside(self._compose, *arguments) if is_large else self._compose(*arguments)
+            )
+        else:
+            content = plain
+        return Outcome(content.decode(), is_error=_has_failed(result))
+
+    def _find_budget(self, app: App) -> int:
+        """Return how many documents a query of an agent may fetch."""
+        return min(app.limits.fetched_documents, self.settings.max_documents)
+
+    def _compose(
+        self, ran: Ran, uri: str, request: GraphqlRequest, position: CutPosition | None
+    ) -> bytes:
+        """Return the data with everything that accompanies it, within the limit in bytes."""
+        result = ran.result
+        limit = self.settings.max_result_bytes
+        errors = _describe_errors(result, limit // _SHARES)
+        limits = keep_first(describe_limits(ran.plan, result.limits), limit // _SHARES)
+        reserved = measure((errors, limits)) + _RESERVED
+        for _ in range(_TRIES):
+            fitted = fit(result.data, limit, reserved, position)
+            content: dict[str, Any] = {"data": fitted.data}
+            if errors:
+                content["errors"] = errors
+            if limits:
+                content |= {"limits": limits, "limitsHint": AT_LIMIT}
+            if fitted.cuts:
+                content |= _describe_cuts(fitted, uri, request, limit // _SHARES)
+            text = orjson.dumps(content)
+            if len(text) <= limit:
+                break
+            reserved += len(text) - limit
+        return text
+
+
+def _has_failed(result: Result) -> bool:
+    """Return whether nothing was found because of errors."""
+    data = result.data
+    return data is None or (
+        bool(result.errors) and not any(one is not None for one in data.values())
+    )
+
+
+def _describe_errors(result: Result, room: int) -> list[dict[str, Any]]:
+    """Return the errors that fit; one more entry counts the others."""
+    errors = [one.as_dict() for one in result.errors]
+    kept = keep_first(errors, room)
+    if len(kept) < len(errors):
+        kept.append(count_more(result.total_errors - len(kept)).as_dict())
+    return kept
+
+
+def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest, room: int) -> dict[str, Any]:
+    cuts = keep_first((cut.as_dict() for cut in fitted.cuts[:_MAX_CUTS]), room)
+    content: dict[str, Any] = {"cut": cuts}
+    if len(fitted.cuts) > len(cuts):
+        content["moreCuts"] = len(fitted.cuts) - len(cuts)
+    if fitted.position is None:
+        content["hint"] = "parts are missing: ask for fewer fields, or for smaller lists"
+    else:
+        content["cursor"] = render_cursor(uri, request, fitted.position)
+        content["hint"] = (
+            "this is a part: call again with the same arguments and this cursor for the next "
+            "one, or ask for less"
+        )
+    return content
+
+
+def _too_large(limit: int) -> OperationRefused:
+    refusal = OperationRefused.because(
+        f"the response is larger than {limit} bytes",
+        "response-too-large",
+        Classification.ABORTED,
+    )
+    refusal.hint = _CHEAPER
+    return refusal

@@ -1,0 +1,168 @@
+"""MCP schema tools: `list_apps`, `get_schema`, `search_schema`, in readable portions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from docgraph.exchange.errors import BodyError
+from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.apps.stored_definitions import StoredDefinition
+from docgraph.graphql.describe.sdl import render_schema, render_types
+from docgraph.graphql.describe.search import find_purposes, search_schema, split_words
+from docgraph.graphql.http.app_access import AppAccess, AppSession
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.mcp.cut import keep_first
+from docgraph.mcp.rpc import McpCall
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.tool import Outcome, Tool, as_json, object_schema, text_of
+
+_APP: Final = text_of("the app, as list_apps names it")
+_APPS_PER_PAGE: Final = 100
+_MAX_APPS_SEARCHED: Final = 20
+_MAX_HITS: Final = 25
+_LONGEST_TEXT: Final = 200
+_LONGEST_SIGNATURE: Final = 500
+_RESERVED: Final = 1_024  # bytes of a page for everything except apps
+_SCHEMA_BYTES: Final = 32_768
+_INTROSPECTION: Final = GraphqlRequest("{ __schema { queryType { name } } }")
+
+
+class SchemaTools:
+    """The tools that describe what can be queried."""
+
+    def __init__(self, access: AppAccess, settings: Mcp) -> None:
+        self._access = access
+        self._settings = settings
+
+    def list_tools(self) -> list[Tool]:
+        """Return these tools."""
+        return [
+            Tool(
+                "list_apps",
+                "List the apps",
+                "The GraphQL apps that you may query, with their descriptions. Begin here.",
+                object_schema({"after": text_of("the `next` of the page before")}),
+                self._list_apps,
+            ),
+            Tool(
+                "get_schema",
+                "Read a schema",
+                "The schema of an app as SDL, or only some of its types. A schema that is too long "
+                "comes as Query and the names of the other types.",
+                object_schema(
+                    {
+                        "app": _APP,
+                        "types": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "names of the types that you need",
+                        },
+                    },
+                    "app",
+                ),
+                self._get_schema,
+            ),
+            Tool(
+                "search_schema",
+                "Search the schemas",
+                "Fields and types for a question or some words, the best first. For how many, "
+                "most, average or per month it finds fields that count or group, if any.",
+                object_schema(
+                    {
+                        "words": text_of("a question, or words to look for", "open orders"),
+                        "app": text_of("only in this app"),
+                    },
+                    "words",
+                ),
+                self._search_schema,
+            ),
+        ]
+
+    async def _list_apps(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        page: list[dict[str, Any]] = []
+        room = self._settings.max_result_bytes
+        async for entry in self._access.find_apps(
+            call.exchange, after=arguments.get("after") or ""
+        ):
+            app = describe_app(entry)
+            room -= len(orjson.dumps(app)) + 1
+            if page and (room < _RESERVED or len(page) == _APPS_PER_PAGE):
+                return as_json({"apps": page, "next": page[-1]["app"]})
+            page.append(app)
+        return as_json({"apps": page})
+
+    async def _get_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        session = await self._access.admit(call.exchange, arguments["app"])
+        await require_introspection(self._access, session)
+        schema, limit = (await self._access.view(session)).schema, self.schema_limit
+        types = arguments.get("types")
+        aside = self._access.graphql.work_aside
+        if types:
+            return Outcome(await aside(render_types, schema, types, limit))
+        return Outcome(await aside(render_schema, schema, limit))
+
+    @property
+    def schema_limit(self) -> int:
+        """Bytes of a schema that an agent gets in one response."""
+        return min(_SCHEMA_BYTES, self._settings.max_result_bytes)
+
+    async def _search_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+        words = split_words(arguments["words"])
+        if not words:
+            raise BodyError("the argument 'words' has no word in it")
+        if arguments.get("app") is not None:
+            sessions = [await self._access.admit(call.exchange, arguments["app"])]
+            await require_introspection(self._access, sessions[0])
+        else:
+            sessions = await self._admit_some(call)
+        views = [await self._access.view(one) for one in sessions]
+        content = await self._access.graphql.work_aside(_collect_hits, views, words)
+        content["hits"] = keep_first(content["hits"], self._settings.max_result_bytes - _RESERVED)
+        if len(sessions) == _MAX_APPS_SEARCHED:
+            content["note"] = f"only the first {_MAX_APPS_SEARCHED} apps were searched: name one"
+        return as_json(content)
+
+    async def _admit_some(self, call: McpCall) -> list[AppSession]:
+        found: list[AppSession] = []
+        if not self._access.graphql.may_introspect(call.exchange.account):
+            return found
+        async for session in self._access.admit_apps(call.exchange):
+            found.append(session)
+            if len(found) == _MAX_APPS_SEARCHED:
+                break
+        return found
+
+
+def describe_app(entry: StoredDefinition) -> dict[str, Any]:
+    """Return a short description of an app."""
+    descriptor = entry.document.get("descriptor")
+    text = descriptor.get("description") if isinstance(descriptor, dict) else None
+    description = text if isinstance(text, str) else ""
+    return {"app": entry.uri, "description": description[:_LONGEST_TEXT]}
+
+
+async def require_introspection(access: AppAccess, session: AppSession) -> None:
+    """Raise the error that the app's endpoint gives to callers who may not read its schema."""
+    await access.graphql.plan(session.app, _INTROSPECTION, session.exchange)
+
+
+def _collect_hits(views: Sequence[VisibleApp], words: Sequence[str]) -> dict[str, Any]:
+    hits = []
+    for view in views:
+        purposes = find_purposes(view)
+        for hit in search_schema(view.schema, words, purposes):
+            hits.append((hit, view.definition.uri, purposes.get(hit.place)))
+    hits.sort(key=lambda one: -one[0].score)
+    shown = [
+        {
+            "app": app,
+            "is": hit.signature[:_LONGEST_SIGNATURE],
+            "description": hit.description[:_LONGEST_TEXT],
+            **({"does": purpose} if purpose else {}),
+        }
+        for hit, app, purpose in hits[:_MAX_HITS]
+    ]
+    return {"hits": shown, "total": len(hits)}

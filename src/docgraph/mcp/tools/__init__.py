@@ -1,1 +1,0 @@
-"""MCP tools, one file per kind; independent of the protocol."""
