@@ -33,7 +33,7 @@ from graphql import (
 )
 from graphql.language.parser import Parser
 
-from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.errors import Classification, OperationRefused, find_locations
 from docgraph.graphql.sections import GraphqlLimits
 
 MAX_TEXT = 64 * 1024
@@ -74,8 +74,7 @@ def parse_query(text: str, limits: GraphqlLimits) -> DocumentNode:
     try:
         document = CountedParser(text, limits.tokens).parse_document()
     except GraphQLError as error:
-        locations = tuple((where.line, where.column) for where in error.locations or ())
-        raise _reject_syntax(error.message, locations) from None
+        raise _reject_syntax(error.message, find_locations(error)) from None
     if _LONG_NUMBER.search(text):  # maybe inside a string, where it is allowed
         visit(document, _LongNumbers())
     return document
@@ -236,7 +235,7 @@ def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measur
 
 # Query parser with a limit: stops where too many fields of the same name would be compared.
 #
-# `plan.field_merging` counts the same in the parsed document and knows more: what named fragments
+# `measure_merging` counts the same in the parsed document and knows more: what named fragments
 # add where they are spread, and which fields are equal. This parser counts what one definition
 # writes out by itself, field by field. It does not read the rest of a hostile text, or only its
 # tokens where they may be too many, which is a third of the work of parsing.

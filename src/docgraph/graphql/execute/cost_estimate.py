@@ -19,7 +19,7 @@ from docgraph.graphql.execute.estimate import estimate_documents, first_filter, 
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.plan.plan_text import describe_way
+from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths

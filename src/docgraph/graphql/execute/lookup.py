@@ -18,8 +18,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.lists.conditions import combine, is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.projection import cut_path
-from docgraph.graphql.plan.relation import Join
+from docgraph.graphql.plan.relation import Join, cut_path
 
 
 async def fetch_by_lookup(

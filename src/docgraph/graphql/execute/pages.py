@@ -21,8 +21,7 @@ from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
-from docgraph.graphql.plan.projection import add_paths, cut_path
-from docgraph.graphql.plan.relation import freeze
+from docgraph.graphql.plan.relation import add_paths, cut_path, freeze
 
 _VERSION: Final = 1  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound

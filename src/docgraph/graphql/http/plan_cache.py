@@ -1,13 +1,15 @@
 """Plan cache: query text to plan (parse, measure, validate, plan).
 
-Plans are cached with the visible schema, so two callers share one exactly when the schema is the
-same for both.
+A plan is stored with its visible app: two callers share one exactly when the schema is the same for
+both, and an app that was replaced, deleted or evicted from its cache takes its plans along.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Sequence
+from weakref import ref
 
 from graphql import DocumentNode, GraphQLError, validate
 
@@ -26,14 +28,13 @@ from docgraph.graphql.errors import (
     GraphqlError,
     OperationRefused,
     count_more,
+    find_locations,
+    phrase,
 )
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.parser_messages import phrase
-from docgraph.graphql.plan.field_merging import measure_merging
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
-from docgraph.graphql.plan.plans import PlanKey, Plans
-from docgraph.graphql.plan.validation_rules import COMPARISONS, choose_rules
-from docgraph.runtime import Lane, LoadingCache, run_blocking
+from docgraph.graphql.plan.validation_rules import COMPARISONS, choose_rules, measure_merging
+from docgraph.runtime import Lane, LoadingCache, LruDict, run_blocking
 
 _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans this bounds the memory
@@ -42,6 +43,49 @@ _SMALL = 5_000  # characters, counted for each type that they may have to be pla
 _UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _ABORTED = "Validation aborted."
 _SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
+
+
+PlanKey = tuple[bool, str | None, str]
+"""Whether introspection is allowed, the name of the operation, the text."""
+
+
+class Plans:
+    """At most `size` plans of all apps together (LRU).
+
+    It stores only their order of use, with weak references.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._used: LruDict[ref[Plan], PlanKey] = LruDict(size)
+        # The garbage collector may call from anywhere, even in the middle of a change of `_used`.
+        self._gone: deque[ref[Plan]] = deque()
+
+    def get(self, app: VisibleApp, key: PlanKey) -> Plan | None:
+        """Return the plan and mark it as used, or None."""
+        plan: Plan | None = app.plans.get(key)
+        if plan is not None:
+            self._used.get(ref(plan))
+        return plan
+
+    def put(self, app: VisibleApp, key: PlanKey, plan: Plan) -> None:
+        """Add a plan of an app; evict the least recently used one of any app if necessary."""
+        self._sweep()
+        replaced: Plan | None = app.plans.get(key)
+        if replaced is not None:
+            self._used.pop(ref(replaced))
+        app.plans[key] = plan
+        dropped = self._used.put(ref(plan, self._gone.append), key)
+        if dropped is not None and (oldest := dropped[0]()) is not None:
+            del oldest.app.plans[dropped[1]]
+
+    def _sweep(self) -> None:
+        """Drop the entries of plans that were freed with their apps."""
+        while self._gone:
+            self._used.pop(self._gone.popleft())
+
+    def __len__(self) -> int:
+        self._sweep()
+        return len(self._used)
 
 
 class Operations:
@@ -143,6 +187,6 @@ def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: b
 
 
 def _describe(error: GraphQLError) -> GraphqlError:
-    locations = tuple((place.line, place.column) for place in error.locations or ())
-    message = _SUGGESTION.sub("", error.message)  # some rules suggest names anyway
-    return GraphqlError(phrase(message), Classification.VALIDATION, "invalid-query", locations)
+    message = phrase(_SUGGESTION.sub("", error.message))  # some rules suggest names anyway
+    locations = find_locations(error)
+    return GraphqlError(message, Classification.VALIDATION, "invalid-query", locations)

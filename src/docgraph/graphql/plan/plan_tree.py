@@ -22,14 +22,15 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import FieldArguments
-from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import (
     Described,
     Get,
     LeafField,
+    Project,
     Serialize,
     TypenameField,
     UnmappedField,
+    compile_projection,
     describe_type,
 )
 from docgraph.graphql.plan.relation import Relation

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from weakref import ref
 
 import pytest
 from graphql import get_introspection_query
@@ -17,11 +19,12 @@ from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http import plan_cache as module
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.plan_cache import Operations, is_bound
+from docgraph.graphql.http.plan_cache import Operations, PlanKey, Plans, is_bound
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.validation_rules import BoundedMergingRule
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime import Blocking, Lane
+from tests.unit.graphql.planning_harness import make_app, make_plan
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +39,7 @@ SCHEMA = (
 RESOLVER = {name: "true" for name in ("A", *(f"T{n}" for n in range(KINDS)))}
 
 
-def make_app() -> App:
+def make_wide_app() -> App:
     mappings = {"Query": {}, "Node": {"$typeResolver": RESOLVER}}
     definition = {"_id": "wide", "schema": SCHEMA, "mappings": mappings}
     return build_app(decode_definition(definition), Graphql())
@@ -44,7 +47,7 @@ def make_app() -> App:
 
 @pytest.fixture
 def app() -> VisibleApp:
-    return make_app().visible_to(())
+    return make_wide_app().visible_to(())
 
 
 @asynccontextmanager
@@ -200,7 +203,7 @@ async def test_a_tree_of_a_large_plan_grows_outside_of_the_event_loop(
 async def test_the_part_that_a_caller_sees_is_worked_out_outside_of_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    watch, whole = Watch(), make_app()
+    watch, whole = Watch(), make_wide_app()
     monkeypatch.setattr(App, "_build_view", watch.on(App._build_view))
     async with open_lane() as lane:
         plan_cache = Operations(lane)
@@ -256,3 +259,65 @@ def test_who_runs_stored_operations_and_nothing_else(
     """`roles` None: an unauthenticated caller."""
     account = None if roles is None else Account("ada", roles)
     assert is_bound(setting, account, "admin") is bound
+
+
+QUERY = "{ posts { title } }"
+
+
+def key(number: int) -> PlanKey:
+    return True, None, f"{QUERY} # {number}"
+
+
+def test_a_plan_is_found_by_the_app_and_the_key_it_was_kept_with() -> None:
+    plans, app, other = Plans(2), make_app(), make_app()
+    plan = make_plan(QUERY, app)
+
+    plans.put(app, key(1), plan)
+
+    assert plans.get(app, key(1)) is plan
+    assert plans.get(app, key(2)) is None
+    assert plans.get(other, key(1)) is None
+
+
+def test_the_bound_holds_over_all_apps_and_the_least_recently_used_plan_goes() -> None:
+    plans, one, two = Plans(3), make_app(), make_app()
+    for number in (1, 2):
+        plans.put(one, key(number), make_plan(QUERY, one))
+    plans.put(two, key(3), make_plan(QUERY, two))
+    assert plans.get(one, key(1)) is not None
+
+    plans.put(two, key(4), make_plan(QUERY, two))
+
+    assert plans.get(one, key(2)) is None
+    assert plans.get(one, key(1)) is not None
+    assert len(plans) == len(one.plans) + len(two.plans) == 3
+
+
+def test_a_plan_that_is_put_again_counts_once() -> None:
+    plans, app = Plans(2), make_app()
+    first, second = make_plan(QUERY, app), make_plan(QUERY, app)
+    plans.put(app, key(1), first)
+
+    plans.put(app, key(1), second)
+
+    assert plans.get(app, key(1)) is second
+    assert len(plans) == 1
+
+
+def test_plans_die_with_their_app_and_leave_their_room() -> None:
+    plans, app, other = Plans(3), make_app(), make_app()
+    for number in (1, 2):
+        plans.put(app, key(number), make_plan(QUERY, app))
+    kept: Plan = make_plan(QUERY, other)
+    plans.put(other, key(3), kept)
+    view, whole = ref(app), ref(app.app)
+
+    del app
+    gc.collect()
+
+    assert view() is None
+    assert whole() is None
+    assert len(plans) == 1
+    for number in (4, 5):
+        plans.put(other, key(number), make_plan(QUERY, other))
+    assert plans.get(other, key(3)) is kept
