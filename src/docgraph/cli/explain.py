@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from docgraph.cli.verdicts import CommandVerdict
     from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
-    from docgraph.graphql.http.ran import Ran
+    from docgraph.graphql.http.response_shape import Ran
     from docgraph.server.app import Docgraph
 
 _T = TypeVar("_T")

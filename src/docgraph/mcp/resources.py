@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from docgraph.exchange.errors import DocgraphError, NotFound
-from docgraph.graphql.describe.sdl import render_schema
 from docgraph.graphql.http.app_access import AppAccess
+from docgraph.graphql.schema_description import render_schema
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tools.schema_tools import describe_app, require_introspection

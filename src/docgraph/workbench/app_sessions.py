@@ -23,7 +23,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.apps.drafts import Drafts, Inspection
+from docgraph.graphql.apps.definition_writes import Drafts, Inspection
 from docgraph.graphql.definition.check import Finding, Report, require_id
 from docgraph.graphql.errors import OperationsOnly
 from docgraph.graphql.http.app_access import AppAccess, AppSession

@@ -10,12 +10,11 @@ from docgraph.codec import EncodeError, JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
-from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.apps.compiled_app import ANONYMOUS, App, cross, list_fields
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
 from docgraph.graphql.definition.check import Finding, Report
 from docgraph.graphql.definition.definition_diff import ChangeKind
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.describe.matrix import ANONYMOUS, cross, list_fields
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppSession
 from docgraph.graphql.http.body import GraphqlRequest

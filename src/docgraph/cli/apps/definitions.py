@@ -10,7 +10,7 @@ from typing import Any
 from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
-from docgraph.graphql.apps.database_checks import resolve_report
+from docgraph.graphql.apps.definition_writes import resolve_report
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition

@@ -9,9 +9,9 @@ from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.exchange import Document, StartupError
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.workbench.infer.existing import Existing
 from docgraph.workbench.infer.infer import Inferred
 from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
+from docgraph.workbench.infer.model import Existing
 
 
 def add_to_files(

@@ -17,8 +17,8 @@ from docgraph.mcp.sections import Mcp
 from docgraph.rest.sections import Mongo
 from docgraph.store.guard.shown import is_shown
 from docgraph.store.mounts import find_paths
-from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.fuzz_values import pool_value
+from docgraph.workbench.fuzz.surface import PropertyShape, find_constants, mark_path
 
 
 class Barriers:

@@ -35,8 +35,11 @@ from docgraph.graphql.definition.check_fields import (
     check_one_field,
 )
 from docgraph.graphql.definition.connection_types import add_connections
-from docgraph.graphql.definition.declared_operations import check_operations
-from docgraph.graphql.definition.definition import AppDefinition, decode_definition
+from docgraph.graphql.definition.definition import (
+    AppDefinition,
+    check_operations,
+    decode_definition,
+)
 from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.group_visibility import follow_groups

@@ -21,7 +21,7 @@ from graphql import (
 
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
-from docgraph.graphql.lists.where import OPERATORS, RANGE
+from docgraph.graphql.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
 
 MAX_DEPTH: Final = 8

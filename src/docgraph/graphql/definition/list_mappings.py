@@ -22,6 +22,7 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.graphql.conditions import OrderSpec
 from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
@@ -31,8 +32,7 @@ from docgraph.graphql.definition.generated_types import (
 )
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.lists.order_by import OrderSpec
-from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
+from docgraph.graphql.where import LOGICAL, SEARCH, WhereField, WhereSpec
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe

@@ -136,11 +136,7 @@ class _Measure:
 
 def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     """Raise `OperationRefused` for the first limit that the document exceeds."""
-    fragments = {
-        node.name.value: node
-        for node in document.definitions
-        if isinstance(node, FragmentDefinitionNode)
-    }
+    fragments = find_fragments(document)
     _check("fragments", len(fragments), MAX_FRAGMENTS)
     aliases, directives = _count(document)
     _check("aliases", aliases, limits.aliases)
@@ -149,6 +145,12 @@ def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     for node in document.definitions:
         if isinstance(node, OperationDefinitionNode):
             _check_operation(_measure(node.selection_set, measures), limits)
+
+
+def find_fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    """Return the fragments of a document by their names."""
+    nodes = document.definitions
+    return {one.name.value: one for one in nodes if isinstance(one, FragmentDefinitionNode)}
 
 
 def _check_operation(measure: _Measure, limits: GraphqlLimits) -> None:

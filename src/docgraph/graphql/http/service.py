@@ -33,33 +33,31 @@ from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.explain_freshness import explain_freshness
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.csv_answers import (
-    CsvShape,
-    answer_table,
-    find_cells,
-    find_preference,
-    find_shape,
-)
-from docgraph.graphql.http.live_engine import AppEngine
-from docgraph.graphql.http.live_events import wants_events
-from docgraph.graphql.http.live_messages import is_live_handshake
-from docgraph.graphql.http.live_service import LiveBounds, LiveService
-from docgraph.graphql.http.persisted import (
+from docgraph.graphql.http.body import (
     AppRequest,
+    GraphqlRequest,
     RequestedOperation,
     encode_segments,
     find_uri,
     is_stored,
     reject_unknown,
 )
+from docgraph.graphql.http.live_engine import AppEngine
+from docgraph.graphql.http.live_service import DryRun, LiveService
+from docgraph.graphql.http.live_transports import is_live_handshake, wants_events
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.ran import Ran, RunOptions, timing_operation
-from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
+    CsvShape,
+    Ran,
+    RunOptions,
+    answer_table,
+    find_cells,
+    find_preference,
+    find_shape,
     render_error,
     render_result,
+    timing_operation,
 )
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
@@ -118,8 +116,9 @@ class GraphqlService(Service):
         max_bytes = config.cache.max_bytes // max(1, core.workers)
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
         engine = AppEngine(self, self._apps, store, self._lane, registry)
-        bounds = LiveBounds.build(events, core.workers)
-        self._live = LiveService(engine, imagined_requests, config.live, bounds, generations)
+        self._live = LiveService(
+            engine, imagined_requests, config.live, events, core.workers, generations
+        )
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
@@ -266,8 +265,7 @@ class GraphqlService(Service):
         return render_error(error)
 
     async def _handle(self, exchange: Exchange) -> Answer:
-        parsed = exchange.parsed
-        assert isinstance(parsed, AppRequest)  # noqa: S101 - `parse` made it
+        parsed = AppRequest.of(exchange)
         app = await self._apps.find(parsed.uri)
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()

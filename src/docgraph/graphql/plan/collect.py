@@ -28,6 +28,7 @@ from graphql import (
     type_from_ast,
 )
 
+from docgraph.graphql.definition.query_limits import find_fragments
 from docgraph.graphql.errors import FieldFailure
 
 Flags = Mapping[str, bool | None]
@@ -52,12 +53,7 @@ class Collector:
     @classmethod
     def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
         """Build a collector for this document."""
-        fragments = {
-            definition.name.value: definition
-            for definition in document.definitions
-            if isinstance(definition, FragmentDefinitionNode)
-        }
-        return cls(schema, fragments, flags)
+        return cls(schema, find_fragments(document), flags)
 
     def collect(
         self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]

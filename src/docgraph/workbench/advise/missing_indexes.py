@@ -8,11 +8,18 @@ from typing import Final
 
 from docgraph.graphql.execute.cost_estimate import render_command
 from docgraph.store.driver.index_stats import IndexUse, NamedIndex
-from docgraph.workbench.advise.advice import Advice, NewIndex, Weight
+from docgraph.workbench.advise.advice import (
+    Advice,
+    Keys,
+    NewIndex,
+    Want,
+    Weight,
+    is_beginning,
+    merge_wants,
+)
 from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.workbench.advise.planned_queries import PlannedQuery
-from docgraph.workbench.advise.wants import Keys, Want, is_beginning, merge_wants
 
 _ID: Final = "_id_"
 _HINTS: Final[Mapping[str, str]] = {

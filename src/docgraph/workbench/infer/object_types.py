@@ -8,22 +8,25 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from docgraph.workbench.infer.enums import find_enum_values
-from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
-from docgraph.workbench.infer.profile import Seen, Shape
-from docgraph.workbench.infer.sensitive import (
+from docgraph.workbench.infer.field_names import (
+    NamePool,
     is_about_people,
+    is_name,
     is_personal,
     is_secret,
-)
-from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar, find_shown
-from docgraph.workbench.infer.words import (
-    NamePool,
-    is_name,
     pascal,
     safe_name,
     singular,
     split_words,
+)
+from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
+from docgraph.workbench.infer.profile import (
+    NUMBERS,
+    Seen,
+    Shape,
+    choose_scalar,
+    find_enum_values,
+    find_shown,
 )
 
 RESERVED_TYPES: Final = frozenset(

@@ -21,8 +21,7 @@ from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.collection_stats import Index
 from docgraph.store.mounts import is_reserved_collection
-from docgraph.workbench.infer.enums import find_enum_values
-from docgraph.workbench.infer.profile import Profile
+from docgraph.workbench.infer.profile import Profile, find_enum_values
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from docgraph.codec.id_text import SeveralKinds
-from docgraph.graphql.errors import Classification, FieldFailure
-from docgraph.graphql.lists.conditions import Filter, combine, match_any
+from docgraph.graphql.conditions import BadWhere, Filter, combine, match_any
 from docgraph.variables import MATCH_NOTHING
 
 MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other
@@ -83,24 +82,6 @@ class CompiledWhere(NamedTuple):
 
 
 NO_CONDITION: Final = CompiledWhere({})
-
-
-class BadWhere(FieldFailure):
-    """A wrong condition; `path` is where it is, from the inside out."""
-
-    def __init__(self, what: str, code: str = "") -> None:
-        super().__init__(what, code, Classification.VALIDATION)
-        self.path: list[str] = []
-
-    def under(self, step: str) -> BadWhere:
-        """Add the step around the condition."""
-        self.path.append(step)
-        return self
-
-    def located(self, argument: str, code: str) -> FieldFailure:
-        """Return the failure with its location in the message; `code` if it has none itself."""
-        where = "".join((argument, *reversed(self.path)))
-        return FieldFailure(f"{where}: {self.message}", self.code or code, self.classification)
 
 
 def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledWhere:
