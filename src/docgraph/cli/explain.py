@@ -63,10 +63,10 @@ def explain(  # noqa: PLR0913 - the options
         found = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
-            return await graphql.run_freely(found, request, exchange, is_explained=True), []
-        outlook = await graphql.estimate_any_cost(found, request, exchange)
+            return await graphql.run(found, request, exchange, is_explained=True, is_free=True), []
+        outlook = await graphql.estimate_cost(found, request, exchange, is_free=True)
         async with recording(bench.store) as commands:
-            ran = await graphql.run_freely(found, request, exchange, is_explained=True)
+            ran = await graphql.run(found, request, exchange, is_explained=True, is_free=True)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, check_commands(sent, outlook)
 

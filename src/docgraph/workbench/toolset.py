@@ -28,6 +28,7 @@ from docgraph.exchange.errors import DefinitionError, Forbidden, StoreUnavailabl
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.apps.definition_writes import Drafts
+from docgraph.graphql.errors import OperationsOnly
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
@@ -105,8 +106,8 @@ class Toolset:
 
     async def run(self, tool: str, known: Sequence[str], exchange: Exchange) -> Answer:
         """Run the tool of this name; `known` are the members that its requests may have."""
-        if tool not in _FOR_BOUND:
-            self._visits.require_freedom(exchange)
+        if tool not in _FOR_BOUND and self._visits.access.graphql.is_bound(exchange.account):
+            raise OperationsOnly
         wanted = await self._read(exchange, known)
         answer = await self._answers[tool](exchange, wanted)
         if isinstance(answer, Body):

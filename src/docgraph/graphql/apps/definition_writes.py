@@ -39,11 +39,12 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, assemble_app
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.conditions import list_served
-from docgraph.graphql.definition.check import Examination, Finding, examine_written
+from docgraph.graphql.definition.check import Examination, examine_written
 from docgraph.graphql.definition.check_fields import CheckContext
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition, spell_uri
 from docgraph.graphql.definition.definition_diff import Change, find_change
 from docgraph.graphql.definition.findings import (
+    Finding,
     IndexedFields,
     Namespace,
     Ordering,

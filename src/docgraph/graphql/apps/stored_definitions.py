@@ -24,11 +24,9 @@ from graphql import (
     DocumentNode,
     GraphQLObjectType,
     GraphQLSchema,
-    ListValueNode,
     OperationType,
     SchemaDefinitionNode,
     SchemaExtensionNode,
-    StringValueNode,
     get_named_type,
     is_abstract_type,
     print_ast,
@@ -46,6 +44,7 @@ from docgraph.graphql.definition.schema import (
     FIELD_OWNERS,
     VISIBLE,
     SchemaError,
+    is_list_of_strings,
     parse_text,
 )
 
@@ -72,15 +71,19 @@ def build_entry(document: Document) -> StoredDefinition:
     descriptor = document.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     uri, id = descriptor.get("uri"), document.get("_id")
-    etag = document.get("_etag")
     return StoredDefinition(
         key=build_key(id),
         id=id,
         uri=read_uri(uri) if isinstance(uri, str) else normalise_uri(str(id)),
         enabled=descriptor.get("enabled") is not False,
-        etag=None if etag is None else str(etag),
+        etag=spell_etag(document.get("_etag")),
         document=document,
     )
+
+
+def spell_etag(etag: Any) -> str | None:
+    """Return an ETag as text; None: there is none."""
+    return None if etag is None else str(etag)
 
 
 def build_key(id: Any) -> str:
@@ -318,9 +321,7 @@ def _is_valid(directive: Any) -> bool:
     arguments = tuple(directive.arguments or ())
     if [one.name.value for one in arguments] != ["roles"]:
         return False
-    value = arguments[0].value
-    items = value.values if isinstance(value, ListValueNode) else (value,)
-    return all(isinstance(item, StringValueNode) for item in items)
+    return is_list_of_strings(arguments[0].value)
 
 
 def _find_place(where: str, schema: GraphQLSchema) -> FaultyPlace | None:

@@ -128,16 +128,6 @@ def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> 
     yield from (error.message for error in validate(schema, document, max_errors=10))
 
 
-__all__ = [
-    "AppDefinition",
-    "Finding",
-    "decode_definition",
-    "decode_uri",
-    "normalise_uri",
-    "read_uri",
-    "spell_uri",
-]
-
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (
     *("uri", "description", "enabled", "limits", "json-mode", "csv", "operations"),

@@ -108,15 +108,15 @@ def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[st
     if max(ends) - first > _MAX_LINES:
         yield from (f"--- {names[0]}", f"+++ {names[1]}", "@@ too many lines differ @@")
         return
+    # The ranges of lines are counted in the whole text.
     for line in unified_diff(
         old[first : ends[0]], new[first : ends[1]], *names, lineterm="", n=_AROUND
     ):
-        yield _RANGE.sub(lambda one: _shift(one, first), line) if line[:2] == "@@" else line
-
-
-def _shift(range_: re.Match[str], lines: int) -> str:
-    """Return a range of lines, counted in the whole text."""
-    return f"{range_[1]}{int(range_[2]) + lines}"
+        yield (
+            _RANGE.sub(lambda one: f"{one[1]}{int(one[2]) + first}", line)
+            if line[:2] == "@@"
+            else line
+        )
 
 
 def find_change(

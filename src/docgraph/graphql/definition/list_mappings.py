@@ -259,11 +259,8 @@ def _build_where(base: str, tree: FieldTree, search: bool) -> list[TypeDefinitio
     logical = {"and": f"[{base}!]", "or": f"[{base}!]", "not": base}
     extra = logical | ({SEARCH: "String"} if search else {})
     text = f"Conditions on {tree.type_name}: all of them hold."
-    return [*_build_group(base, tree, extra, text), *_build_near(tree)]
-
-
-def _build_near(tree: FieldTree) -> list[TypeDefinitionNode]:
-    return [parse_definition(_NEAR)] if tree.has_operator("near") else []
+    near = [parse_definition(_NEAR)] if tree.has_operator("near") else []
+    return [*_build_group(base, tree, extra, text), *near]
 
 
 def _build_group(

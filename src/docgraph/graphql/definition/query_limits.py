@@ -144,20 +144,17 @@ def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     measures = _measure_fragments(fragments)
     for node in document.definitions:
         if isinstance(node, OperationDefinitionNode):
-            _check_operation(_measure(node.selection_set, measures), limits)
+            measure = _measure(node.selection_set, measures)
+            _check("fields of Query", measure.roots, limits.root_fields)
+            _check("levels", measure.depth, limits.depth)
+            _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
+            _check("fields", measure.fields, MAX_FIELDS)
 
 
 def find_fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
     """Return the fragments of a document by their names."""
     nodes = document.definitions
     return {one.name.value: one for one in nodes if isinstance(one, FragmentDefinitionNode)}
-
-
-def _check_operation(measure: _Measure, limits: GraphqlLimits) -> None:
-    _check("fields of Query", measure.roots, limits.root_fields)
-    _check("levels", measure.depth, limits.depth)
-    _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
-    _check("fields", measure.fields, MAX_FIELDS)
 
 
 def _check(what: str, count: int, limit: int) -> None:

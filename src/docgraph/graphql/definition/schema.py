@@ -11,7 +11,7 @@ each with each: the number of comparisons is limited.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,7 +80,13 @@ class _Enough(Exception):
 def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQLError]:
     """Return violations of the rules for definitions that extend `base`, up to `MAX_ERRORS`."""
     errors: list[GraphQLError] = []
-    context = _SdlContext(document, base, _collector(errors))
+
+    def collect(error: GraphQLError) -> None:
+        errors.append(error)
+        if len(errors) >= MAX_ERRORS:
+            raise _Enough
+
+    context = _SdlContext(document, base, collect)
     rules = [rule(context) for rule in specified_sdl_rules]
     with suppress(_Enough):
         visit(document, ParallelVisitor(rules))
@@ -112,15 +118,6 @@ def count_comparisons(document: DocumentNode) -> int:
         for node in owners
         for one in node.interfaces or ()
     )
-
-
-def _collector(errors: list[GraphQLError]) -> Callable[[GraphQLError], None]:
-    def collect(error: GraphQLError) -> None:
-        errors.append(error)
-        if len(errors) >= MAX_ERRORS:
-            raise _Enough
-
-    return collect
 
 
 class _SdlContext(SDLValidationContext):
@@ -208,7 +205,7 @@ def parse_schema(text: str) -> DocumentNode:
 def _parse_schema(text: str) -> DocumentNode:
     document = parse_text(text)
     mistakes = islice(_find_mistakes(document), MAX_ERRORS)
-    findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
+    findings = [_finding_of(GraphQLError(one.what, one.node), one.hint) for one in mistakes]
     # predeclared names were checked before, with clearer messages
     findings += [
         _finding_of(error)
@@ -277,10 +274,10 @@ def parse_text(text: str) -> DocumentNode:
         raise SchemaError([_finding_of(error)]) from None
 
 
-def _finding_of(error: GraphQLError) -> Finding:
+def _finding_of(error: GraphQLError, hint: str | None = None) -> Finding:
     place = error.locations[0] if error.locations else None
     what = error.message.rstrip(".")
-    hint = _suggest_directive(what)
+    hint = hint or _suggest_directive(what)
     return _finding_at((place.line, place.column) if place else None, what, hint)
 
 
@@ -291,12 +288,6 @@ def _suggest_directive(what: str) -> str | None:
     name = what.removeprefix(_UNKNOWN_DIRECTIVE).rstrip("'")
     nearest = find_nearest(name, [one.name for one in _BASE.directives])
     return f"did you mean @{nearest}?" if nearest else None
-
-
-def _finding(what: str, node: Node, hint: str | None) -> Finding:
-    error = GraphQLError(what, node)
-    place = error.locations[0] if error.locations else None
-    return _finding_at((place.line, place.column) if place else None, what, hint)
 
 
 def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = None) -> Finding:
@@ -359,7 +350,7 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
                 )
                 continue
             for argument in directive.arguments or ():
-                if argument.name.value == "roles" and not _is_list_of_strings(argument.value):
+                if argument.name.value == "roles" and not is_list_of_strings(argument.value):
                     yield _Mistake(argument, "the roles of @visible must be a list of strings")
 
 
@@ -377,7 +368,7 @@ def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
         yield from ((argument, False) for argument in definition.arguments or ())
 
 
-def _is_list_of_strings(node: Node) -> bool:
+def is_list_of_strings(node: Node) -> bool:
     """Return whether this is a list of strings; a single string counts as a list of one."""
     items = node.values if isinstance(node, ListValueNode) else (node,)
     return all(isinstance(item, StringValueNode) for item in items)

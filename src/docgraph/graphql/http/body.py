@@ -27,7 +27,7 @@ from docgraph.exchange.request import LARGE_BODY, Offload
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.definition import digest_text
-from docgraph.graphql.definition.scalars import ExactFloat
+from docgraph.graphql.definition.inputs import ExactFloat
 from docgraph.graphql.errors import OperationRefused
 from docgraph.runtime import LruDict
 
@@ -76,7 +76,10 @@ _kept: LruDict[bytes, GraphqlRequest | OperationReference] = LruDict(_KEPT_REQUE
 def parse_body(body: bytes, content_type: str) -> GraphqlRequest | OperationReference:
     """Parse a body of one of the two content types; reject anything else with a clear 400."""
     if content_type == "application/graphql":
-        return GraphqlRequest(_require_query(_decode_text(body)))
+        try:
+            return GraphqlRequest(body.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise BodyError("the body is not valid UTF-8") from None
     if content_type != "application/json":
         raise RequestError(
             "Content-Type must be either application/graphql or application/json",
@@ -187,13 +190,6 @@ def _require_query(query: Any) -> str:
     if not isinstance(query, str):
         raise BodyError("'query' must be a string")
     return query
-
-
-def _decode_text(body: bytes) -> str:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BodyError("the body is not valid UTF-8") from None
 
 
 def parse_json(body: bytes) -> Any:

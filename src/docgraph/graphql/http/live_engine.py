@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import StoreUnavailable
@@ -40,7 +40,6 @@ class LiveEndpoint(Protocol):
 
     async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:
         """Return the plan of an operation for the caller; raise `OperationRefused`."""
-        ...
 
     async def run_recorded(
         self,
@@ -50,15 +49,12 @@ class LiveEndpoint(Protocol):
         recorder: DependencyRecorder | None,
     ) -> Result:
         """Execute an operation in time."""
-        ...
 
     def may_explain(self, account: Account | None) -> bool:
         """Return whether a caller may see the collections behind a query."""
-        ...
 
     def may_introspect(self, account: Account | None) -> bool:
         """Return whether a caller may read the schema."""
-        ...
 
 
 class AppEngine:
@@ -204,14 +200,14 @@ class LiveRuns:
             result, dependencies = await self._engine.run_recorded(app, live.request, live.exchange)
             answer = render_answer(result, app)
             if isinstance(dependencies, str):
-                return answer._replace(untrackable=dependencies), _do_nothing
+                return answer._replace(untrackable=dependencies), lambda: None
             registration = self._watch.register(mark, dependencies, on_change)
             if registration is not None:
                 return answer, partial(self._watch.release, registration)
             names |= {one.namespace for one in dependencies}
             has_keys = any(one.keys for one in dependencies)
         on_change()  # it changes all the time
-        return answer, _do_nothing
+        return answer, lambda: None
 
     def _reject(self, reason: str, exchange: Exchange) -> OperationRefused:
         """Reject a query; only those who may see its plan get a reason that names its parts."""
@@ -266,7 +262,3 @@ def release(outer: Exchange) -> None:
     patience = outer.deadline.patience
     if patience is not None and patience.memory is not None and patience.memory.size:
         patience.memory.shrink(0)
-
-
-def _do_nothing() -> Any:
-    return None

@@ -327,10 +327,8 @@ class DryRun(Protocol):
 
         It has the time that `outer` has left.
         """
-        ...
 
     async def authorize(
         self, exchange: Exchange, outer: Exchange, *, quietly: bool = False
     ) -> Decision:
         """Return the decision about such a request; `quietly` leaves a denial out of the log."""
-        ...

@@ -153,11 +153,6 @@ def render_content(kind: str, id: str, content: bytes = b"") -> str:
     return f'{head},"payload":{content.decode()}}}' if content else f"{head}}}"
 
 
-def exists_already(id: str) -> CloseReason:
-    """Return the close reason for an id that is in use."""
-    return CloseReason(4409, f"Subscriber for {id[:40]} already exists", "messages")
-
-
 def is_live_handshake(request: Request) -> bool:
     """Return whether a request opens a WebSocket with this protocol."""
     if request.method != "GET" or not request.connection.is_websocket:
@@ -179,13 +174,11 @@ class SocketHost(Protocol):
         self, client: LiveSocket, exchange: Exchange, authorization: bytes | None
     ) -> Exchange:
         """Return the exchange of an initialized connection; raise its rejection."""
-        ...
 
     async def open_operation(
         self, exchange: Exchange, payload: bytes
     ) -> tuple[bytes | None, LiveQuery | None]:
         """Run an operation; return its one answer, or the live query."""
-        ...
 
     def close_query(self, query: LiveQuery, reason: str) -> None:
         """Release a live query that has ended."""
@@ -318,7 +311,7 @@ class LiveSocket:
         if not self._is_initialized:
             self.end(NOT_INITIALIZED)
         elif id in self._tasks or id in self.queries:
-            self.end(exists_already(id))
+            self.end(CloseReason(4409, f"Subscriber for {id[:40]} already exists", "messages"))
         elif not bytes(message.payload).startswith(b"{"):
             self.end(INVALID)
         elif len(self._tasks.keys() | self.queries.keys()) >= _MAX_OPERATIONS:

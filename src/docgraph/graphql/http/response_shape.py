@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -145,18 +145,15 @@ def render_error(error: DocgraphError) -> Body:
 
 def list_errors(error: DocgraphError) -> list[dict[str, Any]]:
     """Return the entries of `errors`, ready for JSON."""
-    entries = [entry.as_dict() for entry in _entries(error)]
+    found = [GraphqlError(error.message, _classify(error), error.code)]
+    if isinstance(error, OperationRefused):
+        found = [*error.errors]
+    entries = [entry.as_dict() for entry in found]
     if isinstance(error.details, Mapping) and "id" in error.details:
         entries[0]["extensions"]["id"] = error.details["id"]
     if error.hint is not None:
         entries[0]["extensions"]["hint"] = error.hint
     return entries
-
-
-def _entries(error: DocgraphError) -> Iterable[GraphqlError]:
-    if isinstance(error, OperationRefused):
-        return error.errors
-    return [GraphqlError(error.message, _classify(error), error.code)]
 
 
 def _classify(error: DocgraphError) -> Classification:

@@ -172,7 +172,7 @@ class GraphqlService(Service):
             report_failure(error, exchange)
             raise
 
-    async def run(
+    async def run(  # noqa: PLR0913 - what, and how
         self,
         app: App,
         request: GraphqlRequest,
@@ -181,28 +181,16 @@ class GraphqlService(Service):
         *,
         is_draft: bool = False,
         is_explained: bool = False,
+        is_free: bool = False,
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
         `limits` replace those of the app. Nothing is cached for a draft. `is_explained`: with the
-        `freshness` of the answer.
+        `freshness` of the answer. `is_free`: from the command line, where `operations-only` does
+        not apply.
         """
-        self._check_freedom(app, request, exchange)
-        return await self.run_freely(
-            app, request, exchange, limits, is_draft=is_draft, is_explained=is_explained
-        )
-
-    async def run_freely(
-        self,
-        app: App,
-        request: GraphqlRequest,
-        exchange: Exchange,
-        limits: GraphqlLimits | None = None,
-        *,
-        is_draft: bool = False,
-        is_explained: bool = False,
-    ) -> Ran:
-        """Run an operation from the command line, where `operations-only` does not apply."""
+        if not is_free:
+            self._check_freedom(app, request, exchange)
         options = RunOptions(limits, None if is_draft else self._answers)
         run = self._explain if is_explained else self._run
         return await self._in_time(exchange, run(app, request, exchange, options))
@@ -228,19 +216,20 @@ class GraphqlService(Service):
         return (await self._find(app, request, exchange))[0]
 
     async def estimate_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        budget: int | None = None,
+        *,
+        is_free: bool = False,
     ) -> CostEstimate:
         """Return the commands an operation would send, and their cost; nothing is run.
 
-        `budget` is the number of documents that the caller may fetch.
+        `budget` is the number of documents that the caller may fetch. `is_free` as for `run`.
         """
-        self._check_freedom(app, request, exchange)
-        return await self.estimate_any_cost(app, request, exchange, budget)
-
-    async def estimate_any_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
-    ) -> CostEstimate:
-        """Preview an operation from the command line, where `operations-only` does not apply."""
+        if not is_free:
+            self._check_freedom(app, request, exchange)
         return await self._in_time(exchange, self._estimate_cost(app, request, exchange, budget))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from graphql import (
     BooleanValueNode,
-    DirectiveNode,
     DocumentNode,
     FieldNode,
     FragmentDefinitionNode,
@@ -120,7 +119,8 @@ class Collector:
 
     def _decide(self, node: SelectionNode, name: str) -> bool | None:
         """Return the outcome of a condition; None if there is none, or all are assumed to hold."""
-        directive = _find_directive(node, name)
+        directives = node.directives or ()
+        directive = next((one for one in directives if one.name.value == name), None)
         if directive is None:
             return None
         (argument,) = directive.arguments or ()
@@ -133,13 +133,6 @@ class Collector:
         if outcome is None:
             raise FieldFailure(f"the condition of @{name} must not be null", "null-condition")
         return outcome
-
-
-def _find_directive(node: SelectionNode, name: str) -> DirectiveNode | None:
-    for directive in node.directives or ():
-        if directive.name.value == name:
-            return directive
-    return None
 
 
 def _describe_conditions(node: SelectionNode) -> tuple[str, ...]:

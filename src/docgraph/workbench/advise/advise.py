@@ -125,9 +125,9 @@ class _Adviser:
         await self._combine(list(find_unserved_rows(self.scope.rows, self._samples)))
 
     async def _combine(self, unserved: Sequence[Unserved]) -> None:
-        combined = await self.scope.run(lambda: combine(unserved, self._samples))
-        self.report.indexes += combined.indexes
-        self._add(combined.advice)
+        advice, indexes = await self.scope.run(lambda: combine(unserved, self._samples))
+        self.report.indexes += indexes
+        self._add(advice)
 
     def _add(self, advice: Iterable[Advice]) -> None:
         self.report.advice += advice
@@ -224,18 +224,8 @@ class _Adviser:
                     continue
                 what = f"its query could not be made up: {one.message}"
                 place = ".".join(access.place)
-                self._add(
-                    [
-                        Advice(
-                            Weight.NOTE,
-                            "not-looked-at",
-                            what,
-                            access.app_id,
-                            access.where,
-                            collection=place,
-                        )
-                    ]
-                )
+                found = (Weight.NOTE, "not-looked-at", what, access.app_id, access.where)
+                self._add([Advice(*found, collection=place)])
 
     def _follow_view(self, question: PlannedQuery) -> PlannedQuery:
         """Return the query that the database makes of one on a view: on its source."""

@@ -36,7 +36,7 @@ from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access
 from docgraph.workbench.infer.profile import Profile, Seen, kind_of
-from docgraph.workbench.infer.survey import SCANNED, Offload
+from docgraph.workbench.infer.survey import Offload, count_scanned
 
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 _COUNT_MS: Final = 1_000
@@ -175,7 +175,7 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
             *place, sample, measure, deadline=deadline, take=tally_batch
         )
         if listed.kind == "timeseries":
-            found.documents = await _count(store, place)
+            found.documents = await _count_series(store, place)
         if listed.kind != "view":
             found.indexes = await IndexStats(store).list_indexes(place, deadline)
     except StoreUnavailable:
@@ -186,14 +186,12 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     return found
 
 
-async def _count(store: Store, place: Place) -> int | None:
+async def _count_series(store: Store, place: Place) -> int | None:
     """Return how many documents a time series has, of which only buckets are counted."""
-    deadline = Deadline.after_ms(_COUNT_MS)
     try:
-        count = await store.reads.count(*place, {}, limit=SCANNED + 1, deadline=deadline)
+        return await count_scanned(store, place, Deadline.after_ms(_COUNT_MS))
     except TimeLimitExceeded:
         return None
-    return count if count <= SCANNED else None
 
 
 _MAX_STEPS: Final = 400_000  # values of one collection that are compared
@@ -225,11 +223,6 @@ class FieldTally:
     def is_required(self) -> bool:
         """Whether it is declared as non-null."""
         return is_non_null_type(self.type)
-
-    @property
-    def has_empty(self) -> bool:
-        """Whether an object without a value was found."""
-        return self.first_empty is not _NO_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +268,7 @@ class Holding:
             tally, found = one.tally, one.get(value)
             tally.objects += 1
             if found is None:
-                if not tally.has_empty:
+                if tally.first_empty is _NO_ID:
                     tally.first_empty = self._id
                 continue
             tally.filled += 1

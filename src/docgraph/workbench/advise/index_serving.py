@@ -147,6 +147,7 @@ class Serving:
             return None
         names = ", ".join(plan.indexes)
         what = f"the index {names} leads to many documents that do not match{question.condition}"
+        weight = _weigh(question, sample, wants)
         try:
             took = await self._planning.try_out(
                 question.place,
@@ -156,13 +157,11 @@ class Serving:
                 deadline=Deadline.after_ms(_TRY_MS),
             )
         except TimeLimitExceeded:
-            return Unserved(
-                question, _weigh(question, sample, wants), "wasteful-index", what, wants
-            )
+            return Unserved(question, weight, "wasteful-index", what, wants)
         if took.documents <= FEW or took.documents <= took.returned * _WASTE:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
-        return Unserved(question, _weigh(question, sample, wants), "wasteful-index", text, wants)
+        return Unserved(question, weight, "wasteful-index", text, wants)
 
 
 def _check_series(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:

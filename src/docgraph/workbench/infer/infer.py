@@ -158,7 +158,8 @@ class _ModelBuilder:
                 wish = wish if is_name(wish) else f"Type{wish}"
                 chosen[one.name] = self._types.claim(wish, f"{wish}Document")
         for one in collections:
-            references = self._references(one)
+            relations = (relation.source for relation in self._relations)
+            references = frozenset(own.path for own in relations if own.collection is one)
             known = (references, one.open_ended, names.nested, one.listed.required, one.name)
             builder = TypeBuilder(self.model, self._types, *known)
             builder.build(chosen[one.name], one.profile.shape)
@@ -171,11 +172,6 @@ class _ModelBuilder:
             part.lists = ListBuilder(one, part.type_name, *lists)
             self._parts[one.name] = part
             self._describe(part)
-
-    def _references(self, collection: Surveyed) -> frozenset[tuple[str, ...]]:
-        return frozenset(
-            one.source.path for one in self._relations if one.source.collection is collection
-        )
 
     def _describe(self, part: _CollectionPart) -> None:
         one, type_ = part.collection, self.model.types[part.type_name]
@@ -264,12 +260,10 @@ class _ModelBuilder:
         """Add relations from a document to those that refer to it."""
         pairs = Counter(_ends(one) for one in self._relations)
         for relation in self._relations:
-            if self._is_built(relation) and not relation.source.collection.is_view:
+            source = relation.source
+            is_built = source.path in self._parts[source.collection.name].builder.names
+            if is_built and not source.collection.is_view:
                 self._add_backward(relation, is_only=pairs[_ends(relation)] == 1)
-
-    def _is_built(self, relation: InferredRelation) -> bool:
-        source = relation.source
-        return source.path in self._parts[source.collection.name].builder.names
 
     def _add_backward(self, relation: InferredRelation, *, is_only: bool) -> None:
         source, key = relation.source, relation.key
@@ -286,9 +280,9 @@ class _ModelBuilder:
             arguments = [*(argument for argument, _ in sorts), *page_arguments()]
             one = Field(name, f"[{part.type_name}!]!", mapping, arguments)
         if not relation.is_indexed and source.collection.is_explained:
-            one.remarks.append(
-                f"no index serves this: {_create_index(source.collection, source.text)}"
-            )
+            create = f'createIndex({{"{source.text}": 1}})'
+            command = f'db.getCollection("{source.collection.name}").{create}'
+            one.remarks.append(f"no index serves this: {command}")
         self.model.types[target.type_name].add(one)
         described = self.model.relations.get((source.collection.name, *source.path))
         if described is not None:
@@ -320,13 +314,9 @@ class _ModelBuilder:
                 name = pool.claim(f"{single}By{pascal(split_words(leaf.text))}")
                 query.add(part.lists.build_single(name, leaf, argument))
             query.add(listed)
-            self._record_large(part.collection)
-
-    def _record_large(self, collection: Surveyed) -> None:
-        if not collection.is_scanned:
-            self.model.notes.append(
-                f"{collection.name}: it is large, so only properties with an index are filters"
-            )
+            if not part.collection.is_scanned:
+                why = "it is large, so only properties with an index are filters"
+                self.model.notes.append(f"{part.collection.name}: {why}")
 
 
 def _rename(
@@ -362,7 +352,3 @@ def _name_backward(relation: InferredRelation, *, is_only: bool) -> tuple[str, .
     if source.collection is relation.key.collection:
         return ("children", by, full) if stem == ["parent"] else (by, full)
     return (several, by, full) if is_only else (by, full)
-
-
-def _create_index(collection: Surveyed, path: str) -> str:
-    return f'db.getCollection("{collection.name}").createIndex({{"{path}": 1}})'
