@@ -27,7 +27,7 @@ from graphql import (
     is_required_argument,
 )
 
-from docgraph.graphql.describe.search import find_words, stem
+from docgraph.graphql.schema_search import find_words, stem
 
 # The text that a tool returns.
 UseTool = Callable[[str, dict[str, Any]], Awaitable[str]]

@@ -15,7 +15,7 @@ from graphql import GraphQLSchema
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.definition.schema import build_schema, parse_schema
-from docgraph.graphql.describe.search import search_schema, split_words
+from docgraph.graphql.schema_search import search_schema, split_words
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"

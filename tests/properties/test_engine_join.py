@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from docgraph.codec.equality import candidate_keys, equality_key, is_equal
-from docgraph.graphql.lists.conditions import is_comparable
+from docgraph.graphql.conditions import is_comparable
 from tests.chance import examples
 
 NAMES = ("a", "b", "0", "1")

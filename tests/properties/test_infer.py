@@ -25,11 +25,10 @@ from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
 from docgraph.store.collection_stats import Index
-from docgraph.workbench.infer.build import KnownNames, build_model
 from docgraph.workbench.infer.candidates import find_keys, find_sources, score_name
-from docgraph.workbench.infer.existing import read_existing
-from docgraph.workbench.infer.infer import Inferred, build_app
+from docgraph.workbench.infer.infer import Inferred, KnownNames, build_app, build_model
 from docgraph.workbench.infer.merge import merge
+from docgraph.workbench.infer.model import read_existing
 from docgraph.workbench.infer.relations import InferredRelation
 from docgraph.workbench.infer.survey import Surveyed
 from tests.chance import examples

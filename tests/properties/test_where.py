@@ -16,7 +16,7 @@ from pymongo.collection import Collection
 
 from docgraph.codec.equality import equality_key
 from docgraph.codec.id_text import IdText
-from docgraph.graphql.lists.where import WhereField, WhereSpec, compile_where, find_end
+from docgraph.graphql.where import WhereField, WhereSpec, compile_where, find_end
 from docgraph.store.guard.fence import find_unsafe
 from docgraph.variables import matches_nothing
 from tests.chance import examples

@@ -17,7 +17,7 @@ from docgraph.graphql.sections import Graphql
 if TYPE_CHECKING:
     from docgraph.access.explain_decision import Answer, Explanation
     from docgraph.access.language.predicate import Failure
-    from docgraph.graphql.describe.matrix import VisibilityRow
+    from docgraph.graphql.apps.compiled_app import VisibilityRow
     from docgraph.server.app import Docgraph
 
 _T = TypeVar("_T")
@@ -85,7 +85,7 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
     rows show who sees a field in the schema. The column "(everybody)" is for callers without any
     of the named roles, also unauthenticated ones; with --json its name is "(nobody)".
     """
-    from docgraph.graphql.describe.matrix import ANONYMOUS, cross
+    from docgraph.graphql.apps.compiled_app import ANONYMOUS, cross
 
     async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
@@ -125,7 +125,7 @@ async def _add_calls(
 ) -> list[dict[str, Any]]:
     """Put a row in front of the fields of each app: who may call it."""
     from docgraph.access.explain_decision import ExplainedRequest
-    from docgraph.graphql.describe.matrix import ANONYMOUS
+    from docgraph.graphql.apps.compiled_app import ANONYMOUS
 
     explainer = app.plugins.find("accessExplain").explainer
     roles = [name for name in (rows[0] if rows else ()) if name not in ("app", "field")]
@@ -142,7 +142,7 @@ async def _add_calls(
 
 def _complete(rows: list[tuple[str, VisibilityRow]]) -> Iterator[dict[str, Any]]:
     """Yield every row with a column per role; a role that an app does not name adds nothing."""
-    from docgraph.graphql.describe.matrix import ANONYMOUS
+    from docgraph.graphql.apps.compiled_app import ANONYMOUS
 
     roles = dict.fromkeys(role for _, row in rows for role in row.seen_by)
     for app, row in rows:

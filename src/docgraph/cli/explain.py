@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from docgraph.graphql.apps.compiled_app import App
     from docgraph.graphql.errors import GraphqlError
     from docgraph.graphql.execute.cost_estimate import CostEstimate
-    from docgraph.graphql.http.ran import Ran
+    from docgraph.graphql.http.response_shape import Ran
     from docgraph.server.app import Docgraph
     from docgraph.store.driver.explain_recorder import Sent
     from docgraph.store.query_plan import Execution
@@ -69,10 +69,10 @@ def explain(  # noqa: PLR0913 - the options
         found = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
-            return await graphql.run_freely(found, request, exchange, is_explained=True), []
-        outlook = await graphql.estimate_any_cost(found, request, exchange)
+            return await graphql.run(found, request, exchange, is_explained=True, is_free=True), []
+        outlook = await graphql.estimate_cost(found, request, exchange, is_free=True)
         async with recording(bench.store) as commands:
-            ran = await graphql.run_freely(found, request, exchange, is_explained=True)
+            ran = await graphql.run(found, request, exchange, is_explained=True, is_free=True)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, check_commands(sent, outlook)
 

@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 import orjson
 
 from docgraph.exchange.errors import DocgraphError, NotFound
-from docgraph.graphql.describe.sdl import render_schema
 from docgraph.graphql.http.app_access import AppAccess, AppSession
+from docgraph.graphql.schema_description import render_schema
 from docgraph.mcp.operation_tools import OperationTools
 from docgraph.mcp.rpc import (
     HANDSHAKE_REVISIONS,

@@ -19,14 +19,14 @@ import orjson
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
-from docgraph.graphql.definition.declared_operations import DeclaredOperation
-from docgraph.graphql.describe.operation_schema import describe_result, describe_variables
-from docgraph.graphql.describe.search import score, split_words
+from docgraph.graphql.definition.definition import DeclaredOperation
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.graphql.http.plan_cache import may_introspect
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.schema_description import describe_result, describe_variables
+from docgraph.graphql.schema_search import score, split_words
 from docgraph.mcp.cut import keep_first, measure
 from docgraph.mcp.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.rpc import McpCall

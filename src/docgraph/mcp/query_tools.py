@@ -14,7 +14,7 @@ from docgraph.graphql.errors import Classification, OperationRefused, count_more
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
-from docgraph.graphql.http.ran import Ran
+from docgraph.graphql.http.response_shape import Ran
 from docgraph.mcp.cut import (
     AT_LIMIT,
     CutPosition,

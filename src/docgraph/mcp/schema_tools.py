@@ -10,10 +10,10 @@ import orjson
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
-from docgraph.graphql.describe.sdl import render_schema, render_types
-from docgraph.graphql.describe.search import find_purposes, search_schema, split_words
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.schema_description import render_schema, render_types
+from docgraph.graphql.schema_search import find_purposes, search_schema, split_words
 from docgraph.mcp.cut import keep_first
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp

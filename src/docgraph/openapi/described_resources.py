@@ -15,8 +15,7 @@ from docgraph.codec import as_meant
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
-from docgraph.graphql.definition.declared_operations import read_operations
-from docgraph.graphql.definition.definition import read_uri
+from docgraph.graphql.definition.definition import read_operations, read_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import CollectionPaths, Mounted
 from docgraph.plugins.check import stands_at

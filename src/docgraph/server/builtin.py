@@ -55,19 +55,20 @@ from docgraph.auth.tokens.token import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
 from docgraph.console.service import ConsoleService
 from docgraph.events.service import EventStreamsProvider
-from docgraph.graphql.apps.cache_plugins import (
+from docgraph.graphql.apps.app_plugins import (
     AppsIndex,
     AppsIndexOnCreation,
     AppsInitializer,
     AppsProvider,
     AppsUpdater,
+    DefinitionHistorian,
+    HistoryKeeper,
 )
 from docgraph.graphql.apps.definition_writes import (
     DefinitionChecker,
     DefinitionNotifier,
     DefinitionReader,
 )
-from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService

@@ -23,9 +23,9 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.apps.drafts import Drafts, Inspection
-from docgraph.graphql.definition.check import Finding, Report, require_id
-from docgraph.graphql.errors import OperationsOnly
+from docgraph.graphql.apps.definition_writes import Drafts, Inspection
+from docgraph.graphql.definition.check import require_id
+from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.plugins.kinds import Decision
 from docgraph.plugins.registry import PluginRegistry
@@ -102,11 +102,6 @@ class AppSessions:
     ) -> tuple[Exchange, Decision] | None:
         quietly = wanted.is_for_another
         return await self.access.authorize(outer, uri, account, wanted.request, quietly=quietly)
-
-    def require_freedom(self, exchange: Exchange) -> None:
-        """Raise for callers who may run only persisted queries."""
-        if self.access.graphql.is_bound(exchange.account):
-            raise OperationsOnly
 
     async def authorize(
         self, outer: Exchange, app: App, account: Account | None

@@ -10,12 +10,11 @@ from docgraph.codec import EncodeError, JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
-from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.apps.compiled_app import ANONYMOUS, App, cross, list_fields
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
-from docgraph.graphql.definition.check import Finding, Report
 from docgraph.graphql.definition.definition_diff import ChangeKind
+from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.describe.matrix import ANONYMOUS, cross, list_fields
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppSession
 from docgraph.graphql.http.body import GraphqlRequest
@@ -176,8 +175,9 @@ class ToolResponses:
         content = await self._cross(app, _choose_roles(app, roles))
         if is_root:
             content["access"] = [
-                {"role": role, **await self._describe_access(exchange, app, _account_of_role(role))}
+                {"role": role, **await self._describe_access(exchange, app, account)}
                 for role in content["roles"]
+                for account in [None if role == ANONYMOUS else Account("somebody", (role,))]
             ]
         if looked_as is not None:
             access = await self._describe_access(exchange, app, looked_as)
@@ -267,11 +267,6 @@ def _render_texts(draft: Draft) -> dict[str, str]:
         except EncodeError:
             continue  # already a finding
     return texts
-
-
-def _account_of_role(role: str) -> Account | None:
-    """Return an account with only this role."""
-    return None if role == ANONYMOUS else Account("somebody", (role,))
 
 
 def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.graphql.apps.cache_plugins import AppsInitializer
+from docgraph.graphql.apps.app_plugins import AppsInitializer
 from docgraph.observe.events import AppInvalid
 from tests.databases import new_name
 from tests.http.harness import (

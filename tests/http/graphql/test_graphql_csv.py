@@ -14,7 +14,7 @@ from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 from bson.binary import UuidRepresentation
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.graphql.http import csv_answers
+from docgraph.graphql.http import response_shape
 from tests.http.access_harness import allow, caller, guarded
 from tests.http.harness import MEDIA_TYPE, Document, Mongo, Reply, Service, running
 from tests.http.hosts import module_application
@@ -293,14 +293,14 @@ async def test_a_row_that_is_too_long_is_not_built(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Any] = []
-    show = csv_answers._show
+    show = response_shape._show
 
     def count(cells: Any, value: Any, *, is_text: bool) -> str:
         shown.append(value)
         return show(cells, value, is_text=is_text)
 
-    monkeypatch.setattr(csv_answers, "_show", count)
-    monkeypatch.setattr(csv_answers, "encode_line", lambda cells: b"")  # the names fit
+    monkeypatch.setattr(response_shape, "_show", count)
+    monkeypatch.setattr(response_shape, "encode_line", lambda cells: b"")  # the names fit
     many = " ".join(f"t{n}: tags" for n in range(20))
     await ask(service, f"{{ posts(first: 1) {{ {many} }} }}", "short")
 

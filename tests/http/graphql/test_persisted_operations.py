@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Request
-from docgraph.graphql.http.persisted import RequestedOperation
+from docgraph.graphql.http.body import RequestedOperation
 from docgraph.observe.events import RequestFinished
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded
 from tests.http.harness import Document, Mongo, Reply, Service, listening

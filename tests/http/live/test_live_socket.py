@@ -10,7 +10,7 @@ import pytest
 from wsproto.events import TextMessage
 
 from docgraph.exchange import WriteKind
-from docgraph.graphql.http import live_socket
+from docgraph.graphql.http import live_transports
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, caller, guarded, remove_rules
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
@@ -169,7 +169,7 @@ async def test_an_id_is_used_once_at_a_time(service: Service) -> None:
 async def test_a_connection_that_is_not_initialized_is_closed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_socket, "_INIT_SECONDS", 0.05)
+    monkeypatch.setattr(live_transports, "_INIT_SECONDS", 0.05)
     async with connect(service, "app", ADA) as socket:
         assert await socket.wait_closed() == (4408, "Connection initialisation timeout")
 
@@ -177,7 +177,7 @@ async def test_a_connection_that_is_not_initialized_is_closed(
 async def test_a_connection_has_a_bounded_number_of_operations(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_socket, "_MAX_OPERATIONS", 1)
+    monkeypatch.setattr(live_transports, "_MAX_OPERATIONS", 1)
     async with connect(service, "app", ADA) as socket:
         await socket.begin()
         socket.subscribe("a", NOTES, variables={"team": "blue"})
@@ -190,7 +190,7 @@ async def test_a_connection_has_a_bounded_number_of_operations(
 async def test_too_many_messages_close_the_connection(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_socket, "_MAX_MESSAGES", 3)
+    monkeypatch.setattr(live_transports, "_MAX_MESSAGES", 3)
     async with connect(service, "app", ADA) as socket:
         await socket.begin()
         for _ in range(3):

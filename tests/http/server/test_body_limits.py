@@ -20,7 +20,7 @@ from docgraph.codec import escape_keys, form_data
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import BodyTooLarge
-from docgraph.graphql.http import persisted
+from docgraph.graphql.http import body
 from docgraph.rest.bodies import pipelines
 from docgraph.rest.handlers import bulk, documents
 from docgraph.rest.schemas import checks, schema_store
@@ -438,7 +438,7 @@ async def test_a_body_at_its_limit_takes_little_memory(api: Api, case: str) -> N
         (server_app, "decode", "/things", b'{"a":"%b"}' % (b"x" * 40_000), {}),
         (form_data, "decode", "/things", b"a=%b" % (b"x" * 40_000), FORM),
         (bulk, "prepare_document", "/things", b'[{"a":"%b"}]' % (b"x" * 40_000), {}),
-        (persisted, "parse_body", "/graphql/limits", b'{"query":"%b"}' % (b"x" * 40_000), {}),
+        (body, "parse_body", "/graphql/limits", b'{"query":"%b"}' % (b"x" * 40_000), {}),
     ],
 )
 @pytest.mark.parametrize("is_large", [True, False])

@@ -16,9 +16,8 @@ from docgraph.cli.fuzz.world import Renaming, Reply, World
 from docgraph.codec import decode
 from docgraph.rest.sections import Mongo
 from docgraph.store.sections import MongoMount
-from docgraph.workbench.fuzz.collection_shape import PropertyShape
 from docgraph.workbench.fuzz.fuzz_values import Finder
-from docgraph.workbench.fuzz.surface import mark_evaluated
+from docgraph.workbench.fuzz.surface import PropertyShape, mark_evaluated
 
 RENAMING = Renaming("scratch_a_")
 

@@ -13,10 +13,10 @@ from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definit
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, StartupError
-from docgraph.graphql.apps.database_checks import resolve_report
+from docgraph.graphql.apps.definition_writes import resolve_report
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Report, inspect_definition, require_id
-from docgraph.graphql.definition.definition import Finding, decode_definition
+from docgraph.graphql.definition.check import inspect_definition, require_id
+from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.definition.definition_diff import (
     Change,
     ChangeKind,
@@ -24,6 +24,7 @@ from docgraph.graphql.definition.definition_diff import (
     Severity,
     find_change,
 )
+from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import LoadedConfiguration

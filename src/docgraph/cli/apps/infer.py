@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from docgraph.config import ConfigSources
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
-    from docgraph.workbench.infer.existing import Existing
     from docgraph.workbench.infer.infer import Inferred
+    from docgraph.workbench.infer.model import Existing
 
 _MAX_SAMPLED = 10_000
 
@@ -97,10 +97,9 @@ class _Wanted:
         from docgraph.access.sections import DbAclAuthorizer
         from docgraph.auth.authenticators.sections import DbRealmAuthenticator
         from docgraph.graphql.sections import Graphql
-        from docgraph.workbench.infer.build import KnownNames
-        from docgraph.workbench.infer.infer import infer
+        from docgraph.workbench.infer.infer import KnownNames, infer
         from docgraph.workbench.infer.survey import SurveyScope
-        from docgraph.workbench.inferring import find_own
+        from docgraph.workbench.toolset import find_own
 
         config = self.prepared.config
         names = KnownNames()
@@ -150,7 +149,8 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
 def _read_existing(directory: Path) -> Existing | None:
     """Return the definition in a directory, if there is one."""
     from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
-    from docgraph.workbench.infer.existing import read_existing
+    from docgraph.exchange import StartupError
+    from docgraph.workbench.infer.model import read_existing
 
     if not (directory / SCHEMA_FILE).is_file():
         parts = (directory / f"{part}{suffix}" for part in (APP, MAPPINGS) for suffix in SUFFIXES)

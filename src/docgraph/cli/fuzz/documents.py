@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from docgraph.exchange import Document
-from docgraph.workbench.fuzz.collection_shape import PropertyShape, find_constants, mark_path
 from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, make_canary, pool_value
+from docgraph.workbench.fuzz.surface import PropertyShape, find_constants, mark_path
 
 _SEEN: Final = 6  # documents that the caller may see; the rest of the pool is for excluded ones
 _STRANGERS: Final = 2  # excluded documents with random ids, in the first world only

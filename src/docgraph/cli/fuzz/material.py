@@ -28,8 +28,13 @@ from docgraph.store.driver.scratch import Scratch
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.variables import REST
-from docgraph.workbench.fuzz.collection_shape import PropertyShape
-from docgraph.workbench.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
+from docgraph.workbench.fuzz.surface import (
+    PropertyShape,
+    Surface,
+    join_kinds,
+    survey_app,
+    survey_stages,
+)
 from docgraph.workbench.infer.profile import Profile, Seen
 
 _MAX_DEFINITIONS: Final = 10_000

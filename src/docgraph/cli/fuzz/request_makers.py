@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from docgraph.cli.fuzz.operation import MCP, REST, FuzzRequest
 from docgraph.codec import JsonMode, to_json
-from docgraph.workbench.fuzz.collection_shape import PropertyShape
 from docgraph.workbench.fuzz.fuzz_values import POOL, Canary, Guesses, happens, pool_value
 from docgraph.workbench.fuzz.random_queries import Query, QueryMaker
+from docgraph.workbench.fuzz.surface import PropertyShape
 
 _ID_TYPES: Final = {"int": "NUMBER", "long": "NUMBER", "double": "NUMBER", "string": "STRING"}
 _MAX_PATHS: Final = 60

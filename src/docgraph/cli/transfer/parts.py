@@ -31,7 +31,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError
-from docgraph.graphql.apps.cache_plugins import ensure_index
+from docgraph.graphql.apps.app_plugins import ensure_index
 from docgraph.graphql.definition.definition_diff import is_same
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Catalog

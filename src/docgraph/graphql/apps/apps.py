@@ -22,6 +22,7 @@ from docgraph.graphql.apps.stored_definitions import (
     StoredDefinitions,
     build_entry,
     build_key,
+    spell_etag,
 )
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri, spell_uri
 from docgraph.graphql.sections import Graphql
@@ -237,9 +238,13 @@ class Apps:
         started = time.perf_counter()
         generation = self._generations.read("apps")
         held = self._definitions.etags()
-        filter = {} if self._complete else {"_id": {"$in": self._held_ids()}}
+        filter = (
+            {}
+            if self._complete
+            else {"_id": {"$in": [entry.id for entry in self._definitions.entries()]}}
+        )
         stored = await self._read(filter, _MAX_APPS, projection={"_id": 1, "_etag": 1})
-        etags = {build_key(one["_id"]): _text(one.get("_etag")) for one in stored}
+        etags = {build_key(one["_id"]): spell_etag(one.get("_etag")) for one in stored}
         changed = [
             one["_id"]
             for one in stored
@@ -333,7 +338,7 @@ class Apps:
         try:
             app = await run_blocking(self._lane, self._build_now, entry.document)
         except DefinitionError as error:
-            emit(AppInvalid(str(entry.id), _problems(error)))
+            emit(AppInvalid(str(entry.id), tuple(error.message.splitlines())))
             # Drop the traceback: it would keep the frames of the failed compilation alive.
             return _Compiled(entry.version, error.with_traceback(None))
         if app.problems:
@@ -352,9 +357,6 @@ class Apps:
             is_stored=True,
         )
 
-    def _held_ids(self) -> list[Any]:
-        return [entry.id for entry in self._definitions.entries()]
-
     def _emit_refreshed(self, started: float) -> None:
         served, disabled = self._definitions.counts()
         self._emit_collisions(self._definitions)
@@ -371,11 +373,3 @@ class Apps:
         known = self._emitted.items()
         others = {key: one for key, one in known if is_part and not definitions.entry(key)}
         self._emitted = {**others, **definitions.collisions}
-
-
-def _text(etag: Any) -> str | None:
-    return None if etag is None else str(etag)
-
-
-def _problems(error: DefinitionError) -> tuple[str, ...]:
-    return tuple(error.message.splitlines())

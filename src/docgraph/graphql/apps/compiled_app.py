@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
+from graphql import (
+    DocumentNode,
+    GraphQLEnumType,
+    GraphQLInputObjectType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    is_abstract_type,
+)
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.apps.partial_definition import examine_stored
+from docgraph.graphql.apps.stored_definitions import examine_stored
 from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
-from docgraph.graphql.definition.declared_operations import DeclaredOperation
-from docgraph.graphql.definition.definition import AppDefinition
+from docgraph.graphql.definition.definition import AppDefinition, DeclaredOperation
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import declare_live, extend_base
-from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
+from docgraph.graphql.definition.visibility import (
+    Coordinates,
+    Visibility,
+    build_visible_schema,
+    find_visible,
+)
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stage_checks import Policy
@@ -235,3 +246,38 @@ def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> Non
         type_ = schema.type_map.get(name)
         for value_name, value in type_.values.items() if isinstance(type_, GraphQLEnumType) else ():
             value.value = mapping.stored[value_name]
+
+
+ANONYMOUS: Final = "(nobody)"  # an anonymous caller, or one without relevant roles
+
+
+class VisibilityRow(NamedTuple):
+    """A field, and whether a caller with only this role sees it."""
+
+    field: Coordinates
+    seen_by: Mapping[str, bool]
+
+
+def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRow]:
+    """Yield a row per field: what a caller without roles sees, and what each role adds.
+
+    Without `roles`, the rows have all roles that `@visible` mentions.
+    """
+    chosen = sorted(app.visibility.all_roles if roles is None else set(roles))
+    visibility, schema = app.visibility, app.schema
+    held: dict[str, list[str]] = {ANONYMOUS: [], **{role: [role] for role in chosen}}
+    seen = {
+        name: find_visible(schema, visibility.hidden_from(roles), visibility.follows)
+        for name, roles in held.items()
+    }
+    for place in list_fields(schema):
+        yield VisibilityRow(place, {role: place in visible for role, visible in seen.items()})
+
+
+def list_fields(schema: GraphQLSchema) -> Iterator[Coordinates]:
+    """Yield type and field of every object and input type, except those of GraphQL itself."""
+    for name, type_ in sorted(schema.type_map.items()):
+        if type_.ast_node is None:
+            continue
+        if isinstance(type_, GraphQLObjectType | GraphQLInputObjectType):
+            yield from ((name, own) for own in type_.fields)

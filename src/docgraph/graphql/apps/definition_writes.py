@@ -3,13 +3,17 @@
 An invalid definition is never stored (decision 4). Two apps cannot claim one URI, even when two
 instances race for it: `_uris` has a unique index (decision 5). The check before the write only
 improves the message.
+
+`Drafts` checks and compiles definitions that are not stored, as if they were. Nothing of a draft is
+cached. A large schema takes long, so all of the work runs off the event loop, in the lane of the
+caller. The database answers what only it knows: operators, collections, indexes (decision 7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_written, to_stored
 from docgraph.codec.bson_types import ObjectId
@@ -22,24 +26,166 @@ from docgraph.exchange import (
     Document,
     Exchange,
     Problem,
+    Read,
     Resource,
+    ResourceType,
     Write,
     WriteKind,
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.exchange.exchange import Transaction, transaction_of
-from docgraph.graphql.apps.drafts import Drafts
+from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.compiled_app import App, assemble_app
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Finding
-from docgraph.graphql.definition.definition import decode_definition, spell_uri
+from docgraph.graphql.conditions import list_served
+from docgraph.graphql.definition.check import Examination, examine_written
+from docgraph.graphql.definition.check_fields import CheckContext
+from docgraph.graphql.definition.definition import AppDefinition, decode_definition, spell_uri
+from docgraph.graphql.definition.definition_diff import Change, find_change
+from docgraph.graphql.definition.findings import (
+    Finding,
+    IndexedFields,
+    Namespace,
+    Ordering,
+    Question,
+    Report,
+)
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Generations
+from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import RevealKey, Store
 from docgraph.store.guard.marker import hide_marker
+from docgraph.store.order import advise_index
 from docgraph.store.versions import Versions
+from docgraph.variables import StagePart, UnknownOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A definition, its findings, and the compiled parts."""
+
+    definition: AppDefinition
+    parts: Examination
+
+    @property
+    def report(self) -> Report:
+        """The findings of the inspection."""
+        return self.parts.report
+
+
+class Drafts:
+    """Check and compile definitions under the settings, plugins and database of this instance."""
+
+    def __init__(
+        self, settings: Graphql, store: Store, registry: PluginRegistry, lane: Lane
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._registry = registry
+        self._lane = lane
+
+    async def inspect(self, document: Document) -> Inspection:
+        """Return what is wrong with a definition, and the questions for the database."""
+        return await run_blocking(self._lane, self._inspect, document)
+
+    def _inspect(self, document: Document) -> Inspection:
+        settings = self._settings
+        variables = known_variables(self._registry)
+        rules = CheckContext(settings.max_limit, self._store.policy, variables, settings.json_mode)
+        definition = decode_definition(to_stored(document))
+        hidden = self._store.guard.shield().hidden
+        return Inspection(definition, examine_written(definition, rules, settings, hidden))
+
+    async def resolve(self, report: Report) -> Report:
+        """Return the report completed with the answers of the database."""
+        return await resolve_report(report, self._store, self._settings)
+
+    def assemble(self, inspection: Inspection) -> App:
+        """Return the app of a definition; raise `DefinitionError` for an invalid one."""
+        return assemble_app(inspection.definition, inspection.parts, self._settings)
+
+    async def compare(self, document: Document, deadline: Deadline) -> Change:
+        """Return what storing the definition would change, apart from its `_etag`."""
+        place = Resource(ResourceType.COLLECTION, self._settings.db, self._settings.collection)
+        read = Read(filter={"_id": {"$eq": document["_id"]}}, limit=1)
+        found = await self._store.reads.read(place, read, deadline=deadline)
+        stored, wanted = (_without_etag(one) for one in (found[0] if found else {}, document))
+        json_mode = self._settings.json_mode
+        return await run_blocking(self._lane, find_change, stored, wanted, json_mode)
+
+
+def _without_etag(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "_etag"}
+
+
+MAX_ASKED: Final = 1_000
+
+
+async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
+    """Return the report with the answers of the database.
+
+    No answer about a collection or an index counts as valid; a trial of a stage or an operator that
+    the database does not finish is an error.
+    Equal questions are sent once, and at most `MAX_ASKED` questions in all.
+    """
+    refused: list[Question] = []
+    asked: dict[Question, Question | None] = {}
+    parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
+    if not report.errors:
+        place, stages = (settings.db, settings.collection), [one.stage for one in parts]
+        found = await store.facts.find_refused(stages[:MAX_ASKED], place)
+        refused += [parts[number] for number in found]
+    for question in report.questions:
+        if isinstance(question, StagePart):
+            continue
+        thing = replace(question, where="")
+        if thing not in asked:
+            if len(asked) == MAX_ASKED:
+                continue
+            asked[thing] = await _check_question(thing, store, settings)
+        answer = asked[thing]
+        if answer is not None:
+            refused.append(replace(answer, where=question.where))
+    return report.resolve(refused)
+
+
+async def _check_question(question: Question, store: Store, settings: Graphql) -> Question | None:
+    """Return the question with the finding of the database; None if it has none."""
+    match question:
+        case Namespace(db=db, collection=collection):
+            return question if await store.facts.exists(db, collection) is False else None
+        case IndexedFields():
+            return None if await _is_indexed(question, store) else question
+        case Ordering(db=db, collection=collection):
+            return await _check_order_index(question, (db, collection), store)
+        case UnknownOperator():
+            place = (settings.db, settings.collection)
+            is_refused = await store.facts.refuses_operator(question.name, question.kind, place)
+            return question if is_refused else None
+    return None
+
+
+async def _is_indexed(question: IndexedFields, store: Store) -> bool:
+    """Return whether an index begins with the path; collections to come may get one."""
+    try:
+        indexes = await store.facts.indexes(question.db, question.collection)
+    except DocgraphError:
+        return True  # a name that cannot be is an error of its own
+    return indexes is None or question.path in list_served(indexes, question.pinned)
+
+
+async def _check_order_index(
+    question: Ordering, place: tuple[str, str], store: Store
+) -> Question | None:
+    try:
+        sort = dict(question.sort)
+        advice = await advise_index(store.facts, place, sort, question.pinned)
+    except DocgraphError:
+        return None  # a name that cannot be is an error of its own
+    return replace(question, advice=advice) if advice else None
+
 
 URIS = "_uris"
 _LOOK_MS = 5_000

@@ -32,7 +32,7 @@ from docgraph.exchange import (
     WriteKind,
 )
 from docgraph.exchange.errors import Conflict
-from docgraph.graphql.apps.stored_definitions import build_key
+from docgraph.graphql.apps.stored_definitions import build_key, spell_etag
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.guard.marker import hide_marker
@@ -164,7 +164,7 @@ class History:
         for _ in range(_ATTEMPTS):
             head = await self.find_head(key)
             stored = await self._read_definition(id)
-            etag = None if stored is None else _text(stored.get("_etag"))
+            etag = None if stored is None else spell_etag(stored.get("_etag"))
             is_known = by != DATABASE
             if is_known and (stored is not None if etags is None else etag not in etags):
                 return head
@@ -218,7 +218,7 @@ class History:
             by=by,
             change=change if text else Happened.DELETED,
             digest=digest_definition(stored or {}),
-            etag=None if stored is None else _text(stored.get("_etag")),
+            etag=None if stored is None else spell_etag(stored.get("_etag")),
             size=max(len(text) if is_kept else 0, _LEAST_SIZE),
             text=text.decode() if is_kept else None,
         )
@@ -300,10 +300,6 @@ def _range(key: str) -> Document:
     return {"_id": {"$gte": {"app": key, "n": 0}, "$lte": {"app": key, "n": _LAST}}}
 
 
-def _text(etag: Any) -> str | None:
-    return None if etag is None else str(etag)
-
-
 def _read_version(document: Document) -> Version | None:
     """Return a version; None for a document that docgraph did not write."""
     match document:
@@ -318,5 +314,5 @@ def _read_version(document: Document) -> Version | None:
         }:
             etag, text = document.get("etag"), document.get("text")
             text = text if isinstance(text, str) else None
-            return Version(key, number, app, at, by, change, digest, _text(etag), size, text)
+            return Version(key, number, app, at, by, change, digest, spell_etag(etag), size, text)
     return None

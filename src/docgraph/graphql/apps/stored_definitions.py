@@ -1,22 +1,52 @@
-"""Stored definitions by the URI that serves them; pure, no database access.
+"""Stored definitions: by the URI that serves them, and without their faulty parts.
 
-Nothing is compiled here. An invalid definition still occupies its URI, so that requests get its own
-error and no other app is affected. The same holds for a definition that claims the URI of another:
-among definitions written past the unique index, the lowest `_id` wins (decision 5).
+An invalid definition still occupies its URI, so that requests get its own error and no other app is
+affected. The same holds for a definition that claims the URI of another: among definitions written
+past the unique index, the lowest `_id` wins (decision 5).
+
+What is confined to fields and types is left out (decision 8). A field whose mapping is wrong has no
+mapping at all: it answers with its error, never with the stored property of the same name. Groups
+and searches could show values of a field whose visibility is unknown, so they are left out with it.
+Everything else keeps its 400.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from operator import is_
+from typing import Any, Final
+
+from graphql import (
+    DocumentNode,
+    GraphQLObjectType,
+    GraphQLSchema,
+    OperationType,
+    SchemaDefinitionNode,
+    SchemaExtensionNode,
+    get_named_type,
+    is_abstract_type,
+    print_ast,
+)
 
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Document
-from docgraph.graphql.definition.definition import normalise_uri, read_uri
+from docgraph.graphql.definition.check import Examination, examine
+from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
+from docgraph.graphql.definition.definition import AppDefinition, normalise_uri, read_uri
+from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
+from docgraph.graphql.definition.schema import (
+    FIELD_OWNERS,
+    VISIBLE,
+    SchemaError,
+    is_list_of_strings,
+    parse_text,
+)
 
 
 @dataclass(frozen=True)
@@ -41,15 +71,19 @@ def build_entry(document: Document) -> StoredDefinition:
     descriptor = document.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     uri, id = descriptor.get("uri"), document.get("_id")
-    etag = document.get("_etag")
     return StoredDefinition(
         key=build_key(id),
         id=id,
         uri=read_uri(uri) if isinstance(uri, str) else normalise_uri(str(id)),
         enabled=descriptor.get("enabled") is not False,
-        etag=None if etag is None else str(etag),
+        etag=spell_etag(document.get("_etag")),
         document=document,
     )
+
+
+def spell_etag(etag: Any) -> str | None:
+    """Return an ETag as text; None: there is none."""
+    return None if etag is None else str(etag)
 
 
 def build_key(id: Any) -> str:
@@ -145,3 +179,187 @@ def _order(id: Any) -> tuple[int, Any]:
             return 2, id.binary
         case _:
             return 3, build_key(id)
+
+
+_MAX_ROUNDS: Final = 6  # leaving a field out may make a filter that names it invalid
+_OPERATIONS: Final = ("Mutation", "Subscription")
+_LEFT_OUT: Final = "left out: the service is read-only"
+_MAPPING: Final = re.compile(r"mappings\.(\w+)(?:\.([\w$]+)(?:[.\[].*)?)?", re.DOTALL)
+_VISIBILITY: Final = re.compile(r"schema: (\w+)\.\w+")
+
+Faults = dict[FaultyPlace, Finding]
+
+
+def examine_stored(definition: AppDefinition, rules: CheckContext) -> Examination:
+    """Check and compile a stored definition without its faulty fields.
+
+    The result has errors only if the definition cannot be served at all.
+    """
+    whole = examine(definition, rules)
+    if not whole.report.errors:
+        return whole
+    if definition.problems:  # of the descriptor, or a part is missing
+        return whole
+    return _PartialDefinition(definition, rules).run() or whole
+
+
+class _PartialDefinition:
+    """Leaves out faulty fields until the rest of a definition has no errors."""
+
+    def __init__(self, definition: AppDefinition, rules: CheckContext) -> None:
+        self._definition = definition
+        self._rules = rules
+        self._faults: Faults = {}
+        self._problems: list[Finding] = []
+        self._unveiled: set[str] = set()  # types with a field that an unknown group may see
+
+    def run(self) -> Examination | None:
+        """Return the parts without errors; None if the errors are not confined to fields."""
+        cut = self._cut_schema()
+        if cut is None:
+            return None
+        for _ in range(_MAX_ROUNDS):
+            rules = replace(self._rules, faults=frozenset(self._faults))
+            parts = examine(cut, rules)
+            if parts.schema is None or not self._add(parts.report.errors, parts.schema):
+                return None
+            self._add_exposing(parts)
+            if not parts.report.errors and rules.faults == self._faults.keys():
+                is_usable = bool(parts.mappings.get("Query"))
+                faults = {place: str(one) for place, one in self._faults.items()}
+                done = replace(parts, faults=faults, problems=tuple(self._problems))
+                return done if is_usable else None
+        return None
+
+    def _cut_schema(self) -> AppDefinition | None:
+        """Return the definition without root types of writes and without faulty `@visible`."""
+        try:
+            document = parse_text(self._definition.schema)
+        except SchemaError:
+            return None
+        nodes = [self._cut(node) for node in document.definitions]
+        kept = tuple(node for node in nodes if node is not None)
+        if len(kept) == len(nodes) and all(map(is_, kept, document.definitions)):
+            return self._definition
+        return replace(self._definition, schema=print_ast(DocumentNode(definitions=kept)))
+
+    def _cut(self, node: Any) -> Any:
+        """Return a definition or extension without its faulty parts; None: nothing is left."""
+        name = getattr(getattr(node, "name", None), "value", None)
+        if isinstance(node, SchemaDefinitionNode | SchemaExtensionNode):
+            return self._cut_operations(node)
+        if name in _OPERATIONS:
+            self._problems.append(Finding(f"schema: {name}", _LEFT_OUT))
+            return None
+        if not isinstance(node, FIELD_OWNERS):
+            return node
+        fields = tuple(map(_cut_field, node.fields or ()))
+        cut = _drop_visible(node, node.directives)
+        if cut is node and all(map(is_, fields, node.fields or ())):
+            return node
+        self._unveiled.add(str(name))
+        self._record((str(name),), Finding(f"schema: {name}", "its @visible is invalid"))
+        return replace(cut, fields=fields)
+
+    def _cut_operations(self, node: SchemaDefinitionNode | SchemaExtensionNode) -> Any:
+        operations = node.operation_types or ()
+        kept = tuple(one for one in operations if one.operation is OperationType.QUERY)
+        if len(kept) == len(operations):
+            return node
+        self._problems.append(Finding("schema: operation types", _LEFT_OUT))
+        return replace(node, operation_types=kept) if kept else None
+
+    # --- faults -----------------------------------------------------------------------------------
+
+    def _add(self, errors: Sequence[Finding], schema: GraphQLSchema) -> bool:
+        """Record the places of these errors; return whether all of them are confined to one."""
+        for error in errors:
+            place = _find_place(error.where, schema)
+            if place is None:
+                return False
+            if error.where.startswith("schema"):
+                self._unveiled.add(place[0])
+            self._record(place, error)
+        for place, finding in list(self._faults.items()):
+            for other in _find_dependent(place, schema, self._unveiled):
+                self._faults.setdefault(other, finding)
+        return True
+
+    def _record(self, place: FaultyPlace, finding: Finding) -> None:
+        self._problems.append(finding)
+        self._faults.setdefault(place, finding)
+
+    def _add_exposing(self, parts: Examination) -> None:
+        """Add fields that could show values of a field with an unknown visibility.
+
+        Any fault may hide the way to a restricted field, and so what its property needs.
+        """
+        if not self._faults or not (self._unveiled or parts.visibility.roles):
+            return
+        text = "it may show values of a field whose visibility is unknown"
+        for place in _find_exposing(parts):
+            self._record(place, Finding(f"mappings.{'.'.join(place)}", text))
+
+
+def _cut_field(field: Any) -> Any:
+    """Return a field definition without a faulty `@visible`, also of its arguments."""
+    own = [one for one in field.directives or () if one.name.value == VISIBLE.name]
+    if len(own) > 1 or not all(map(_is_valid, own)):
+        field = _drop_visible(field, field.directives)
+    arguments = tuple(_drop_visible(one, one.directives) for one in field.arguments or ())
+    if all(map(is_, arguments, field.arguments or ())):
+        return field
+    return replace(field, arguments=arguments)
+
+
+def _drop_visible(node: Any, directives: Iterable[Any] | None) -> Any:
+    kept = tuple(one for one in directives or () if one.name.value != VISIBLE.name)
+    return node if len(kept) == len(tuple(directives or ())) else replace(node, directives=kept)
+
+
+def _is_valid(directive: Any) -> bool:
+    arguments = tuple(directive.arguments or ())
+    if [one.name.value for one in arguments] != ["roles"]:
+        return False
+    return is_list_of_strings(arguments[0].value)
+
+
+def _find_place(where: str, schema: GraphQLSchema) -> FaultyPlace | None:
+    """Return the field or the type that an error is confined to."""
+    found = _MAPPING.fullmatch(where) or _VISIBILITY.fullmatch(where)
+    type_ = schema.type_map.get(found[1]) if found else None
+    if found is None or type_ is None:
+        return None
+    if isinstance(type_, GraphQLObjectType):
+        name = found[2] if found.re is _MAPPING else None
+        if name is None:
+            return (type_.name,)
+        return (type_.name, name) if name in type_.fields else None
+    return (type_.name,) if is_abstract_type(type_) else None
+
+
+def _find_dependent(
+    place: FaultyPlace, schema: GraphQLSchema, unveiled: Collection[str]
+) -> Iterator[FaultyPlace]:
+    """Yield what fails with a faulty interface or union: fields of its type, and its types."""
+    type_ = schema.type_map.get(place[0])
+    if len(place) > 1 or type_ is None or not is_abstract_type(type_):
+        return
+    if type_.name in unveiled:
+        yield from ((one.name,) for one in schema.get_possible_types(type_))
+    for owner in schema.type_map.values():
+        if isinstance(owner, GraphQLObjectType) and not owner.name.startswith("__"):
+            for name, field in owner.fields.items():
+                if get_named_type(field.type) is type_:
+                    yield owner.name, name
+
+
+def _find_exposing(parts: Examination) -> Iterator[tuple[str, str]]:
+    """Yield the fields that group stored values or search in them."""
+    for type_name, fields in parts.mappings.items():
+        for name, mapping in fields.items():
+            is_search = isinstance(mapping, QueryMapping) and (
+                mapping.where is not None and mapping.where.search
+            )
+            if isinstance(mapping, GroupMapping) or is_search:
+                yield type_name, name

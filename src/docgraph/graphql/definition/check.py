@@ -35,8 +35,11 @@ from docgraph.graphql.definition.check_fields import (
     check_one_field,
 )
 from docgraph.graphql.definition.connection_types import add_connections
-from docgraph.graphql.definition.declared_operations import check_operations
-from docgraph.graphql.definition.definition import AppDefinition, decode_definition
+from docgraph.graphql.definition.definition import (
+    AppDefinition,
+    check_operations,
+    decode_definition,
+)
 from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.group_visibility import follow_groups
@@ -62,18 +65,6 @@ from docgraph.predicates import Predicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.variables import BUILT_IN, StagePart, find_shape
 from docgraph.variables.compilation import describe
-
-__all__ = [
-    "Examination",
-    "Finding",
-    "Report",
-    "build_whole_schema",
-    "check_definition",
-    "examine",
-    "examine_written",
-    "inspect_definition",
-    "require_id",
-]
 
 _ANY_LIMIT = 2**63
 _QUERY_SHAPE = frozenset({"db", "collection", "find", "stages", "group"})
@@ -136,7 +127,9 @@ def examine_written(
     parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
     findings.questions += parts.report.questions
-    _check_arguments(findings)
+    for part in findings.questions:  # in a stored definition such a stage fails when it is run
+        if isinstance(part, StagePart) and (shape := find_shape(part)) is not None:
+            findings.error(part.where, shape)
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden, findings)
@@ -146,13 +139,6 @@ def examine_written(
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())
-
-
-def _check_arguments(findings: Findings) -> None:
-    """Reject stages that can never work; in a stored definition they fail when the field is run."""
-    for part in findings.questions:
-        if isinstance(part, StagePart) and (shape := find_shape(part)) is not None:
-            findings.error(part.where, shape)
 
 
 def require_id(report: Report, document: Mapping[str, Any]) -> Report:

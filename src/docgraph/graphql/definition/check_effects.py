@@ -90,19 +90,18 @@ def warn_unused(
         if name in interface.fields
         for argument in interface.fields[name].args
     }
-    used = set() if isinstance(mapping, FieldMapping) else set(_used_arguments(mapping))
+    templates = () if isinstance(mapping, FieldMapping) else mapping.templates
+    used = {
+        use.reference.head
+        for template in templates
+        for use in template.uses
+        if use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT
+    }
     if isinstance(mapping, QueryMapping) and mapping.connection is not None:
         used |= PAGE_ARGUMENTS
     for argument in type_.fields[name].args:
         if argument not in used | asked:
             findings.warn(where, f"does not use the argument {argument}")
-
-
-def _used_arguments(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
-    for template in mapping.templates:
-        for use in template.uses:
-            if use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT:
-                yield use.reference.head
 
 
 def warn_text_only(

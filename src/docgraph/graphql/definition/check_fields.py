@@ -31,7 +31,6 @@ from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
     Context,
-    Placeholder,
     Template,
     ValueOrigin,
     VariableName,
@@ -308,9 +307,13 @@ class _FieldChecker:
 
     def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:
         part = value.get(key)
-        if part is None or isinstance(part, dict):
-            return self._operator_only(part, key)
-        if not _is_whole(part):
+        if part is None:
+            return None
+        if isinstance(part, dict):
+            if GRAPHQL.operators & part.keys():
+                return self._compile(part, key, "number")
+            self._error(key, 'must be a whole number or an operator such as {"$arg": "…"}')
+        elif not _is_whole(part):
             self._error(key, f"must be a whole number or an object, not {describe(part)}")
         elif part < 0:
             self._error(key, "cannot be negative")
@@ -320,14 +323,6 @@ class _FieldChecker:
         else:
             return self._compile(int(part), key, "number")
         return None
-
-    def _operator_only(self, part: dict[str, Any] | None, key: str) -> Template | None:
-        if part is None:
-            return None
-        if not GRAPHQL.operators & part.keys():
-            self._error(key, 'must be a whole number or an operator such as {"$arg": "…"}')
-            return None
-        return self._compile(part, key, "number")
 
     def _loader(self, value: Mapping[str, Any]) -> DataLoader:
         options = value.get("dataLoader")
@@ -358,20 +353,13 @@ class _FieldChecker:
                 continue  # they begin with `find`
             for use in template.uses if template is not None else ():
                 where = join_place(key, use.where)
-                if use.reference is None:
-                    self._check_foreign_key(where)
-                else:
+                if use.reference is not None:
                     self._check_reference(where, use.reference, use.is_required, field)
-                    self._check_id(where, key, use, field)
-
-    def _check_id(self, where: str, key: str, use: Placeholder, field: GraphQLField | None) -> None:
-        is_argument = use.reference is not None and use.reference.source is ValueOrigin.ARGUMENT
-        if is_argument and field is not None:
-            warn_text_only(join_place(self.where, where), key, use, field, self.findings)
-
-    def _check_foreign_key(self, where: str) -> None:
-        if self.is_query:
-            self._error(where, "a field of Query has no parent document")
+                    if field is not None and use.reference.source is ValueOrigin.ARGUMENT:
+                        place = join_place(self.where, where)
+                        warn_text_only(place, key, use, field, self.findings)
+                elif self.is_query:
+                    self._error(where, "a field of Query has no parent document")
 
     def _check_reference(
         self, where: str, reference: VariableName, is_required: bool, field: GraphQLField | None

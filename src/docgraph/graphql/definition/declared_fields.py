@@ -21,7 +21,7 @@ from graphql import (
 
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
-from docgraph.graphql.lists.where import OPERATORS, RANGE
+from docgraph.graphql.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
 
 MAX_DEPTH: Final = 8
@@ -202,7 +202,9 @@ class _DeclarationReader:
         """Reject fields without an order."""
         named = get_named_type(own.type)
         if is_composite_type(named):
-            self._error(f"is an object: name one of its fields, such as {_name_field(named)}")
+            names = named.fields if isinstance(named, GraphQLObjectType) else ()
+            example = next(iter(names), "…")
+            self._error(f"is an object: name one of its fields, such as {example}")
         elif own.is_list:
             self._error("is a list, which has no order")
         elif named.name in _UNORDERED:
@@ -263,8 +265,3 @@ def _depth(type_: Any) -> int:
         depth += 1
         inner = get_nullable_type(inner.of_type)
     return depth
-
-
-def _name_field(type_: Any) -> str:
-    fields = type_.fields if isinstance(type_, GraphQLObjectType) else {}
-    return next(iter(fields), "…")

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
-from graphql import GraphQLSchema
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentSpreadNode,
+    GraphQLSchema,
+    NonNullTypeNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    VariableDefinitionNode,
+    print_ast,
+)
 from graphql.utilities import (
     BreakingChangeType,
     DangerousChangeType,
@@ -21,14 +33,22 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document
 from docgraph.graphql.definition.check import build_whole_schema
-from docgraph.graphql.definition.declared_operations import find_incompatibilities
-from docgraph.graphql.definition.definition import AppDefinition, decode_definition
+from docgraph.graphql.definition.definition import (
+    AppDefinition,
+    DeclaredOperation,
+    decode_definition,
+)
+from docgraph.graphql.definition.query_limits import find_fragments, parse_query
 from docgraph.graphql.definition.visibility import read_visibility
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.sections import GraphqlLimits
 
 _PARTS = ("schema", "mappings")
 _AROUND = 2  # context lines around a difference
 _MAX_LINES = 3_000
 _RANGE = re.compile("([-+])([0-9]+)")
+_MAX_PATHS = 10_000  # fields of prepared queries that are compared
+_DEEPEST = 100
 
 
 class ChangeKind(StrEnum):
@@ -88,15 +108,15 @@ def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[st
     if max(ends) - first > _MAX_LINES:
         yield from (f"--- {names[0]}", f"+++ {names[1]}", "@@ too many lines differ @@")
         return
+    # The ranges of lines are counted in the whole text.
     for line in unified_diff(
         old[first : ends[0]], new[first : ends[1]], *names, lineterm="", n=_AROUND
     ):
-        yield _RANGE.sub(lambda one: _shift(one, first), line) if line[:2] == "@@" else line
-
-
-def _shift(range_: re.Match[str], lines: int) -> str:
-    """Return a range of lines, counted in the whole text."""
-    return f"{range_[1]}{int(range_[2]) + lines}"
+        yield (
+            _RANGE.sub(lambda one: f"{one[1]}{int(one[2]) + first}", line)
+            if line[:2] == "@@"
+            else line
+        )
 
 
 def find_change(
@@ -205,7 +225,7 @@ def _compare_operations(old: AppDefinition, new: AppDefinition) -> Iterator[Effe
         yield Effect(Severity.SAFE, f"The prepared query {name} was added.")
     for name in sorted(before.keys() & after.keys()):
         shown = f"The prepared query {name} changed"
-        for what in find_incompatibilities(before[name], after[name]):
+        for what in _find_incompatibilities(before[name], after[name]):
             yield Effect(Severity.BREAKING, f"{shown}: {what}.")
         if before[name].find_digests().isdisjoint(after[name].find_digests()):
             what = "clients that send the SHA-256 of its old text do not find it"
@@ -243,3 +263,68 @@ def _compare_visibility(old: GraphQLSchema, new: GraphQLSchema) -> Iterator[Effe
             yield Effect(Severity.BREAKING, f"{shown} is hidden from callers who have seen it.")
         else:
             yield Effect(Severity.SAFE, f"{shown} is visible to more callers.")
+
+
+def _find_incompatibilities(old: DeclaredOperation, new: DeclaredOperation) -> Iterator[str]:
+    """Yield what clients of the old text would miss: its variables, and fields of its response."""
+    limits = GraphqlLimits()
+    try:
+        documents = [parse_query(one.query, limits) for one in (old, new)]
+    except OperationRefused:
+        return  # an invalid text is reported where it is checked
+    before, after = map(_find_variables, documents)
+    for name, variable in before.items():
+        if name not in after:
+            yield f"its variable ${name} was removed"
+        elif not _accepts(after[name], variable):
+            yield f"its variable ${name} has another type"
+    for name, variable in after.items():
+        if name not in before and _is_required(variable):
+            yield f"its variable ${name} is required"
+    paths = [dict.fromkeys(islice(_find_paths(one), _MAX_PATHS)) for one in documents]
+    gone = [path for path in paths[0] if path not in paths[1]]
+    yield from (f"its field {'.'.join(path)} was removed" for path in gone if path[:-1] not in gone)
+
+
+def _find_operation(document: DocumentNode) -> OperationDefinitionNode | None:
+    nodes = document.definitions
+    return next((one for one in nodes if isinstance(one, OperationDefinitionNode)), None)
+
+
+def _find_variables(document: DocumentNode) -> dict[str, VariableDefinitionNode]:
+    operation = _find_operation(document)
+    nodes = () if operation is None else operation.variable_definitions or ()
+    return {one.variable.name.value: one for one in nodes}
+
+
+def _is_required(variable: VariableDefinitionNode) -> bool:
+    return isinstance(variable.type, NonNullTypeNode) and variable.default_value is None
+
+
+def _accepts(new: VariableDefinitionNode, old: VariableDefinitionNode) -> bool:
+    """Return whether every value of the old variable is one of the new."""
+    types = [print_ast(one.type) for one in (old, new)]
+    if types[0].removesuffix("!") != types[1].removesuffix("!"):
+        return False
+    return not _is_required(new) or _is_required(old)
+
+
+def _find_paths(document: DocumentNode) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the response, in the names that it has there, the short ones first."""
+    operation = _find_operation(document)
+    fragments = find_fragments(document)
+    seen: set[tuple[tuple[str, ...], str]] = set()
+    queue: deque[tuple[SelectionSetNode | None, tuple[str, ...]]] = deque()
+    queue.append((None if operation is None else operation.selection_set, ()))
+    while queue:
+        selection, path = queue.popleft()
+        for one in () if selection is None or len(path) > _DEEPEST else selection.selections:
+            if isinstance(one, FieldNode):
+                here = (*path, (one.alias or one.name).value)
+                yield here
+                queue.append((one.selection_set, here))
+            elif not isinstance(one, FragmentSpreadNode):
+                queue.append((getattr(one, "selection_set", None), path))
+            elif (path, one.name.value) not in seen and one.name.value in fragments:
+                seen.add((path, one.name.value))
+                queue.append((fragments[one.name.value].selection_set, path))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from docgraph.graphql.definition.scalars import JSON_MODES
-from docgraph.graphql.lists.where import OPERATORS
 from docgraph.graphql.sections import GraphqlLimits
+from docgraph.graphql.where import OPERATORS
 
 Part = Literal["definition", "mappings", "app"]
 Schema = dict[str, Any]

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import is_
 from typing import Any, Final
 
 from graphql import (
@@ -22,7 +23,6 @@ from graphql import (
     DocumentNode,
     FieldDefinitionNode,
     InputValueDefinitionNode,
-    ObjectTypeDefinitionNode,
     TypeDefinitionNode,
     TypeExtensionNode,
     TypeNode,
@@ -47,15 +47,6 @@ def parse_definition(text: str) -> TypeDefinitionNode:
 def parse_arguments(text: str) -> tuple[InputValueDefinitionNode, ...]:
     """Return the argument definitions of a text: `where: PostWhere, orderBy: [PostOrder!]`."""
     return getattr(parse_definition(f"input Arguments {{ {text} }}"), "fields", None) or ()
-
-
-def parse_output_field(text: str) -> FieldDefinitionNode:
-    """Return the field definition of a text: `postsConnection(first: Int): PostConnection`."""
-    node = parse_definition(f"type Fields {{ {text} }}")
-    assert isinstance(node, ObjectTypeDefinitionNode)  # noqa: S101 - texts of our own
-    (field,) = node.fields or (None,)
-    assert field is not None  # noqa: S101 - texts of our own
-    return field
 
 
 class GeneratedTypes:
@@ -166,7 +157,7 @@ class GeneratedTypes:
         if isinstance(node, TypeDefinitionNode) and name not in placed:
             placed.add(name)
             changed += self._fields.get(name, {}).values()
-        if len(changed) == len(fields) and all(map(_is_same, changed, fields)):
+        if len(changed) == len(fields) and all(map(is_, changed, fields)):
             return node
         return replace(node, fields=tuple(changed))  # type: ignore[call-arg]  # nodes with fields
 
@@ -193,10 +184,6 @@ class GeneratedTypes:
         if before <= MAX_GENERATED < self._count:
             what = f"the mappings generate more than {MAX_GENERATED} fields"
             self._findings.error(where, what, "declare fewer fields, or the same ones everywhere")
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _parts_of(node: TypeDefinitionNode) -> Sequence[Any]:

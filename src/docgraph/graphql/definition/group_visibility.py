@@ -54,7 +54,12 @@ def follow_groups(
 ) -> None:
     """Make groups follow the fields that show their properties; report filters that cannot."""
     visibility = read_visibility(schema)
-    groups = list(_find_groups(mappings))
+    groups = [
+        ((type_name, name), mapping)
+        for type_name, fields in mappings.items()
+        for name, mapping in fields.items()
+        if isinstance(mapping, GroupMapping)
+    ]
     if not visibility.roles or not groups:
         return
     shown = ShownPaths(schema, mappings, visibility, [mapping for _, mapping in groups])
@@ -75,13 +80,6 @@ def follow_groups(
         for key, path in _find_fixed(mapping):
             needs = shown.find_needs(namespace, path)
             _report_fixed(place, key, path, needs, visibility, findings)
-
-
-def _find_groups(mappings: Mappings) -> Iterator[tuple[Coordinates, GroupMapping]]:
-    for type_name, fields in mappings.items():
-        for name, mapping in fields.items():
-            if isinstance(mapping, GroupMapping):
-                yield (type_name, name), mapping
 
 
 def _follow_readers(
@@ -172,7 +170,13 @@ class ShownPaths:
                 ways[wanted] |= needs  # the property, or an object that contains it
             elif shown[: len(wanted)] == wanted:
                 ways[shown] |= needs  # a part of it
-        return _union(needs for one in ways.values() for needs in _find_shortest(one))
+        return frozenset(
+            field
+            for several in ways.values()
+            for needs in several
+            if not any(other < needs for other in several)  # the shortest ones
+            for field in needs
+        )
 
     def _walk(self) -> None:
         pending: list[tuple[GraphQLNamedType, _ShownSource, Path, Needs]] = [
@@ -228,11 +232,3 @@ def _find_source(mapping: Any) -> _ShownSource:
         return _ShownSource("")
     is_changed = any(not _KEEPING.issuperset(stage) for stage in stages)
     return _ShownSource(namespace_of(mapping.db, mapping.collection), is_changed)
-
-
-def _find_shortest(ways: set[Needs]) -> Iterator[Needs]:
-    return (one for one in ways if not any(other < one for other in ways))
-
-
-def _union(parts: Iterable[Iterable[Coordinates]]) -> Needs:
-    return frozenset(one for part in parts for one in part)

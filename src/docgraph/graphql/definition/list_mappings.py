@@ -22,6 +22,7 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.graphql.conditions import OrderSpec
 from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree, ItemFields
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
@@ -31,8 +32,7 @@ from docgraph.graphql.definition.generated_types import (
 )
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.lists.order_by import OrderSpec
-from docgraph.graphql.lists.where import LOGICAL, SEARCH, WhereField, WhereSpec
+from docgraph.graphql.where import LOGICAL, SEARCH, WhereField, WhereSpec
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
@@ -259,11 +259,8 @@ def _build_where(base: str, tree: FieldTree, search: bool) -> list[TypeDefinitio
     logical = {"and": f"[{base}!]", "or": f"[{base}!]", "not": base}
     extra = logical | ({SEARCH: "String"} if search else {})
     text = f"Conditions on {tree.type_name}: all of them hold."
-    return [*_build_group(base, tree, extra, text), *_build_near(tree)]
-
-
-def _build_near(tree: FieldTree) -> list[TypeDefinitionNode]:
-    return [parse_definition(_NEAR)] if tree.has_operator("near") else []
+    near = [parse_definition(_NEAR)] if tree.has_operator("near") else []
+    return [*_build_group(base, tree, extra, text), *near]
 
 
 def _build_group(

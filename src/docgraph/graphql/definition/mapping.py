@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from docgraph.codec.decode import decode
 from docgraph.codec.equality import unordered_key
 from docgraph.exchange.errors import BodyError
-from docgraph.graphql.lists.order_by import OrderSpec
-from docgraph.graphql.lists.where import WhereSpec
+from docgraph.graphql.conditions import OrderSpec
+from docgraph.graphql.where import WhereSpec
 from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 

@@ -33,7 +33,7 @@ from graphql import (
 )
 from graphql.language.parser import Parser
 
-from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.errors import Classification, OperationRefused, find_locations
 from docgraph.graphql.sections import GraphqlLimits
 
 MAX_TEXT = 64 * 1024
@@ -74,8 +74,7 @@ def parse_query(text: str, limits: GraphqlLimits) -> DocumentNode:
     try:
         document = CountedParser(text, limits.tokens).parse_document()
     except GraphQLError as error:
-        locations = tuple((where.line, where.column) for where in error.locations or ())
-        raise _reject_syntax(error.message, locations) from None
+        raise _reject_syntax(error.message, find_locations(error)) from None
     if _LONG_NUMBER.search(text):  # maybe inside a string, where it is allowed
         visit(document, _LongNumbers())
     return document
@@ -137,11 +136,7 @@ class _Measure:
 
 def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     """Raise `OperationRefused` for the first limit that the document exceeds."""
-    fragments = {
-        node.name.value: node
-        for node in document.definitions
-        if isinstance(node, FragmentDefinitionNode)
-    }
+    fragments = find_fragments(document)
     _check("fragments", len(fragments), MAX_FRAGMENTS)
     aliases, directives = _count(document)
     _check("aliases", aliases, limits.aliases)
@@ -149,14 +144,17 @@ def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     measures = _measure_fragments(fragments)
     for node in document.definitions:
         if isinstance(node, OperationDefinitionNode):
-            _check_operation(_measure(node.selection_set, measures), limits)
+            measure = _measure(node.selection_set, measures)
+            _check("fields of Query", measure.roots, limits.root_fields)
+            _check("levels", measure.depth, limits.depth)
+            _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
+            _check("fields", measure.fields, MAX_FIELDS)
 
 
-def _check_operation(measure: _Measure, limits: GraphqlLimits) -> None:
-    _check("fields of Query", measure.roots, limits.root_fields)
-    _check("levels", measure.depth, limits.depth)
-    _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
-    _check("fields", measure.fields, MAX_FIELDS)
+def find_fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    """Return the fragments of a document by their names."""
+    nodes = document.definitions
+    return {one.name.value: one for one in nodes if isinstance(one, FragmentDefinitionNode)}
 
 
 def _check(what: str, count: int, limit: int) -> None:
@@ -236,7 +234,7 @@ def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measur
 
 # Query parser with a limit: stops where too many fields of the same name would be compared.
 #
-# `plan.field_merging` counts the same in the parsed document and knows more: what named fragments
+# `measure_merging` counts the same in the parsed document and knows more: what named fragments
 # add where they are spread, and which fields are equal. This parser counts what one definition
 # writes out by itself, field by field. It does not read the rest of a hostile text, or only its
 # tokens where they may be too many, which is a third of the work of parsing.

@@ -32,19 +32,9 @@ from docgraph.codec.uuids import is_uuid
 from docgraph.graphql.definition.inputs import (
     PARSERS,
     PLAIN_PARSERS,
-    ExactFloat,
     build_bson,
     read_literal,
 )
-
-__all__ = [
-    "BSON_SCALARS",
-    "JSON_MODES",
-    "PLAIN_BSON_SCALARS",
-    "ExactFloat",
-    "Serializer",
-    "serializer",
-]
 
 Serializer = Callable[[Any], Any]
 
@@ -62,29 +52,18 @@ _EXACT_INTEGERS = 2**53
 
 def serializer(type_name: str, mode: JsonMode) -> Serializer:
     """Return the serializer of this scalar; it raises ValueError for a value that does not fit."""
-    form = FORMS[mode]
     match type_name:
         case "Float":
             return _FLOATS.get(mode, _show_float)
-        case "Long":
-            return _shown(_as_long, form[Int64])
-        case "Decimal128":
-            return _shown(_as_decimal, form[Decimal128])
-        case "ObjectId":
-            return _shown(_expecting("ObjectId", ObjectId), form[ObjectId])
-        case "Timestamp":
-            return _shown(_expecting("Timestamp", Timestamp), form[Timestamp])
         case "DateTime":
             return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
-        case "UUID":
-            return _shown(_as_uuid, form[Binary])
-        case "Regex":
-            return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
             expect = _expecting("BsonDocument", dict, DBRef)
             return _shown(expect, lambda value: fragment(value, mode))
-        case _:
-            return _PLAIN[type_name]
+    if type_name in _PLAIN:
+        return _PLAIN[type_name]
+    parse_value, kind = _STORED[type_name]
+    return _shown(parse_value, FORMS[mode][kind])
 
 
 def _shown(parse_value: Serializer, form: Serializer) -> Serializer:
@@ -189,6 +168,16 @@ def _as_uuid(value: Any) -> Any:
     if not is_uuid(value):
         raise _misfit("UUID", value)
     return value
+
+
+_STORED: Mapping[str, tuple[Serializer, type]] = {
+    "Long": (_as_long, Int64),
+    "Decimal128": (_as_decimal, Decimal128),
+    "ObjectId": (_expecting("ObjectId", ObjectId), ObjectId),
+    "Timestamp": (_expecting("Timestamp", Timestamp), Timestamp),
+    "UUID": (_as_uuid, Binary),
+    "Regex": (_expecting("Regex", Regex, re.Pattern), Regex),
+}
 
 
 def _date_form(mode: JsonMode) -> Form:

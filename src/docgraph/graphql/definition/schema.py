@@ -1,14 +1,22 @@
 """Schema of an app: the author's SDL, with the BSON scalars and `@visible` predeclared.
 
 Positions in messages refer to the author's own text: the predeclared part is not counted.
+
+Validation takes bounded time: the GraphQL rules stop at the first few dozen errors. graphql-core
+finds the line of each error by scanning the text, and searches all names for a suggestion, so that
+a schema full of mistakes would take hours. Checking that types satisfy their interfaces compares
+each with each: the number of comparisons is limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import Final
 
 from graphql import (
     DirectiveDefinitionNode,
@@ -32,6 +40,7 @@ from graphql import (
     ObjectTypeDefinitionNode,
     ObjectTypeExtensionNode,
     OperationType,
+    ParallelVisitor,
     ScalarTypeDefinitionNode,
     SchemaDefinitionNode,
     SchemaExtensionNode,
@@ -41,19 +50,95 @@ from graphql import (
     parse,
     specified_directives,
     specified_scalar_types,
+    visit,
 )
+from graphql.type.validate import SchemaValidationContext
+from graphql.validation.specified_rules import specified_sdl_rules
+from graphql.validation.validation_context import SDLValidationContext
 
 from docgraph.codec.forms import JsonMode
 from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.findings import Finding, TextPosition
 from docgraph.graphql.definition.query_limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
-from docgraph.graphql.definition.schema_errors import (
-    MAX_ERRORS,
-    count_comparisons,
-    find_schema_errors,
-    find_sdl_errors,
+
+MAX_ERRORS: Final = 50
+_LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
+
+_Implementing = (
+    InterfaceTypeDefinitionNode
+    | InterfaceTypeExtensionNode
+    | ObjectTypeDefinitionNode
+    | ObjectTypeExtensionNode
 )
+
+
+class _Enough(Exception):
+    """Enough errors were found: more are not useful."""
+
+
+def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQLError]:
+    """Return violations of the rules for definitions that extend `base`, up to `MAX_ERRORS`."""
+    errors: list[GraphQLError] = []
+
+    def collect(error: GraphQLError) -> None:
+        errors.append(error)
+        if len(errors) >= MAX_ERRORS:
+            raise _Enough
+
+    context = _SdlContext(document, base, collect)
+    rules = [rule(context) for rule in specified_sdl_rules]
+    with suppress(_Enough):
+        visit(document, ParallelVisitor(rules))
+    return errors
+
+
+def find_schema_errors(schema: GraphQLSchema) -> list[GraphQLError]:
+    """Return where types contradict each other, up to `MAX_ERRORS`."""
+    context = _SchemaContext(schema)
+    with suppress(_Enough):
+        context.validate_root_types()
+        context.validate_directives()
+        context.validate_types()
+    schema._validation_errors = context.errors  # otherwise every query would validate it again
+    return context.errors
+
+
+def count_comparisons(document: DocumentNode) -> int:
+    """Count the comparisons needed to check that types satisfy their interfaces."""
+    above: dict[str, int] = defaultdict(int)  # interfaces of each type
+    promised: dict[str, int] = defaultdict(int)  # fields and arguments of each type
+    owners = [node for node in document.definitions if isinstance(node, _Implementing)]
+    for node in owners:
+        above[node.name.value] += len(node.interfaces or ())
+        fields = node.fields or ()
+        promised[node.name.value] += sum(1 + len(field.arguments or ()) for field in fields)
+    return sum(
+        promised.get(one.name.value, 0) + above.get(one.name.value, 0) * above[node.name.value]
+        for node in owners
+        for one in node.interfaces or ()
+    )
+
+
+class _SdlContext(SDLValidationContext):
+    @property
+    def hide_suggestions(self) -> bool:
+        """Whether suggestions of similar names are left out."""
+        place = self.document.loc
+        return place is not None and place.end > _LONG_TEXT
+
+
+class _SchemaContext(SchemaValidationContext):
+    def report_error(
+        self, message: str, nodes: Node | Collection[Node | None] | None = None
+    ) -> None:
+        """Record the error with its first location: the others are not reported."""
+        if nodes and not isinstance(nodes, Node):
+            nodes = [next((node for node in nodes if node), None)]
+        super().report_error(message, nodes)
+        if len(self.errors) >= MAX_ERRORS:
+            raise _Enough
+
 
 MAX_TEXT = 4 * 1024 * 1024
 # Ten thousand types; the garbage collector scans all of them without interruption.
@@ -120,7 +205,7 @@ def parse_schema(text: str) -> DocumentNode:
 def _parse_schema(text: str) -> DocumentNode:
     document = parse_text(text)
     mistakes = islice(_find_mistakes(document), MAX_ERRORS)
-    findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
+    findings = [_finding_of(GraphQLError(one.what, one.node), one.hint) for one in mistakes]
     # predeclared names were checked before, with clearer messages
     findings += [
         _finding_of(error)
@@ -189,10 +274,10 @@ def parse_text(text: str) -> DocumentNode:
         raise SchemaError([_finding_of(error)]) from None
 
 
-def _finding_of(error: GraphQLError) -> Finding:
+def _finding_of(error: GraphQLError, hint: str | None = None) -> Finding:
     place = error.locations[0] if error.locations else None
     what = error.message.rstrip(".")
-    hint = _suggest_directive(what)
+    hint = hint or _suggest_directive(what)
     return _finding_at((place.line, place.column) if place else None, what, hint)
 
 
@@ -203,12 +288,6 @@ def _suggest_directive(what: str) -> str | None:
     name = what.removeprefix(_UNKNOWN_DIRECTIVE).rstrip("'")
     nearest = find_nearest(name, [one.name for one in _BASE.directives])
     return f"did you mean @{nearest}?" if nearest else None
-
-
-def _finding(what: str, node: Node, hint: str | None) -> Finding:
-    error = GraphQLError(what, node)
-    place = error.locations[0] if error.locations else None
-    return _finding_at((place.line, place.column) if place else None, what, hint)
 
 
 def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = None) -> Finding:
@@ -271,7 +350,7 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
                 )
                 continue
             for argument in directive.arguments or ():
-                if argument.name.value == "roles" and not _is_list_of_strings(argument.value):
+                if argument.name.value == "roles" and not is_list_of_strings(argument.value):
                     yield _Mistake(argument, "the roles of @visible must be a list of strings")
 
 
@@ -289,7 +368,7 @@ def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
         yield from ((argument, False) for argument in definition.arguments or ())
 
 
-def _is_list_of_strings(node: Node) -> bool:
+def is_list_of_strings(node: Node) -> bool:
     """Return whether this is a list of strings; a single string counts as a list of one."""
     items = node.values if isinstance(node, ListValueNode) else (node,)
     return all(isinstance(item, StringValueNode) for item in items)

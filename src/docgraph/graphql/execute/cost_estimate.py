@@ -14,12 +14,12 @@ from typing import Any, Final
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.plan.plan_text import describe_way
+from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths

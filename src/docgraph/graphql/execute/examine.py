@@ -2,7 +2,7 @@
 
 As in the GraphQL specification: an invalid value is null with an error, and a null where none is
 allowed makes its list or object null. Only blocks with an invalid value come here; the usual path
-is generated code (`plan/compile.py`).
+is generated code (`plan/leaves.py`).
 """
 
 from __future__ import annotations

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange import Deadline, Document, Exchange
 from docgraph.exchange.data import Keyset
+from docgraph.graphql.conditions import combine
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, CutLists
 from docgraph.graphql.execute.window import PageLimits, Window
 from docgraph.graphql.freshness.recorder import DependencyRecorder, ReadRecord
-from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.sections import GraphqlLimits
+from docgraph.graphql.where import NO_CONDITION, CompiledWhere
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index

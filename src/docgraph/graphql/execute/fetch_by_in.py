@@ -19,6 +19,7 @@ from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, Obj
 from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import combine, match_any
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.complete import view
@@ -27,7 +28,6 @@ from docgraph.graphql.execute.joined import Joined, JoinedFirsts, JoinedLists
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window
-from docgraph.graphql.lists.conditions import combine, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.native import find_native

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from graphql import GraphQLInputObjectType, get_named_type
 
+from docgraph.graphql.conditions import compile_order, is_served, list_served
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import Classification, FieldFailure
 from docgraph.graphql.execute.execution import PreparedFetch, Run
-from docgraph.graphql.lists.conditions import is_served, list_served
-from docgraph.graphql.lists.order_by import compile_order
-from docgraph.graphql.lists.where import NO_CONDITION, CompiledWhere, WhereField, compile_where
 from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
+from docgraph.graphql.where import NO_CONDITION, CompiledWhere, WhereField, compile_where
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import is_ordered_by, pinned_paths
 from docgraph.variables import matches_nothing

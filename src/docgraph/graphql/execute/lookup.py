@@ -13,13 +13,12 @@ from typing import Any
 from docgraph.codec.equality import Key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import combine, is_comparable, match_any
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
-from docgraph.graphql.lists.conditions import combine, is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.projection import cut_path
-from docgraph.graphql.plan.relation import Join
+from docgraph.graphql.plan.relation import Join, cut_path
 
 
 async def fetch_by_lookup(

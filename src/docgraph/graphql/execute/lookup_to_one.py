@@ -12,12 +12,12 @@ from typing import Any
 
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import combine, is_comparable
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
-from docgraph.graphql.lists.conditions import combine, is_comparable
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.variables import matches_nothing
 

@@ -14,15 +14,14 @@ from docgraph.exchange import Document
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.parsed import Order
+from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import PAGE_ARGUMENTS
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.cursors import BadCursor, CursorKeys, Cursors
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
-from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
-from docgraph.graphql.plan.projection import add_paths, cut_path
-from docgraph.graphql.plan.relation import freeze
+from docgraph.graphql.plan.relation import add_paths, cut_path, freeze
 
 _VERSION: Final = 1  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import is_comparable, match_any
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
@@ -27,7 +28,6 @@ from docgraph.graphql.execute.batched_queries import (
 )
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Window, order_window, read_window
-from docgraph.graphql.lists.conditions import is_comparable, match_any
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 

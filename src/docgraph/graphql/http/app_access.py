@@ -17,9 +17,8 @@ from docgraph.exchange.errors import DefinitionError, NotFound
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
-from docgraph.graphql.http.body import GraphqlRequest, render_body
-from docgraph.graphql.http.persisted import AppRequest
-from docgraph.graphql.http.request_dry_run import DryRun
+from docgraph.graphql.http.body import AppRequest, GraphqlRequest, render_body
+from docgraph.graphql.http.live_service import DryRun
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.plugins.kinds import Decision
 

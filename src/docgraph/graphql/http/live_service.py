@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
 from docgraph.events.sections import Events
-from docgraph.exchange import Answer, Exchange, Headers, Request, Stream, Upgrade
+from docgraph.exchange import Account, Answer, Exchange, Headers, Request, Stream, Upgrade
 from docgraph.exchange.close_reason import LEFT, CloseReason
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -26,21 +26,23 @@ from docgraph.exchange.exchange import AdmittedApp
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.live_events import EVENTS, LiveEvents, send_once
-from docgraph.graphql.http.live_messages import PROTOCOL
-from docgraph.graphql.http.live_runs import (
+from docgraph.graphql.http.body import AppRequest, GraphqlRequest
+from docgraph.graphql.http.live_engine import (
+    AppEngine,
     Authorize,
-    LiveEngine,
     LiveRequest,
     LiveRuns,
     finish,
     release,
     render_answer,
 )
-from docgraph.graphql.http.live_socket import LiveSocket
-from docgraph.graphql.http.persisted import AppRequest
-from docgraph.graphql.http.request_dry_run import DryRun
+from docgraph.graphql.http.live_transports import (
+    EVENTS,
+    PROTOCOL,
+    LiveEvents,
+    LiveSocket,
+    send_once,
+)
 from docgraph.graphql.http.response_shape import list_errors
 from docgraph.graphql.live.live_query import LiveQuery, find_ending
 from docgraph.graphql.live.run_schedule import RunSchedule
@@ -48,6 +50,7 @@ from docgraph.graphql.live.shared_answers import SharedAnswers
 from docgraph.graphql.sections import GraphqlLive
 from docgraph.observe import emit
 from docgraph.observe.event import LiveQueryChanged
+from docgraph.plugins.kinds import Decision
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.open_streams import (
     CONCERNING,
@@ -88,10 +91,11 @@ class LiveService:
 
     def __init__(
         self,
-        engine: LiveEngine,
+        engine: AppEngine,
         dry_run: DryRun,
         options: GraphqlLive,
-        bounds: LiveBounds,
+        events: Events,
+        workers: int,
         generations: Generations,
     ) -> None:
         answers = SharedAnswers(count_writes=lambda: generations.read("writes"))
@@ -100,11 +104,16 @@ class LiveService:
         self._runs = LiveRuns(engine, answers)
         self._dry_run = dry_run
         self._interval = options.min_interval_ms / 1000
-        self._max_queries = ceil(options.max_queries / bounds.workers)
-        self._schedule = RunSchedule(options.max_executions / bounds.workers)
-        self._limits = bounds.limits
-        self._heartbeat = bounds.heartbeat
-        self._renewals = Reauthorizer(generations, bounds.renewal, concerning=(*CONCERNING, "apps"))
+        self._max_queries = ceil(options.max_queries / workers)
+        self._schedule = RunSchedule(options.max_executions / workers)
+        self._limits = StreamLimits(
+            "connections with live queries",
+            per_user=ceil(events.max_connections_per_user / workers),
+            per_address=ceil(events.max_connections_per_address / workers),
+        )
+        self._heartbeat = events.heartbeat_interval_ms / 1000
+        renewal = events.renewal_interval_ms / 1000
+        self._renewals = Reauthorizer(generations, renewal, concerning=(*CONCERNING, "apps"))
         self._tasks = Tasks()
         self._open: dict[LiveQuery, str] = {}  # with their transports
 
@@ -247,9 +256,10 @@ class LiveService:
     ) -> tuple[bytes | None, LiveQuery | None]:
         """Run an operation for the first time."""
         app = await self._engine.find_app(live.exchange)
-        plan = await self._engine.plan(app, live.request, live.exchange)
+        plan = await self._engine.endpoint.plan(app, live.request, live.exchange)
         if not plan.is_live:
-            result = await self._engine.run_once(app, live.request, live.exchange)
+            run = self._engine.endpoint.run_recorded
+            result = await run(app, live.request, live.exchange, None)
             return (await finish(render_answer(result, app), live)).content, None
         if len(self._open) >= self._max_queries:
             raise Overloaded("too many live queries are open", bound="live-queries")
@@ -279,35 +289,13 @@ class LiveService:
         return session
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBounds:
-    """What live queries have in common with change streams; for one worker of so many."""
-
-    workers: int
-    limits: StreamLimits
-    heartbeat: float
-    renewal: float
-
-    @classmethod
-    def build(cls, events: Events, workers: int) -> LiveBounds:
-        """Build the bounds from the options of change streams."""
-        limits = StreamLimits(
-            "connections with live queries",
-            per_user=ceil(events.max_connections_per_user / workers),
-            per_address=ceil(events.max_connections_per_address / workers),
-        )
-        heartbeat, renewal = events.heartbeat_interval_ms, events.renewal_interval_ms
-        return cls(workers, limits, heartbeat / 1000, renewal / 1000)
-
-
 def _admission_of(exchange: Exchange) -> AdmittedApp:
     assert exchange.admission is not None  # noqa: S101 - the request came through the pipeline
     return exchange.admission
 
 
 async def _read_request(exchange: Exchange) -> GraphqlRequest:
-    parsed = exchange.parsed
-    assert isinstance(parsed, AppRequest)  # noqa: S101 - the endpoint made it
+    parsed = AppRequest.of(exchange)
     if parsed.refusal is not None:
         raise parsed.refusal
     return await parsed.asked.find(
@@ -333,3 +321,20 @@ def _find_user(exchange: Exchange) -> str:
         return f"user {exchange.account.name}"
     client = exchange.request.connection.client
     return f"address {client[0] if client else ''}"
+
+
+class DryRun(Protocol):
+    """The provider `imagined-requests`: authorizes requests that no one has sent."""
+
+    def check_post(
+        self, outer: Exchange, path: str, body: bytes, account: Account | None
+    ) -> Exchange:
+        """Return the exchange of a JSON POST by `account` to the encoded path.
+
+        It has the time that `outer` has left.
+        """
+
+    async def authorize(
+        self, exchange: Exchange, outer: Exchange, *, quietly: bool = False
+    ) -> Decision:
+        """Return the decision about such a request; `quietly` leaves a denial out of the log."""

@@ -1,15 +1,63 @@
 """Plan cache: query text to plan (parse, measure, validate, plan).
 
-Plans are cached with the visible schema, so two callers share one exactly when the schema is the
-same for both.
+A plan is stored with its visible app: two callers share one exactly when the schema is the same for
+both, and an app that was replaced, deleted or evicted from its cache takes its plans along.
+
+The validation rules are those of the GraphQL specification, with clearer messages and bounds. The
+rule that fields merge compares all fields with the same response key, each with each, and does so
+for everything below them: its cost is the square of what the text repeats. `measure_merging` counts
+the comparisons before any is made, in one pass that is linear in the fields written out. The same
+pass detects whether all fields of each name are equal, as in queries that tools generate from many
+fragments: those merge, and the rule has nothing left to find.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+from weakref import ref
 
-from graphql import DocumentNode, GraphQLError, validate
+from graphql import (
+    SKIP,
+    ArgumentNode,
+    ASTValidationRule,
+    DocumentNode,
+    FieldNode,
+    FloatValueNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLCompositeType,
+    GraphQLError,
+    GraphQLFloat,
+    GraphQLInputType,
+    GraphQLNamedType,
+    GraphQLOutputType,
+    GraphQLSchema,
+    InlineFragmentNode,
+    IntValueNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    ValidationRule,
+    ValueNode,
+    VariableDefinitionNode,
+    VisitorAction,
+    get_named_type,
+    is_composite_type,
+    specified_rules,
+    validate,
+)
+from graphql.pyutils import print_path_list
+from graphql.utilities import validate_input_literal
+from graphql.validation import (
+    NoSchemaIntrospectionCustomRule,
+    OverlappingFieldsCanBeMergedRule,
+    ValidationContext,
+    ValuesOfCorrectTypeRule,
+)
 
 from docgraph.exchange import Account
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
@@ -17,6 +65,7 @@ from docgraph.graphql.definition.query_limits import (
     MAX_COMPARISONS,
     MAX_FIELDS,
     check_limits,
+    find_fragments,
     parse_query,
     reject_repetition,
 )
@@ -26,14 +75,12 @@ from docgraph.graphql.errors import (
     GraphqlError,
     OperationRefused,
     count_more,
+    find_locations,
+    phrase,
 )
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.parser_messages import phrase
-from docgraph.graphql.plan.field_merging import measure_merging
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
-from docgraph.graphql.plan.plans import PlanKey, Plans
-from docgraph.graphql.plan.validation_rules import COMPARISONS, choose_rules
-from docgraph.runtime import Lane, LoadingCache, run_blocking
+from docgraph.runtime import Lane, LoadingCache, LruDict, run_blocking
 
 _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans this bounds the memory
@@ -42,6 +89,49 @@ _SMALL = 5_000  # characters, counted for each type that they may have to be pla
 _UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _ABORTED = "Validation aborted."
 _SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
+
+
+PlanKey = tuple[bool, str | None, str]
+"""Whether introspection is allowed, the name of the operation, the text."""
+
+
+class Plans:
+    """At most `size` plans of all apps together (LRU).
+
+    It stores only their order of use, with weak references.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._used: LruDict[ref[Plan], PlanKey] = LruDict(size)
+        # The garbage collector may call from anywhere, even in the middle of a change of `_used`.
+        self._gone: deque[ref[Plan]] = deque()
+
+    def get(self, app: VisibleApp, key: PlanKey) -> Plan | None:
+        """Return the plan and mark it as used, or None."""
+        plan: Plan | None = app.plans.get(key)
+        if plan is not None:
+            self._used.get(ref(plan))
+        return plan
+
+    def put(self, app: VisibleApp, key: PlanKey, plan: Plan) -> None:
+        """Add a plan of an app; evict the least recently used one of any app if necessary."""
+        self._sweep()
+        replaced: Plan | None = app.plans.get(key)
+        if replaced is not None:
+            self._used.pop(ref(replaced))
+        app.plans[key] = plan
+        dropped = self._used.put(ref(plan, self._gone.append), key)
+        if dropped is not None and (oldest := dropped[0]()) is not None:
+            del oldest.app.plans[dropped[1]]
+
+    def _sweep(self) -> None:
+        """Drop the entries of plans that were freed with their apps."""
+        while self._gone:
+            self._used.pop(self._gone.popleft())
+
+    def __len__(self) -> int:
+        self._sweep()
+        return len(self._used)
 
 
 class Operations:
@@ -143,6 +233,192 @@ def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: b
 
 
 def _describe(error: GraphQLError) -> GraphqlError:
-    locations = tuple((place.line, place.column) for place in error.locations or ())
-    message = _SUGGESTION.sub("", error.message)  # some rules suggest names anyway
-    return GraphqlError(phrase(message), Classification.VALIDATION, "invalid-query", locations)
+    message = phrase(_SUGGESTION.sub("", error.message))  # some rules suggest names anyway
+    locations = find_locations(error)
+    return GraphqlError(message, Classification.VALIDATION, "invalid-query", locations)
+
+
+COMPARISONS = 5_000  # of fields of the same name, each with each: about 30 ms
+_UNITS = 10 * COMPARISONS  # of graphql-core: two for each comparison, plus overhead
+
+
+class _Owner(ASTValidationRule):
+    """Tracks the argument or variable whose value is being checked."""
+
+    owner = ""
+
+    def enter_argument(self, node: ArgumentNode, *_: Any) -> None:
+        """Record the argument of the next value."""
+        self.owner = f"Argument '{node.name.value}' has invalid value"
+
+    def enter_variable_definition(self, node: VariableDefinitionNode, *_: Any) -> None:
+        """Record the variable of the next default."""
+        self.owner = f"Variable '${node.variable.name.value}' has invalid default value"
+
+
+class NamedValuesOfCorrectTypeRule(_Owner, ValuesOfCorrectTypeRule):
+    """Values of correct type, with the argument or variable in the message, and the path in it."""
+
+    def is_valid_value_node(
+        self, node: ValueNode, input_type: GraphQLInputType | None
+    ) -> VisitorAction:
+        """Check the whole value; nothing below it is visited."""
+
+        def report(error: GraphQLError, path: list[str | int]) -> None:
+            message = f"{self.owner}{print_path_list(path)}: {error.message}"
+            self.report_error(GraphQLError(message, error.nodes if error.locations else node))
+
+        if input_type:
+            hide = self.context.hide_suggestions
+            validate_input_literal(node, input_type, report, hide_suggestions=hide)
+        return SKIP
+
+
+class FiniteNumbersRule(_Owner, ValidationRule):
+    """Rejects numbers that a double cannot hold, which would silently become infinite.
+
+    A number of unknown type is inside a document, which has doubles, too.
+    """
+
+    def enter_float_value(self, node: IntValueNode | FloatValueNode, *_: Any) -> None:
+        """Check a number."""
+        type_ = get_named_type(self.context.get_input_type())
+        if (type_ is None or type_ is GraphQLFloat) and not isfinite(float(node.value)):
+            message = f"{self.owner}: {node.value[:40]} is beyond the range of a double"
+            self.report_error(GraphQLError(message, node))
+
+    enter_int_value = enter_float_value  # an integer may be given for a Float
+
+
+class BoundedMergingRule(OverlappingFieldsCanBeMergedRule):
+    """Fields can be merged. The comparisons were counted before; this bound is a fallback."""
+
+    def __init__(self, context: ValidationContext) -> None:
+        super().__init__(context)
+        self.rule_context.remaining_complexity_budget = _UNITS
+
+
+_OURS: dict[type[ASTValidationRule], type[ASTValidationRule]] = {
+    ValuesOfCorrectTypeRule: NamedValuesOfCorrectTypeRule,
+    OverlappingFieldsCanBeMergedRule: BoundedMergingRule,
+}
+
+_RULES = (*(_OURS.get(rule, rule) for rule in specified_rules), FiniteNumbersRule)
+_RULES_FOR_ALIKE = tuple(rule for rule in _RULES if rule is not BoundedMergingRule)
+
+
+def choose_rules(*, introspection: bool, alike: bool) -> Sequence[type[ASTValidationRule]]:
+    """Return the rules for a caller; fields of the same name that are `alike` need no merging."""
+    rules = _RULES_FOR_ALIKE if alike else _RULES
+    return rules if introspection else (*rules, NoSchemaIntrospectionCustomRule)
+
+
+Parent = GraphQLCompositeType | None
+Signature = tuple[str, str, GraphQLOutputType | None]
+
+
+@dataclass(slots=True)
+class Merging:
+    """The cost of checking whether the fields of a document merge."""
+
+    comparisons: int = 0
+    alike: bool = True  # fields of one name have the same arguments and types everywhere
+
+
+@dataclass(slots=True)
+class _Group:
+    """The fields of one name at one position of the response."""
+
+    signature: Signature
+    count: int = 0
+    below: list[tuple[Parent, SelectionSetNode]] = field(default_factory=list)
+
+
+def measure_merging(schema: GraphQLSchema, document: DocumentNode, most_fields: int) -> Merging:
+    """Count the comparisons; stop at more fields than that, which only cyclic fragments have."""
+    walk = _MergeWalk(schema, find_fragments(document), most_fields)
+    for node in document.definitions:
+        if isinstance(node, OperationDefinitionNode):
+            walk.run(schema.get_root_type(node.operation), node.selection_set)
+    return walk.found
+
+
+class _MergeWalk:
+    """Walks from the root down; fields that merge are visited together."""
+
+    def __init__(
+        self,
+        schema: GraphQLSchema,
+        fragments: dict[str, FragmentDefinitionNode],
+        most_fields: int,
+    ) -> None:
+        self.found = Merging()
+        self._schema = schema
+        self._fragments = fragments
+        self._fields_left = most_fields
+
+    def run(self, root: Parent, selection_set: SelectionSetNode) -> None:
+        pending = [[(root, selection_set)]]
+        while pending:
+            for group in self._collect(pending.pop()).values():
+                self._fields_left -= group.count
+                self.found.comparisons += group.count * (group.count - 1) // 2
+                if group.below:
+                    pending.append(group.below)
+            if self._fields_left < 0:
+                self.found.alike = False  # the rules report what is wrong
+                return
+
+    def _collect(self, merged: list[tuple[Parent, SelectionSetNode]]) -> dict[str, _Group]:
+        """Return the groups of selection sets that are merged; a fragment counts once."""
+        groups: dict[str, _Group] = {}
+        spread: set[str] = set()
+        pending = merged
+        while pending:
+            parent, selection_set = pending.pop()
+            for selection in selection_set.selections:
+                match selection:
+                    case FieldNode():
+                        self._add(groups, parent, selection)
+                    case InlineFragmentNode(type_condition=condition):
+                        inner = self._find(condition.name.value) if condition else parent
+                        pending.append((inner, selection.selection_set))
+                    case FragmentSpreadNode():
+                        name = selection.name.value
+                        fragment = self._fragments.get(name)
+                        if fragment is not None and name not in spread:
+                            spread.add(name)
+                            inner = self._find(fragment.type_condition.name.value)
+                            pending.append((inner, fragment.selection_set))
+        return groups
+
+    def _find(self, name: str) -> Parent:
+        return _composite(self._schema.get_type(name))
+
+    def _add(self, groups: dict[str, _Group], parent: Parent, node: FieldNode) -> None:
+        name = node.name.value
+        known = self._schema.get_field(parent, name) if parent is not None else None
+        type_ = known.type if known is not None else None
+        signature = (name, _arguments_text(node), type_)
+        key = node.alias.value if node.alias else name
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(signature)
+        elif group.signature != signature:
+            self.found.alike = False
+        group.count += 1
+        if node.selection_set is not None:
+            inner = _composite(get_named_type(type_)) if type_ is not None else None
+            group.below.append((inner, node.selection_set))
+
+
+def _composite(type_: GraphQLNamedType | None) -> Parent:
+    return type_ if is_composite_type(type_) else None
+
+
+def _arguments_text(node: FieldNode) -> str:
+    """Return the arguments as written, which is enough to see that they are the same."""
+    if not node.arguments:
+        return ""
+    first, last = node.arguments[0].loc, node.arguments[-1].loc
+    return first.source.body[first.start : last.end] if first and last else ""

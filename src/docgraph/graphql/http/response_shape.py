@@ -1,29 +1,120 @@
-"""Response shape of the GraphQL endpoint (decisions 22 and 24)."""
+"""Answers of the GraphQL endpoint: an operation that was run, as JSON or CSV (decisions 22 and 24).
+
+CSV is for apps that allow it (`descriptor.csv`): the one list of an operation. The columns are the
+selected fields, those of nested objects as `author.name`. Which ones they are is known from the
+plan: an operation that is no table is rejected before it is executed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import orjson
+from graphql import GraphQLOutputType, get_named_type, is_list_type, is_non_null_type
 
-from docgraph.exchange import Body, DocgraphError
+from docgraph.codec.csv_table import (
+    CSV,
+    MAX_COLUMNS,
+    CsvCells,
+    Show,
+    encode_line,
+    parse_formulas,
+    quote_cell,
+    render_disposition,
+    show_json,
+)
+from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import (
     DefinitionError,
     Forbidden,
+    NotAcceptable,
     QueryError,
     RequestError,
     Unauthenticated,
 )
+from docgraph.exchange.headers import Acceptance, find_acceptance
+from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.inputs import build_bson
 from docgraph.graphql.errors import (
     Classification,
     GraphqlError,
     OperationRefused,
     reject_length,
 )
-from docgraph.graphql.execute.result import Result, encode_parts
+from docgraph.graphql.execute.introspection_cache import IntrospectionCache
+from docgraph.graphql.execute.result import CommandRecord, Result, encode_parts
+from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.plan_tree import Block, Selection
+from docgraph.graphql.sections import GraphqlLimits
+from docgraph.observe import emit
+from docgraph.observe.event import OperationFinished
+
+
+class RunOptions(NamedTuple):
+    """How an operation is run; `is_raw`: the result may have JSON (bytes) in place of values."""
+
+    limits: GraphqlLimits | None = None  # in place of those of the app
+    answers: IntrospectionCache | None = None
+    recorder: DependencyRecorder | None = None
+    is_raw: bool = False
+    found: tuple[Plan, bool] | None = None  # the plan, and whether it was cached
+
+
+class Ran(NamedTuple):
+    """An operation that was run: its plan, its result, and whether the plan was cached.
+
+    `freshness` is for explanations: what the answer depends on (`explain_freshness`).
+    """
+
+    plan: Plan
+    result: Result
+    kept: bool
+    freshness: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def commands(self) -> list[CommandRecord]:
+        """The commands that were sent to the database, in order."""
+        return sorted(self.result.commands, key=lambda command: command.started)
+
+    def explain(self) -> dict[str, Any]:
+        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
+        return {
+            "plan": self.plan.explain(),
+            "planCached": self.kept,
+            "commands": [command.as_dict() for command in self.commands],
+            "documents": self.result.documents,
+            **self.freshness,
+        }
+
+
+@contextmanager
+def timing_operation(exchange: Exchange, request: GraphqlRequest) -> Iterator[None]:
+    """Emit how long the operation of this block took, unless it was invalid."""
+    started, ok = time.perf_counter(), False
+    try:
+        yield
+        ok = True
+    except OperationRefused:
+        started = 0.0
+        raise
+    finally:
+        if started:
+            name = request.operation or request.operation_name or ""
+            duration = time.perf_counter() - started
+            emit(OperationFinished(exchange.app, name, request.query, duration, ok))
+
 
 MEDIA_TYPE = "application/graphql-response+json"
+JSON_TYPES: Final = (MEDIA_TYPE, "application/json")
 _OK, _BAD_REQUEST = 200, 400
 
 
@@ -54,18 +145,15 @@ def render_error(error: DocgraphError) -> Body:
 
 def list_errors(error: DocgraphError) -> list[dict[str, Any]]:
     """Return the entries of `errors`, ready for JSON."""
-    entries = [entry.as_dict() for entry in _entries(error)]
+    found = [GraphqlError(error.message, _classify(error), error.code)]
+    if isinstance(error, OperationRefused):
+        found = [*error.errors]
+    entries = [entry.as_dict() for entry in found]
     if isinstance(error.details, Mapping) and "id" in error.details:
         entries[0]["extensions"]["id"] = error.details["id"]
     if error.hint is not None:
         entries[0]["extensions"]["hint"] = error.hint
     return entries
-
-
-def _entries(error: DocgraphError) -> Iterable[GraphqlError]:
-    if isinstance(error, OperationRefused):
-        return error.errors
-    return [GraphqlError(error.message, _classify(error), error.code)]
 
 
 def _classify(error: DocgraphError) -> Classification:
@@ -74,3 +162,160 @@ def _classify(error: DocgraphError) -> Classification:
     if mendable and not isinstance(error, DefinitionError):
         return Classification.VALIDATION
     return Classification.ABORTED
+
+
+_TOGETHER: Final = 64  # rows that are encoded before other requests run
+_HINT: Final = "select one list, with single values in it, or send Accept: application/json"
+# Their texts are numbers and dates in every `json-mode`, and no formulas.
+_NUMBERS: Final = frozenset({"Int", "Float", "Long", "Decimal128", "Timestamp", "DateTime"})
+
+
+class CsvColumn(NamedTuple):
+    """A selected field of the rows; without a path, the rows themselves."""
+
+    path: tuple[str, ...]
+    is_text: bool
+
+
+class CsvShape(NamedTuple):
+    """Where the list is in the result, and its columns."""
+
+    path: tuple[str, ...]
+    columns: tuple[CsvColumn, ...]
+
+
+def find_preference(app: App, exchange: Exchange) -> Acceptance:
+    """Return whether the caller wants CSV of an app that allows it."""
+    accepted = exchange.request.headers.get_list("accept") if app.definition.csv else ()
+    return find_acceptance(accepted, CSV, JSON_TYPES) if accepted else Acceptance()
+
+
+def find_cells(exchange: Exchange) -> CsvCells:
+    """Return the cells as the request wants them (`?csv-formulas=raw`)."""
+    formulas = exchange.request.query.get("csv-formulas")
+    return CsvCells(raw=formulas is not None and parse_formulas(formulas))
+
+
+# --- the shape of an operation --------------------------------------------------------------------
+
+
+def find_shape(block: Block) -> CsvShape:
+    """Return the table of an operation; raise `NotAcceptable` if it has none, or more."""
+    path: tuple[str, ...] = ()
+    while len(block.fields) == 1:
+        field: Any = block.fields[0]
+        path = (*path, field.key)
+        type_, selection = getattr(field, "type", None), getattr(field, "selection", None)
+        if type_ is not None and (item := _find_item(type_)) is not None:
+            if selection is None:
+                return CsvShape(path, (CsvColumn((), _is_text(type_)),))
+            if _find_item(item) is not None:
+                raise _reject(path, "is a list of lists")
+            return CsvShape(path, _find_columns(selection))
+        if selection is None or len(selection.blocks) != 1:
+            raise _reject(path, "is not a list")
+        block = selection.only_block
+    raise _reject(path, "has more than one field, and CSV is one list")
+
+
+def _find_columns(selection: Selection) -> tuple[CsvColumn, ...]:
+    found = list(islice(_walk(selection, ()), MAX_COLUMNS + 1))
+    if len(found) > MAX_COLUMNS:
+        raise _reject((), f"has more than {MAX_COLUMNS} columns")
+    return tuple(dict.fromkeys(found))
+
+
+def _walk(selection: Selection, prefix: tuple[str, ...]) -> Iterator[CsvColumn]:
+    """Find the single values below a field, of all types that it may have."""
+    for block in selection.blocks.values():
+        for field in block.fields:
+            path = (*prefix, field.key)
+            type_, inner = getattr(field, "type", None), getattr(field, "selection", None)
+            if inner is None:
+                yield CsvColumn(path, type_ is None or _is_text(type_))
+            elif type_ is not None and _find_item(type_) is not None:
+                raise _reject(path, "is a list inside the list")
+            else:
+                yield from _walk(inner, path)
+
+
+def _find_item(type_: GraphQLOutputType) -> GraphQLOutputType | None:
+    """Return the type of the items of a list; None if it is no list."""
+    type_ = type_.of_type if is_non_null_type(type_) else type_
+    return type_.of_type if is_list_type(type_) else None
+
+
+def _is_text(type_: GraphQLOutputType) -> bool:
+    return get_named_type(type_).name not in _NUMBERS
+
+
+def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
+    where = ".".join(path) or "the operation"
+    return NotAcceptable(f"the answer is no CSV table: {where} {reason}", hint=_HINT)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+async def answer_table(shape: CsvShape, cells: CsvCells, plan: Plan, result: Result) -> Body:
+    """Return the response with the table of a result."""
+    limit = plan.app.limits.response_bytes
+    text = await render_table(shape, result.data, cells, limit)
+    if text is None:
+        raise reject_length(limit)
+    disposition = render_disposition(plan.name or shape.path[-1])
+    return Body(200, text, CSV, [("Content-Disposition", disposition), ("Vary", "Accept")])
+
+
+async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) -> bytes | None:
+    """Return the CSV of a result; None if it would be longer than `limit` bytes."""
+    rows = data
+    for key in shape.path:
+        rows = None if rows is None else rows[key]
+    names = [".".join(path) or shape.path[-1] for path, _ in shape.columns]
+    shows = [(path, partial(_show, cells, is_text=is_text)) for path, is_text in shape.columns]
+    lines = [encode_line([cells.text(name) for name in names])]
+    size = len(lines[0])
+    for place, row in enumerate(rows or ()):
+        if place % _TOGETHER == 0:
+            await asyncio.sleep(0)
+        line = _encode_row(row, shows, limit - size)
+        size += len(line)
+        if size > limit:
+            return None
+        lines.append(line)
+    return b"".join(lines)
+
+
+def _encode_row(row: Any, shows: Sequence[tuple[tuple[str, ...], Show]], room: int) -> bytes:
+    """Return a line; its beginning, if that is already longer than `room`.
+
+    Many columns may have the same long list, which is one value in memory.
+    """
+    cells: list[str] = []
+    for path, show in shows:
+        cells.append(show(_find_value(row, path)))
+        room -= len(cells[-1])
+        if room < 0:
+            break
+    return encode_line(cells)
+
+
+def _find_value(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if value is None:
+            return None
+        value = value.get(key)  # an object of another type may not have it
+    return value
+
+
+def _show(cells: CsvCells, value: Any, *, is_text: bool) -> str:
+    """Return the cell of a value of the result: the forms of BSON types as REST writes them."""
+    kind = type(value)
+    if kind is str:
+        return cells.text(value) if is_text else quote_cell(value)
+    if kind is dict:
+        return cells.show(build_bson(value))
+    if kind is list or kind is orjson.Fragment:
+        return show_json(orjson.dumps(value))
+    return cells.show(value)

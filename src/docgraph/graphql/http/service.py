@@ -33,33 +33,31 @@ from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.explain_freshness import explain_freshness
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.csv_answers import (
-    CsvShape,
-    answer_table,
-    find_cells,
-    find_preference,
-    find_shape,
-)
-from docgraph.graphql.http.live_engine import AppEngine
-from docgraph.graphql.http.live_events import wants_events
-from docgraph.graphql.http.live_messages import is_live_handshake
-from docgraph.graphql.http.live_service import LiveBounds, LiveService
-from docgraph.graphql.http.persisted import (
+from docgraph.graphql.http.body import (
     AppRequest,
+    GraphqlRequest,
     RequestedOperation,
     encode_segments,
     find_uri,
     is_stored,
     reject_unknown,
 )
+from docgraph.graphql.http.live_engine import AppEngine
+from docgraph.graphql.http.live_service import DryRun, LiveService
+from docgraph.graphql.http.live_transports import is_live_handshake, wants_events
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
-from docgraph.graphql.http.ran import Ran, RunOptions, timing_operation
-from docgraph.graphql.http.request_dry_run import DryRun
 from docgraph.graphql.http.response_shape import (
     MEDIA_TYPE,
+    CsvShape,
+    Ran,
+    RunOptions,
+    answer_table,
+    find_cells,
+    find_preference,
+    find_shape,
     render_error,
     render_result,
+    timing_operation,
 )
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
@@ -117,8 +115,9 @@ class GraphqlService(Service):
         max_bytes = config.cache.max_bytes // max(1, core.workers)
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
         engine = AppEngine(self, self._apps, store, self._lane, registry)
-        bounds = LiveBounds.build(events, core.workers)
-        self._live = LiveService(engine, imagined_requests, config.live, bounds, generations)
+        self._live = LiveService(
+            engine, imagined_requests, config.live, events, core.workers, generations
+        )
         self._base = bound_path(self, config)
         self._root_role = root_role
         self._slow_after = logging.slow_operation_ms / 1000 or inf
@@ -172,7 +171,7 @@ class GraphqlService(Service):
             report_failure(error, exchange)
             raise
 
-    async def run(
+    async def run(  # noqa: PLR0913 - what, and how
         self,
         app: App,
         request: GraphqlRequest,
@@ -181,28 +180,16 @@ class GraphqlService(Service):
         *,
         is_draft: bool = False,
         is_explained: bool = False,
+        is_free: bool = False,
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
         `limits` replace those of the app. Nothing is cached for a draft. `is_explained`: with the
-        `freshness` of the answer.
+        `freshness` of the answer. `is_free`: from the command line, where `operations-only` does
+        not apply.
         """
-        self._check_freedom(app, request, exchange)
-        return await self.run_freely(
-            app, request, exchange, limits, is_draft=is_draft, is_explained=is_explained
-        )
-
-    async def run_freely(
-        self,
-        app: App,
-        request: GraphqlRequest,
-        exchange: Exchange,
-        limits: GraphqlLimits | None = None,
-        *,
-        is_draft: bool = False,
-        is_explained: bool = False,
-    ) -> Ran:
-        """Run an operation from the command line, where `operations-only` does not apply."""
+        if not is_free:
+            self._check_freedom(app, request, exchange)
         options = RunOptions(limits, None if is_draft else self._answers)
         run = self._explain if is_explained else self._run
         return await self._in_time(exchange, run(app, request, exchange, options))
@@ -228,19 +215,20 @@ class GraphqlService(Service):
         return (await self._find(app, request, exchange))[0]
 
     async def estimate_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        budget: int | None = None,
+        *,
+        is_free: bool = False,
     ) -> CostEstimate:
         """Return the commands an operation would send, and their cost; nothing is run.
 
-        `budget` is the number of documents that the caller may fetch.
+        `budget` is the number of documents that the caller may fetch. `is_free` as for `run`.
         """
-        self._check_freedom(app, request, exchange)
-        return await self.estimate_any_cost(app, request, exchange, budget)
-
-    async def estimate_any_cost(
-        self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None = None
-    ) -> CostEstimate:
-        """Preview an operation from the command line, where `operations-only` does not apply."""
+        if not is_free:
+            self._check_freedom(app, request, exchange)
         return await self._in_time(exchange, self._estimate_cost(app, request, exchange, budget))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -265,8 +253,7 @@ class GraphqlService(Service):
         return render_error(error)
 
     async def _handle(self, exchange: Exchange) -> Answer:
-        parsed = exchange.parsed
-        assert isinstance(parsed, AppRequest)  # noqa: S101 - `parse` made it
+        parsed = AppRequest.of(exchange)
         app = await self._apps.find(parsed.uri)
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()

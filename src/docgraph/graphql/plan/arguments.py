@@ -1,14 +1,17 @@
-"""Arguments of a field, coerced as far as they are known.
+"""Arguments of a field and variables of an operation, coerced as far as they are known.
 
 Literals in the query text are coerced once, when the plan is built; variables, at each execution.
 Both follow the GraphQL specification: absent, null and default are three different things.
+graphql-core coerces the values and reports what is wrong. What can be known before is prepared
+here: the types, and whether all variables are plain scalars or enums, whose values need no
+inspection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from graphql import (
     FieldNode,
@@ -16,23 +19,38 @@ from graphql import (
     GraphQLField,
     GraphQLInputObjectType,
     GraphQLInputType,
+    GraphQLSchema,
     ListValueNode,
     ObjectValueNode,
+    OperationDefinitionNode,
     Undefined,
     ValueNode,
     VariableNode,
     Visitor,
     get_argument_values,
+    get_nullable_type,
+    is_leaf_type,
     is_list_type,
-    is_non_null_type,
     visit,
 )
-from graphql.execution.values import VariableValues
+from graphql.execution.get_variable_signature import (
+    GraphQLVariableSignature,
+    get_variable_signature,
+)
+from graphql.execution.values import VariableValues, VariableValueSource, get_variable_values
 from graphql.language import Node
-from graphql.utilities import coerce_input_literal
+from graphql.utilities import coerce_input_literal, coerce_input_value
 
-from docgraph.graphql.errors import FieldFailure
-from docgraph.graphql.parser_messages import phrase
+from docgraph.graphql.errors import (
+    MAX_ERRORS,
+    Classification,
+    FieldFailure,
+    GraphqlError,
+    OperationRefused,
+    count_more,
+    find_locations,
+    phrase,
+)
 
 Read = Callable[[Mapping[str, Any]], Any]
 
@@ -116,7 +134,7 @@ def _build_reader(node: ValueNode, type_: GraphQLInputType) -> Read | None:
 
     The values of variables are coerced already, and those of other parts here, once.
     """
-    inner: Any = type_.of_type if is_non_null_type(type_) else type_
+    inner: Any = get_nullable_type(type_)
     if isinstance(node, VariableNode):
         return _read_variable(node.name.value)
     if not find_variables(node):
@@ -170,3 +188,78 @@ def find_variables(node: Node) -> frozenset[str]:
     finder = _VariableFinder()
     visit(node, finder)
     return frozenset(finder.names)
+
+
+class _Plain(NamedTuple):
+    """A variable whose type is a scalar or an enum, nullable or not."""
+
+    name: str
+    type: GraphQLInputType  # without its `!`
+    signature: GraphQLVariableSignature
+
+
+_NO_VARIABLES: Final = VariableValues({}, {})
+
+
+class VariableReader:
+    """Reads the values of the variables of one operation."""
+
+    def __init__(self, schema: GraphQLSchema, operation: OperationDefinitionNode) -> None:
+        self._schema = schema
+        self._definitions = operation.variable_definitions or ()
+        self._plain = self._find_plain()
+
+    def read(self, values: Mapping[str, Any]) -> VariableValues:
+        """Return the coerced variables; raise `OperationRefused` for those that do not fit."""
+        quick = self._read_plain(values)
+        return self._read_any(values) if quick is None else quick
+
+    def _find_plain(self) -> tuple[_Plain, ...] | None:
+        """Return the variables, if all of them are plain."""
+        found: list[_Plain] = []
+        for definition in self._definitions:
+            signature = get_variable_signature(self._schema, definition)
+            if isinstance(signature, GraphQLError):
+                return None
+            inner = get_nullable_type(signature.type)
+            if not is_leaf_type(inner):
+                return None
+            found.append(_Plain(signature.name, inner, signature))
+        return tuple(found)
+
+    def _read_plain(self, values: Mapping[str, Any]) -> VariableValues | None:
+        """Return the values if all are given and fit; None for all other cases."""
+        if not self._plain:
+            return None if self._plain is None else _NO_VARIABLES
+        sources: dict[str, VariableValueSource] = {}
+        coerced: dict[str, Any] = {}
+        for name, type_, signature in self._plain:
+            value = values.get(name)
+            if value is None:  # absent or null: defaults, omissions, errors
+                return None
+            result = coerce_input_value(value, type_)
+            if result is Undefined:
+                return None
+            sources[name] = VariableValueSource(signature, value)
+            coerced[name] = result
+        return VariableValues(sources, coerced)
+
+    def _read_any(self, values: Mapping[str, Any]) -> VariableValues:
+        coerced = get_variable_values(
+            self._schema,
+            self._definitions,
+            dict(values),
+            max_errors=MAX_ERRORS,
+            hide_suggestions=True,
+        )
+        if isinstance(coerced, VariableValues):
+            return coerced
+        errors = [
+            GraphqlError(
+                phrase(one.message), Classification.VALIDATION, "bad-variable", find_locations(one)
+            )
+            for one in coerced[:MAX_ERRORS]
+        ]
+        if len(coerced) > MAX_ERRORS:  # the last one reports, in its own words, that there are more
+            errors.append(count_more())
+        raise OperationRefused(errors)

@@ -7,8 +7,8 @@ its interfaces. A plan that would still grow too large is rejected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql import (
@@ -21,10 +21,12 @@ from graphql import (
     SelectionSetNode,
     get_location,
     get_named_type,
+    get_nullable_type,
     is_abstract_type,
     is_composite_type,
     is_enum_type,
     is_leaf_type,
+    is_list_type,
 )
 
 from docgraph.codec import JsonMode
@@ -39,12 +41,12 @@ from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldPosition, InvalidField, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
-from docgraph.graphql.plan.connection import read_parts
-from docgraph.graphql.plan.fold import find_folds
 from docgraph.graphql.plan.plan_tree import (
     Block,
+    ConnectionParts,
     Embedded,
     Fetch,
+    Fold,
     Introspection,
     LeafField,
     PlannedField,
@@ -53,8 +55,7 @@ from docgraph.graphql.plan.plan_tree import (
     TypenameField,
     UnmappedField,
 )
-from docgraph.graphql.plan.projection import build_projection, cut_path, needed_paths, root_paths
-from docgraph.graphql.plan.relation import Relation, analyse
+from docgraph.graphql.plan.relation import WHOLE, Relation, analyse, build_projection, cut_path
 
 MAX_FIELDS = 10_000
 
@@ -177,7 +178,7 @@ class TreeBuilder:
             selection = self._build_selection(named, position, nodes)
         connection = None
         if selection is not None and getattr(mapping, "connection", None) is not None:
-            connection = read_parts(selection)
+            connection = _read_parts(selection)
         items = (selection,) if connection is None else connection.items
         projection = self._build_projection(items, relation, is_root)
         fetch = Fetch(
@@ -193,20 +194,22 @@ class TreeBuilder:
             is_root=is_root,
             connection=connection,
         )
-        return find_folds(fetch)
+        return _find_folds(fetch)
 
+    @staticmethod
     def _build_projection(
-        self, selections: Sequence[Selection | None], relation: Relation, is_root: bool
+        selections: Sequence[Selection | None], relation: Relation, is_root: bool
     ) -> dict[str, int] | None:
-        resolver_paths = {
-            name: resolver.needed_paths for name, resolver in self.app.type_resolvers.items()
-        }
+        """Return the projection of a fetch (decision 15); None: it needs whole documents.
+
+        It needs everything that is selected, that `$fk` and `rootDoc` below use, that a
+        `$typeResolver` reads, and that joins compare.
+        """
         paths = {cut_path(join.path) for join in relation.joins}
         for selection in selections:
-            paths.update(needed_paths(selection, resolver_paths))
-            if is_root and selection is not None:
-                for block in selection.blocks.values():
-                    paths.update(root_paths(block))
+            paths.update(_needed_paths(selection))
+            for block in selection.blocks.values() if is_root and selection is not None else ():
+                paths.update(_root_paths(block))
         return build_projection(paths)
 
     def _build_introspection(
@@ -264,3 +267,111 @@ def _serialize_count(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:
     found = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
     return tuple((one.line, one.column) for one in found)
+
+
+def _needed_paths(selection: Selection | None) -> Iterator[str]:
+    """Yield the paths that the documents of a fetch must contain for a selection.
+
+    A path is cut after its first step where a list may be wanted: projecting `a.b` drops elements
+    of an array `a` that are not documents.
+    """
+    if selection is None:
+        yield WHOLE
+        return
+    yield from (cut_path(tuple(path.split("."))) for path in selection.resolver_paths)
+    for own in (own for block in selection.blocks.values() for own in block.fields):
+        match own:
+            case LeafField() | Embedded():  # an object is read whole to check its shape
+                path, is_list = cut_path(own.path), is_list_type(get_nullable_type(own.type))
+                yield path.split(".")[0] if is_list else path
+            case Fetch():
+                yield from (cut_path((key.split(".")[0],)) for key in own.relation.foreign_keys)
+
+
+def _root_paths(block: Block) -> Iterator[str]:
+    """Yield the paths that fetches in and below a block need of the root document."""
+    for column in block.columns:
+        if isinstance(column, Fetch):
+            yield from (cut_path((path.split(".")[0],)) for path in column.relation.root_paths)
+        if isinstance(column, Fetch | Embedded) and column.selection is not None:
+            for inner in column.selection.blocks.values():
+                if inner.needs_root:
+                    yield from _root_paths(inner)
+
+
+_ITEMS = frozenset({("nodes",), ("edges", "node")})
+_TOTAL = ("totalCount",)
+
+
+def _read_parts(selection: Selection) -> ConnectionParts:
+    """Return the selected parts of a connection."""
+    found = list(_list_fields(selection.only_block, ()))
+    paths = {path for path, _ in found}
+    return ConnectionParts(
+        items=tuple(
+            own.selection for path, own in found if path in _ITEMS and isinstance(own, Embedded)
+        ),
+        has_rows=bool(paths - {_TOTAL}),
+        edges=("edges",) in paths,
+        nodes=("nodes",) in paths,
+        edge_cursors=("edges", "cursor") in paths,
+        start_cursor=("pageInfo", "startCursor") in paths,
+        end_cursor=("pageInfo", "endCursor") in paths,
+        next_page=("pageInfo", "hasNextPage") in paths,
+        previous_page=("pageInfo", "hasPreviousPage") in paths,
+        total=_TOTAL in paths,
+    )
+
+
+def _list_fields(
+    block: Block, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], LeafField | Embedded]]:
+    """Yield the fields of a connection with their paths, down to its items."""
+    for own in block.fields:
+        if isinstance(own, LeafField | Embedded):
+            path = above + own.path
+            yield path, own
+            if isinstance(own, Embedded) and path not in _ITEMS:
+                yield from _list_fields(own.selection.only_block, path)
+
+
+def _find_folds(parent: Fetch) -> Fetch:
+    """Return the fetch, with the to-one joins that its command can include (`$lookup`).
+
+    One document with its author costs one command instead of two if the database looks up the
+    author. With many parents that is far slower than one `$in` for all, so only fields of a single
+    root document are folded. Keys that `$lookup` would join differently (arrays, nulls) are
+    detected in the fetched parent, and their relations are fetched separately.
+    """
+    selection = parent.selection
+    if (
+        not parent.is_root
+        or parent.is_list
+        or not isinstance(parent.mapping, QueryMapping)
+        or parent.projection is None
+        or selection is None
+        or selection.resolve is not None
+    ):
+        return parent
+    folds = tuple(
+        Fold(fetch, f"__fold_{fetch.key}")
+        for fetch in selection.only_block.fetches
+        if _can_fold(fetch, parent)
+    )
+    return replace(parent, folds=folds) if folds else parent
+
+
+def _can_fold(child: Fetch, parent: Fetch) -> bool:
+    relation = child.relation
+    return (
+        isinstance(child.mapping, QueryMapping)
+        and not child.is_list
+        and child.selection is not None
+        and child.mapping.db == parent.mapping.db
+        and child.mapping.loader.batching
+        and len(relation.joins) == 1
+        and not relation.joins[0].many
+        and not relation.is_per_parent
+        and cut_path(relation.joins[0].path) == relation.joins[0].target
+        and cut_path(tuple(relation.joins[0].key.split("."))) == relation.joins[0].key
+    )

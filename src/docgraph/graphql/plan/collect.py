@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from graphql import (
     BooleanValueNode,
-    DirectiveNode,
     DocumentNode,
     FieldNode,
     FragmentDefinitionNode,
@@ -28,6 +27,7 @@ from graphql import (
     type_from_ast,
 )
 
+from docgraph.graphql.definition.query_limits import find_fragments
 from docgraph.graphql.errors import FieldFailure
 
 Flags = Mapping[str, bool | None]
@@ -52,12 +52,7 @@ class Collector:
     @classmethod
     def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
         """Build a collector for this document."""
-        fragments = {
-            definition.name.value: definition
-            for definition in document.definitions
-            if isinstance(definition, FragmentDefinitionNode)
-        }
-        return cls(schema, fragments, flags)
+        return cls(schema, find_fragments(document), flags)
 
     def collect(
         self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]
@@ -124,7 +119,8 @@ class Collector:
 
     def _decide(self, node: SelectionNode, name: str) -> bool | None:
         """Return the outcome of a condition; None if there is none, or all are assumed to hold."""
-        directive = _find_directive(node, name)
+        directives = node.directives or ()
+        directive = next((one for one in directives if one.name.value == name), None)
         if directive is None:
             return None
         (argument,) = directive.arguments or ()
@@ -137,13 +133,6 @@ class Collector:
         if outcome is None:
             raise FieldFailure(f"the condition of @{name} must not be null", "null-condition")
         return outcome
-
-
-def _find_directive(node: SelectionNode, name: str) -> DirectiveNode | None:
-    for directive in node.directives or ():
-        if directive.name.value == name:
-            return directive
-    return None
 
 
 def _describe_conditions(node: SelectionNode) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the sub-selection of a field: one block, or one per possible type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,14 +22,15 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import FieldArguments
-from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import (
     Described,
     Get,
     LeafField,
+    Project,
     Serialize,
     TypenameField,
     UnmappedField,
+    compile_projection,
     describe_type,
 )
 from docgraph.graphql.plan.relation import Relation
@@ -411,10 +412,6 @@ def _find_fetches(block: Block, found: dict[int, Fetch], seen: set[int]) -> None
     for column in block.columns:
         if isinstance(column, Fetch):
             found.setdefault(id(column), column)
-        for inner in _blocks_below(column):
-            _find_fetches(inner, found, seen)
-
-
-def _blocks_below(column: Column) -> Iterator[Block]:
-    if isinstance(column, Embedded | Fetch) and column.selection is not None:
-        yield from column.selection.blocks.values()
+        if isinstance(column, Embedded | Fetch) and column.selection is not None:
+            for inner in column.selection.blocks.values():
+                _find_fetches(inner, found, seen)

@@ -1,4 +1,4 @@
-"""Joins: how a field depends on its parent document (`$fk`, `rootDoc`); pure.
+"""Joins and projections: what a fetch needs of its parents and of its documents; pure.
 
 A filter like `{authorId: {$fk: "_id"}, draft: {$arg: "draft"}}` is a join (`authorId` equals the
 parent's `_id`) and a rest that is the same for all parents: one command with `$in` finds the
@@ -8,16 +8,16 @@ parent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
     QueryMapping,
 )
-from docgraph.graphql.lists.conditions import combine
 from docgraph.store.driver.portions import OneField
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
@@ -173,3 +173,48 @@ def _read_join(source: Any) -> Join | None:
         case "$in", [{"$fk": str(key)}]:
             return Join(name, key, many=False)
     return None
+
+
+# --- projections: which fields of the documents a fetch needs ------------------------------------
+
+WHOLE = ""
+
+
+def build_projection(paths: Iterable[str]) -> dict[str, int] | None:
+    """Return the projection for these paths; None if the whole document is needed."""
+    needed = set(paths)
+    if WHOLE in needed:
+        return None
+    kept = {path for path in needed if not _is_covered(path, needed)}
+    if not kept:
+        return {"_id": 1}
+    projection = dict.fromkeys(sorted(kept), 1)
+    if "_id" not in projection and not any(path.startswith("_id.") for path in kept):
+        projection["_id"] = 0
+    return projection
+
+
+def _is_covered(path: str, paths: set[str]) -> bool:
+    """Return whether a path above this one is included: the database rejects `a` with `a.b`."""
+    steps = path.split(".")
+    return any(".".join(steps[:count]) in paths for count in range(1, len(steps)))
+
+
+def add_paths(projection: Mapping[str, int] | None, paths: Iterable[str]) -> dict[str, int] | None:
+    """Return the projection with these paths and `_id`; None if the whole document is needed."""
+    if projection is None:
+        return None
+    return build_projection({"_id", *(path for path, shown in projection.items() if shown), *paths})
+
+
+def cut_path(path: tuple[str, ...]) -> str:
+    """Return the part of a path that a projection can express; empty: the whole document.
+
+    It is cut where a projection could lose something: at an index, which projections do not have.
+    """
+    steps = []
+    for step in path:
+        if not step or step.isdigit() or step.startswith("$") or "." in step:
+            break
+        steps.append(step)
+    return ".".join(steps)

@@ -26,7 +26,13 @@ from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
-from docgraph.workbench.advise.collection_sample import CollectionSample, Place, inspect_values
+from docgraph.workbench.advise.collection_sample import (
+    CollectionSample,
+    Holding,
+    Place,
+    find_holdings,
+    inspect_values,
+)
 from docgraph.workbench.advise.data_findings import (
     compare_relations,
     compare_types,
@@ -37,7 +43,6 @@ from docgraph.workbench.advise.data_findings import (
     record_missing,
     record_problem,
 )
-from docgraph.workbench.advise.declared import Holding, find_holdings
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
@@ -120,9 +125,9 @@ class _Adviser:
         await self._combine(list(find_unserved_rows(self.scope.rows, self._samples)))
 
     async def _combine(self, unserved: Sequence[Unserved]) -> None:
-        combined = await self.scope.run(lambda: combine(unserved, self._samples))
-        self.report.indexes += combined.indexes
-        self._add(combined.advice)
+        advice, indexes = await self.scope.run(lambda: combine(unserved, self._samples))
+        self.report.indexes += indexes
+        self._add(advice)
 
     def _add(self, advice: Iterable[Advice]) -> None:
         self.report.advice += advice
@@ -219,18 +224,8 @@ class _Adviser:
                     continue
                 what = f"its query could not be made up: {one.message}"
                 place = ".".join(access.place)
-                self._add(
-                    [
-                        Advice(
-                            Weight.NOTE,
-                            "not-looked-at",
-                            what,
-                            access.app_id,
-                            access.where,
-                            collection=place,
-                        )
-                    ]
-                )
+                found = (Weight.NOTE, "not-looked-at", what, access.app_id, access.where)
+                self._add([Advice(*found, collection=place)])
 
     def _follow_view(self, question: PlannedQuery) -> PlannedQuery:
         """Return the query that the database makes of one on a view: on its source."""

@@ -20,11 +20,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
-from docgraph.workbench.advise.collection_sample import CollectionSample, Place
-from docgraph.workbench.advise.declared import FieldTally, Holding
-from docgraph.workbench.infer.profile import MAX_DEPTH
-from docgraph.workbench.infer.sensitive import is_secret
-from docgraph.workbench.infer.value_kinds import NUMBERS
+from docgraph.workbench.advise.collection_sample import CollectionSample, FieldTally, Holding, Place
+from docgraph.workbench.infer.field_names import is_secret
+from docgraph.workbench.infer.profile import MAX_DEPTH, NUMBERS
 
 _ENOUGH: Final = 20  # sampled documents from which a property that never occurs is worth a warning
 _MAX_KINDS: Final = 3
@@ -114,18 +112,24 @@ def find_unseen(access: Access, sample: CollectionSample) -> Iterator[Advice]:
     for part, paths in _list_named(access.mapping):
         for path in dict.fromkeys(paths):
             if is_unseen(path, sample):
-                nearest = _find_similar(path.partition(".")[0], sample)
-                yield Advice(
-                    Weight.WARNING,
-                    "never-seen",
-                    f"names {path!r}, which none of the {sample.profile.documents} documents of "
-                    f"{sample.name} that were read has",
-                    access.app_id,
-                    f"{access.where}.{part}",
-                    f"the data have {nearest!r}" if nearest else "is it written like this there?",
-                    sample.name,
-                    {"of": sample.profile.documents},
-                )
+                yield _record_unknown(access, part, "names", path, sample)
+
+
+def _record_unknown(
+    access: Access, part: str, verb: str, path: str, sample: CollectionSample, effect: str = ""
+) -> Advice:
+    nearest = _find_similar(path.partition(".")[0], sample)
+    return Advice(
+        Weight.WARNING,
+        "never-seen",
+        f"{verb} {path!r}, which none of the {sample.profile.documents} documents of "
+        f"{sample.name} that were read has{effect}",
+        access.app_id,
+        f"{access.where}.{part}",
+        f"the data have {nearest!r}" if nearest else "is it written like this there?",
+        sample.name,
+        {"of": sample.profile.documents},
+    )
 
 
 def _list_named(
@@ -164,18 +168,8 @@ def compare_relations(
     for spot in spots:
         for parent in parents:
             if parent.profile.documents >= _ENOUGH and is_unseen(spot.name, parent):
-                nearest = _find_similar(spot.name.partition(".")[0], parent)
-                yield Advice(
-                    Weight.WARNING,
-                    "never-seen",
-                    f"$fk names {spot.name!r}, which none of the {parent.profile.documents} "
-                    f"documents of {parent.name} that were read has: nothing is ever found",
-                    access.app_id,
-                    f"{access.where}.find",
-                    f"the data have {nearest!r}" if nearest else "is it written like this there?",
-                    parent.name,
-                    {"of": parent.profile.documents},
-                )
+                effect = ": nothing is ever found"
+                yield _record_unknown(access, "find", "$fk names", spot.name, parent, effect)
             elif target is not None and spot.path:
                 yield from _compare_kinds(access, (spot.name, parent), (spot.path, target))
 
@@ -259,7 +253,7 @@ def find_unlimited(
         what += "and callers cannot ask for fewer, or for the rest"
         hint = 'give it arguments: limit: {$arg: ["limit", 20]}, skip: {$arg: ["skip", 0]}'
     else:
-        if _is_bounded(_list_stages(mapping)):
+        if _is_bounded(flatten_stages(mapping.stages.source, GRAPHQL.optional)):
             return
         most = settings.max_limit
         what = f"an aggregation without $limit: more than {most} results are an error"
@@ -277,10 +271,6 @@ def _is_bounded(stages: list[Mapping[str, object]]) -> bool:
     first = stages[0].get("$match") if stages else None
     is_single = isinstance(first, Mapping) and "_id" in first and not names & _MULTIPLYING
     return is_single or bool(names & _BOUNDING)
-
-
-def _list_stages(mapping: AggregationMapping) -> list[Mapping[str, object]]:
-    return list(flatten_stages(mapping.stages.source, GRAPHQL.optional))
 
 
 def find_secrets(

@@ -18,11 +18,10 @@ from docgraph.store.guard.row_indexes import RowFilter, find_unindexed
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess
-from docgraph.workbench.advise.advice import Weight
+from docgraph.workbench.advise.advice import Want, Weight, find_wants
 from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.data_findings import is_unseen
 from docgraph.workbench.advise.planned_queries import PlannedQuery
-from docgraph.workbench.advise.wants import Want, find_wants
 from docgraph.workbench.infer.survey import SCANNED
 
 FEW: Final = 1_000  # documents that are scanned in a negligible time
@@ -148,6 +147,7 @@ class Serving:
             return None
         names = ", ".join(plan.indexes)
         what = f"the index {names} leads to many documents that do not match{question.condition}"
+        weight = _weigh(question, sample, wants)
         try:
             took = await self._planning.try_out(
                 question.place,
@@ -157,13 +157,11 @@ class Serving:
                 deadline=Deadline.after_ms(_TRY_MS),
             )
         except TimeLimitExceeded:
-            return Unserved(
-                question, _weigh(question, sample, wants), "wasteful-index", what, wants
-            )
+            return Unserved(question, weight, "wasteful-index", what, wants)
         if took.documents <= FEW or took.documents <= took.returned * _WASTE:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
-        return Unserved(question, _weigh(question, sample, wants), "wasteful-index", text, wants)
+        return Unserved(question, weight, "wasteful-index", text, wants)
 
 
 def _check_series(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from docgraph.graphql.execute.cost_estimate import render_command
 from docgraph.store.driver.index_stats import IndexUse, NamedIndex
-from docgraph.workbench.advise.advice import Advice, NewIndex, Weight
+from docgraph.workbench.advise.advice import (
+    Advice,
+    Keys,
+    NewIndex,
+    Want,
+    Weight,
+    is_beginning,
+    merge_wants,
+)
 from docgraph.workbench.advise.collection_sample import CollectionSample, Place
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.workbench.advise.planned_queries import PlannedQuery
-from docgraph.workbench.advise.wants import Keys, Want, is_beginning, merge_wants
 
 _ID: Final = "_id_"
 _HINTS: Final[Mapping[str, str]] = {
@@ -36,16 +43,10 @@ _SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """The findings, and the indexes for those that are more than notes."""
-
-    advice: list[Advice]
-    indexes: list[NewIndex]
-
-
-def combine(unserved: Sequence[Unserved], samples: Mapping[Place, CollectionSample]) -> Combined:
-    """Combine all unserved queries of all apps into few indexes."""
+def combine(
+    unserved: Sequence[Unserved], samples: Mapping[Place, CollectionSample]
+) -> tuple[list[Advice], list[NewIndex]]:
+    """Combine all unserved queries of all apps into few indexes for those that are no notes."""
     indexes: list[NewIndex] = []
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):
@@ -58,7 +59,7 @@ def combine(unserved: Sequence[Unserved], samples: Mapping[Place, CollectionSamp
         advice += [_describe(one, samples[place], planned) for one in serious]
         notes = [one for one in here if one.weight is Weight.NOTE]
         advice += _describe_notes(_leave_out_served(notes, planned), samples[place])
-    return Combined(advice, indexes)
+    return advice, indexes
 
 
 def _leave_out_there(one: Unserved, sample: CollectionSample) -> Unserved:

@@ -15,15 +15,14 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.conditions import combine, list_orders
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
     QueryMapping,
 )
-from docgraph.graphql.lists.conditions import combine
-from docgraph.graphql.lists.order_by import list_orders
-from docgraph.graphql.lists.where import RANGE, list_paths
 from docgraph.graphql.plan.relation import analyse
+from docgraph.graphql.where import RANGE, list_paths
 from docgraph.store.guard.references import read_reference
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
 from docgraph.variables.paths import ROOT

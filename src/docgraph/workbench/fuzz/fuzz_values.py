@@ -147,13 +147,11 @@ class Finder:
         found: dict[int, Canary] = {}
         for start in range(len(text) - _SHORTEST + 1):
             for form, canary in self._forms.get(text[start : start + _SHORTEST], ()):
-                if text.startswith(form, start) and not _was_said(canary, said):
+                if text.startswith(form, start) and not any(
+                    one in said for one in _spell(canary.value)
+                ):
                     found[id(canary)] = canary
         return list(found.values())
-
-
-def _was_said(canary: Canary, said: str) -> bool:
-    return any(form in said for form in _spell(canary.value))
 
 
 def _spell(value: Any) -> Iterator[str]:

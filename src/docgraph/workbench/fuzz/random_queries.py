@@ -26,7 +26,6 @@ from graphql import (
     GraphQLUnionType,
     InlineFragmentNode,
     NameNode,
-    Node,
     OperationDefinitionNode,
     SelectionSetNode,
     VariableNode,
@@ -43,6 +42,7 @@ from graphql import (
 
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.plan.arguments import find_variables
 from docgraph.workbench.fuzz.fuzz_values import KINDS, Guesses, happens
 
 # The upper bound of each kind's share: of queries, where these two allow little variation …
@@ -255,7 +255,7 @@ def shrink_query(query: Query) -> Iterator[Query]:
     for position in range(_count(document)):
         smaller = _prune(_Without(position).apply(document))
         text = print_ast(smaller)
-        names = _used(smaller)
+        names = find_variables(smaller)
         variables = {name: one for name, one in query.variables.items() if name in names}
         if " ".join(text.split()) != " ".join(query.text.split()):
             yield Query(" ".join(text.split()), variables)
@@ -326,7 +326,6 @@ class _FreshNames(Visitor):
         super().__init__()
         self.variables: set[str] = set()
         self.fragments: set[str] = set()
-        self._declared = 0
 
     def enter_variable_definition(self, *_: Any) -> Any:
         return self.SKIP
@@ -336,12 +335,6 @@ class _FreshNames(Visitor):
 
     def enter_fragment_spread(self, node: FragmentSpreadNode, *_: Any) -> None:
         self.fragments.add(node.name.value)
-
-
-def _used(node: Node) -> set[str]:
-    names = _FreshNames()
-    visit(node, names)
-    return names.variables
 
 
 def _prune(document: DocumentNode) -> DocumentNode:

@@ -12,11 +12,9 @@ from typing import Any, Final
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.parse_scalars import parse_uuid
 from docgraph.codec.uuids import build_legacy_uuid
-from docgraph.workbench.infer.profile import Seen
-from docgraph.workbench.infer.sensitive import PEOPLE
+from docgraph.workbench.infer.field_names import PEOPLE, plural, singular, split_words
+from docgraph.workbench.infer.profile import Seen, kind_of
 from docgraph.workbench.infer.survey import Surveyed
-from docgraph.workbench.infer.value_kinds import kind_of
-from docgraph.workbench.infer.words import plural, singular, split_words
 
 _FAMILIES: Final = {
     "objectId": "objectId",

@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.graphql.lists.where import LOGICAL, SEARCH
+from docgraph.graphql.where import LOGICAL, SEARCH
 from docgraph.workbench.infer.candidates import is_plain
-from docgraph.workbench.infer.model import Argument, EnumType, Field, Model, ScalarProperty
-from docgraph.workbench.infer.survey import Surveyed
-from docgraph.workbench.infer.words import (
+from docgraph.workbench.infer.field_names import (
     NamePool,
     camel,
     is_name,
@@ -23,6 +21,8 @@ from docgraph.workbench.infer.words import (
     singular,
     split_words,
 )
+from docgraph.workbench.infer.model import Argument, EnumType, Field, Model, ScalarProperty
+from docgraph.workbench.infer.survey import Surveyed
 
 SORT_ORDER: Final = "SortOrder"
 _DEFAULT_LIMIT: Final = 20

@@ -15,18 +15,20 @@ from docgraph.config.config_node import ConfigNode, Origin, to_plain
 from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
-from docgraph.workbench.infer.existing import Existing, ExistingType, describe_query
+from docgraph.workbench.infer.field_names import safe_name
 from docgraph.workbench.infer.model import (
     EnumType,
+    Existing,
+    ExistingType,
     Field,
     Model,
     ObjectType,
+    describe_query,
     map_enum,
     render_field,
     render_left_out,
     render_type,
 )
-from docgraph.workbench.infer.words import safe_name
 
 _NAMED: Final = re.compile(r"[_A-Za-z]\w*")
 

@@ -8,22 +8,25 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from docgraph.workbench.infer.enums import find_enum_values
-from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
-from docgraph.workbench.infer.profile import Seen, Shape
-from docgraph.workbench.infer.sensitive import (
+from docgraph.workbench.infer.field_names import (
+    NamePool,
     is_about_people,
+    is_name,
     is_personal,
     is_secret,
-)
-from docgraph.workbench.infer.value_kinds import NUMBERS, choose_scalar, find_shown
-from docgraph.workbench.infer.words import (
-    NamePool,
-    is_name,
     pascal,
     safe_name,
     singular,
     split_words,
+)
+from docgraph.workbench.infer.model import EnumType, Field, Model, ObjectType, ScalarProperty
+from docgraph.workbench.infer.profile import (
+    NUMBERS,
+    Seen,
+    Shape,
+    choose_scalar,
+    find_enum_values,
+    find_shown,
 )
 
 RESERVED_TYPES: Final = frozenset(
@@ -107,8 +110,8 @@ class TypeBuilder:
         key = path[-1]
         step = _write_step(key)
         reason = _find_reason(path, seen, step, self.collection)
-        if not reason and path not in self.references:
-            reason = _find_secrets(path, seen, self.collection)
+        if not reason and path not in self.references and seen.holds_secrets(key, self.collection):
+            reason = "its values look like secrets"
         typed = None if reason else self._type(type_.name, path, seen, list_depth)
         if typed is None or step is None:
             label = key if is_name(key) else safe_name(key)
@@ -296,10 +299,6 @@ def _is_named_secret(path: Path, seen: Seen, collection: str) -> bool:
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
     return is_secret(" ".join(path[-2:]), collection, is_number=is_number)
-
-
-def _find_secrets(path: Path, seen: Seen, collection: str) -> str | None:
-    return "its values look like secrets" if seen.holds_secrets(path[-1], collection) else None
 
 
 def _has_secrets(path: Path, shape: Shape, collection: str) -> bool:

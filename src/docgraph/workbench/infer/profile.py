@@ -1,4 +1,4 @@
-"""Profile of a sample: fields, kinds, frequencies, some values.
+"""Profile of a sample: fields, kinds, frequencies, some values, and the types that fit them.
 
 Memory and time are bounded whatever the documents are: only so many fields, levels, elements and
 values are read. What exceeds the bounds is counted, not stored.
@@ -6,18 +6,110 @@ values are read. What exceeds the bounds is counted, not stored.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
-from docgraph.workbench.infer.sensitive import (
+from docgraph.codec.bson_types import (
+    Binary,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from docgraph.codec.id_text import BINARY_SUBTYPES
+from docgraph.codec.uuids import is_uuid
+from docgraph.workbench.infer.field_names import (
+    is_about_people,
+    is_name,
     is_random,
     is_secret_if_unique,
     is_secret_value,
     may_be_random,
+    singular,
+    split_words,
+    upper_snake,
 )
-from docgraph.workbench.infer.value_kinds import NUMBERS, is_date_text, kind_of
+
+_KINDS: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int",
+    Int64: "long",
+    float: "double",
+    dict: "object",
+    list: "array",
+    datetime: "date",
+    DatetimeMS: "date",
+    ObjectId: "objectId",
+    Decimal128: "decimal",
+    Timestamp: "timestamp",
+    Regex: "regex",
+    bytes: "binary",
+    DBRef: "dbRef",
+}
+_SCALARS: Final = {
+    "string": "String",
+    "bool": "Boolean",
+    "int": "Int",
+    "long": "Long",
+    "double": "Float",
+    "date": "DateTime",
+    "objectId": "ObjectId",
+    "decimal": "Decimal128",
+    "timestamp": "Timestamp",
+    "regex": "Regex",
+    "uuid": "UUID",
+    "binary": "ID",
+    "dbRef": "BsonDocument",
+}
+_NOT_IN_ID: Final = frozenset({"regex", "dbRef"})
+NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
+_COMMON: Final = (
+    (frozenset({"int", "long"}), "Long"),
+    (frozenset({"int", "long", "double"}), "Float"),
+    (frozenset({"int", "long", "decimal"}), "Decimal128"),
+    (frozenset({"string", "objectId"}), "String"),
+)
+_DATE_TEXT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value, similar to MongoDB's names; `other` if no scalar fits."""
+    if value is None:
+        return "null"
+    if isinstance(value, Binary):
+        is_shown = value.subtype in BINARY_SUBTYPES
+        return "uuid" if is_uuid(value) else "binary" if is_shown else "other"
+    return _KINDS.get(type(value), "other")
+
+
+def choose_scalar(kinds: Collection[str]) -> str | None:
+    """Return the scalar that represents all of these kinds; None if there is none."""
+    if len(kinds) == 1:
+        return _SCALARS.get(next(iter(kinds)))
+    found = set(kinds)
+    return next((scalar for common, scalar in _COMMON if found <= common), "ID")
+
+
+def find_shown(kinds: Collection[str]) -> set[str]:
+    """Return the kinds that have a scalar; of several kinds, those that `ID` shows."""
+    shown = {kind for kind in kinds if kind in _SCALARS}
+    return shown - _NOT_IN_ID if len(shown) > 1 else shown
+
+
+def is_date_text(value: str) -> bool:
+    """Return whether a string is an ISO 8601 date."""
+    return _DATE_TEXT.fullmatch(value) is not None
+
 
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
@@ -190,3 +282,72 @@ class Profile:
             seen.values[value] = 1
         else:
             seen.overflowed = True
+
+
+_MAX_CONSTANTS: Final = 12
+_FEWEST_CONSTANTS: Final = 2
+_ENOUGH: Final = 50  # strings in the sample
+_EACH: Final = 3  # occurrences of each: if one is rare, others are probably missing
+_LONGEST: Final = 30
+_SHORTEST_CONSTANT: Final = 3  # short names like `US` usually have more values than the sample
+_CONSTANTS: Final = (
+    re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*"),
+    re.compile(r"[A-Z][A-Z0-9]*([_-][A-Z0-9]+)*"),
+)
+_WORDS: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([ _/-][A-Za-z0-9]+)*")
+_TELLING: Final = frozenset(
+    "status type kind level role tier priority mode plan phase severity stage visibility "
+    "size unit cabin gender condition reason channel method".split()
+)
+_CODES: Final = frozenset(
+    "code coupon voucher promo promotion discount sku serial reference ref number no plate "
+    "ticker symbol iata icao gate seat room batch lot".split()
+)
+_RESERVED: Final = frozenset({"true", "false", "null"})
+
+
+def find_enum_values(name: str, seen: Seen, *, repeated: bool = False) -> dict[str, str] | None:
+    """Return the names and stored values of an enum; None if the field is not one.
+
+    Lists of strings are tags more often than constants: only their name can distinguish them.
+    """
+    values = [value for value in seen.values if isinstance(value, str)]
+    if not _are_few(seen, values) or not _are_constants(name, values):
+        return None
+    if is_about_people(name) and not _is_telling(name):
+        return None  # the names of people, of whom there will be others
+    if repeated and not _is_telling(name):
+        return None
+    named = {upper_snake(value): value for value in sorted(values)}
+    is_clear = len(named) == len(values) and all(map(is_name, named))
+    return named if is_clear and _RESERVED.isdisjoint(map(str.lower, named)) else None
+
+
+def _are_few(seen: Seen, values: list[str]) -> bool:
+    if set(seen.kinds) != {"string"} or seen.overflowed or seen.dates:
+        return False
+    is_enough = seen.filled >= _ENOUGH and min(seen.values.values(), default=0) >= _EACH
+    return is_enough and _FEWEST_CONSTANTS <= len(values) <= _MAX_CONSTANTS
+
+
+def _are_constants(name: str, values: Iterable[str]) -> bool:
+    """Return whether the strings are written like constants, or the name suggests it."""
+    texts = list(values)
+    if not all(len(text) <= _LONGEST for text in texts):
+        return False
+    if _is_telling(name):
+        return all(_WORDS.fullmatch(text) for text in texts)
+    if all(len(text) <= _SHORTEST_CONSTANT for text in texts) or _are_codes(name, texts):
+        return False
+    return any(all(pattern.fullmatch(text) for text in texts) for pattern in _CONSTANTS)
+
+
+def _are_codes(name: str, texts: list[str]) -> bool:
+    """Return whether the strings identify something, such as coupons: there will be others."""
+    with_digits = sum(1 for text in texts if any(map(str.isdigit, text)))
+    is_named = any(singular(word) in _CODES for word in split_words(name)[-1:])
+    return is_named or with_digits * 2 > len(texts)
+
+
+def _is_telling(name: str) -> bool:
+    return any(singular(word) in _TELLING for word in split_words(name)[-1:])

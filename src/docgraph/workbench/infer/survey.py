@@ -21,8 +21,7 @@ from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.collection_stats import Index
 from docgraph.store.mounts import is_reserved_collection
-from docgraph.workbench.infer.enums import find_enum_values
-from docgraph.workbench.infer.profile import Profile
+from docgraph.workbench.infer.profile import Profile, find_enum_values
 
 T = TypeVar("T")
 
@@ -218,10 +217,14 @@ async def _inspect(
     db, name = scope.db, listed.name
     deadline = budget.share(_STEPS)
     found = Surveyed(db, listed)
+
+    async def profile_batch(documents: list[Document]) -> None:
+        await scope.run(lambda: found.profile.add_all(documents))
+
     try:
         measure = await inventory.measure(db, name, deadline)
         found.is_fair = await inventory.sample(
-            db, name, scope.sample, measure, deadline=deadline, take=_taker(scope, found.profile)
+            db, name, scope.sample, measure, deadline=deadline, take=profile_batch
         )
         found.documents = await _count(store, found, measure, budget)
         found.indexes = await store.facts.indexes(db, name) or ()
@@ -243,24 +246,19 @@ async def _inspect(
     return found
 
 
-def _taker(scope: SurveyScope, profile: Profile) -> Callable[[list[Document]], Awaitable[None]]:
-    async def profile_batch(documents: list[Document]) -> None:
-        await scope.run(lambda: profile.add_all(documents))
-
-    return profile_batch
-
-
 async def _count(store: Store, found: Surveyed, measure: Measure, budget: Budget) -> int | None:
     """Return about how many documents; of views and time series only whether they are few."""
     if measure.documents is not None:
         return measure.documents
-    deadline = budget.glance()
     try:
-        count = await store.reads.count(
-            found.db, found.name, {}, limit=SCANNED + 1, deadline=deadline
-        )
+        return await count_scanned(store, (found.db, found.name), budget.glance())
     except DocgraphError:
         return None
+
+
+async def count_scanned(store: Store, place: tuple[str, str], deadline: Deadline) -> int | None:
+    """Return how many documents a collection has; None if they are too many to be scanned."""
+    count = await store.reads.count(*place, {}, limit=SCANNED + 1, deadline=deadline)
     return count if count <= SCANNED else None
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from docgraph.codec.bson_types import Int64, ObjectId
-from docgraph.graphql.definition.check import Report, check_definition, inspect_definition
+from docgraph.graphql.definition.check import check_definition, inspect_definition
+from docgraph.graphql.definition.findings import Report
 from docgraph.graphql.sections import Graphql
 
 SDL = """

@@ -8,7 +8,7 @@ from graphql.language.parser import Parser
 
 from docgraph.graphql.definition.query_limits import MAX_COMPARISONS, parse_query
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.plan.field_merging import measure_merging
+from docgraph.graphql.http.plan_cache import measure_merging
 from docgraph.graphql.sections import GraphqlLimits
 
 SCHEMA = build_schema("type Query { a: A } type A { a: A n: Int }")

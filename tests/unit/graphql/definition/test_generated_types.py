@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphql import GraphQLSchema, parse, print_schema
+from graphql import (
+    FieldDefinitionNode,
+    GraphQLSchema,
+    ObjectTypeDefinitionNode,
+    parse,
+    print_schema,
+)
 
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.findings import Findings
@@ -14,7 +20,6 @@ from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
     parse_arguments,
     parse_definition,
-    parse_output_field,
 )
 from docgraph.graphql.definition.schema import build_schema, parse_schema
 from docgraph.graphql.definition.visibility import (
@@ -30,6 +35,14 @@ type Post { title: String  status: String @visible(roles: ["editor"])  author: U
 type User { name: String @visible(roles: ["editor"]) }
 extend type Query { post: Post }
 """
+
+
+def parse_field(text: str) -> FieldDefinitionNode:
+    """Return the field definition of a text: `postsConnection(first: Int): PostConnection`."""
+    node = parse_definition(f"type Fields {{ {text} }}")
+    assert isinstance(node, ObjectTypeDefinitionNode)
+    (field,) = node.fields or ()
+    return field
 
 
 def build(text: str = SDL) -> tuple[GeneratedTypes, Findings]:
@@ -59,7 +72,7 @@ def test_the_schema_has_the_additions() -> None:
     generated, findings = build()
     assert not generated
     add_where(generated)
-    generated.add_field("Query", parse_output_field("count(first: Int): Int!"), "here")
+    generated.add_field("Query", parse_field("count(first: Int): Int!"), "here")
     generated.replace_field_type("Query", "post", "User!")
 
     text = print_schema(build_schema(generated.extend()))
@@ -116,7 +129,7 @@ def test_arguments_and_types_can_follow_fields() -> None:
 
     generated, _ = build()
     generated.add_type(parse_definition("type Summary { total: Int }"), "here")
-    generated.add_field("Query", parse_output_field("summary: Summary"), "here")
+    generated.add_field("Query", parse_field("summary: Summary"), "here")
     generated.follow(("Summary",), ("Post", "status"))
     assert "ummary" not in print_schema(see(generated))
     assert "summary: Summary" in print_schema(see(generated, "editor"))
@@ -175,7 +188,7 @@ def test_declared_arguments_need_the_right_type() -> None:
 
 def test_a_field_is_added_once() -> None:
     generated, findings = build()
-    generated.add_field("Query", parse_output_field("post: Post"), "here")
+    generated.add_field("Query", parse_field("post: Post"), "here")
     assert [one.what for one in findings.errors] == ["the type Query already has a field post"]
 
 

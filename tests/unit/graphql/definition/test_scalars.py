@@ -22,11 +22,11 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 from docgraph.codec.forms import JsonMode
+from docgraph.graphql.definition.inputs import ExactFloat
 from docgraph.graphql.definition.scalars import (
     BSON_SCALARS,
     JSON_MODES,
     PLAIN_BSON_SCALARS,
-    ExactFloat,
     serializer,
 )
 from docgraph.variables import CallerDocument

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import GraphQLSchema, graphql_sync, is_object_type
 
-from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
-from docgraph.graphql.definition.schema_errors import MAX_ERRORS
+from docgraph.graphql.definition.schema import MAX_ERRORS, SchemaError, build_schema, parse_schema
 
 
 def build(text: str) -> GraphQLSchema:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from graphql import get_argument_values, parse
 
-from docgraph.graphql.describe.operation_schema import describe_variables
-from docgraph.graphql.describe.sdl import render_schema
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.schema_description import describe_variables, render_schema
 from tests.unit.graphql.planning_harness import make_app, make_plan
 
 SCHEMA = """

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
-from docgraph.graphql.lists.conditions import combine
 from docgraph.graphql.plan.relation import Relation, analyse
 from docgraph.variables import Scope, compile_template, matches_nothing
 

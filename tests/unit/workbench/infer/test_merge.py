@@ -13,10 +13,9 @@ from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
-from docgraph.workbench.infer.build import KnownNames, build_model
-from docgraph.workbench.infer.existing import read_existing
-from docgraph.workbench.infer.infer import build_app
+from docgraph.workbench.infer.infer import KnownNames, build_app, build_model
 from docgraph.workbench.infer.merge import Merged, add_entries, merge
+from docgraph.workbench.infer.model import read_existing
 from docgraph.workbench.infer.survey import Surveyed
 
 SCHEMA = """# by hand

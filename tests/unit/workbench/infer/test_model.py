@@ -13,8 +13,7 @@ from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
 from docgraph.store.collection_stats import Index
-from docgraph.workbench.infer.build import KnownNames, build_model
-from docgraph.workbench.infer.infer import Inferred, build_app
+from docgraph.workbench.infer.infer import Inferred, KnownNames, build_app, build_model
 from docgraph.workbench.infer.survey import SCANNED, Surveyed
 
 Document = dict[str, Any]

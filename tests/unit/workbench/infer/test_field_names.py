@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.workbench.infer.sensitive import (
+from docgraph.workbench.infer.field_names import (
+    NamePool,
     is_about_people,
+    is_name,
     is_personal,
     is_random,
     is_secret,
     is_secret_if_unique,
     is_secret_value,
-)
-from docgraph.workbench.infer.words import (
-    NamePool,
-    is_name,
     plural,
     safe_name,
     singular,

@@ -1,6 +1,7 @@
-"""Live queries over WebSocket: several operations per connection (`graphql-transport-ws`).
+"""Transports of live queries: server-sent events, and WebSocket (`graphql-transport-ws`).
 
-The client has to begin with `connection_init`, whose payload may have credentials if the handshake
+GraphQL over SSE has one operation per request (distinct connections mode), a WebSocket several.
+Its client has to begin with `connection_init`, whose payload may have credentials if the handshake
 had none. Each `subscribe` is authorized as a POST to the app. Queries without `@live` have one
 answer.
 """
@@ -9,35 +10,156 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, Protocol
 
+import msgspec
 import orjson
 
-from docgraph.exchange import DocgraphError, Exchange, Socket
-from docgraph.exchange.close_reason import FAILED, LEFT, NOT_KNOWN, CloseReason, MessageLimit
-from docgraph.exchange.errors import Forbidden, NotFound, TooManyRequests, Unauthenticated
-from docgraph.graphql.http.live_events import render_ending
-from docgraph.graphql.http.live_messages import (
-    ACK,
-    INIT_TIMEOUT,
-    INIT_TWICE,
-    INVALID,
-    NOT_INITIALIZED,
-    PONG,
-    REJECTED,
-    ClientMessage,
-    decode_message,
-    decode_payload,
-    exists_already,
-    find_authorization,
-    render_content,
+from docgraph.exchange import DocgraphError, Exchange, Request, Socket
+from docgraph.exchange.close_reason import (
+    FAILED,
+    LEFT,
+    NOT_KNOWN,
+    STOPPED,
+    CloseReason,
+    MessageLimit,
+    StreamClosed,
 )
-from docgraph.graphql.http.response_shape import list_errors
+from docgraph.exchange.errors import Forbidden, NotFound, TooManyRequests, Unauthenticated
+from docgraph.exchange.headers import find_acceptance
+from docgraph.graphql.errors import Classification, GraphqlError
+from docgraph.graphql.http.response_shape import JSON_TYPES, list_errors
 from docgraph.graphql.live.live_query import LiveQuery, find_ending
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import cancel_until_over
+
+EVENTS: Final = "text/event-stream"
+_HEARTBEAT: Final = b":\n\n"
+_COMPLETE: Final = b"event:complete\ndata:\n\n"
+_CODES: Final = {"rights": Forbidden.code, "credentials": Unauthenticated.code}
+_SILENT: Final = (LEFT, STOPPED)  # a client that gets no `complete` connects again
+
+
+def wants_events(exchange: Exchange) -> bool:
+    """Return whether the caller prefers server-sent events to JSON."""
+    accepted = exchange.request.headers.get_list("accept")
+    return bool(accepted) and find_acceptance(accepted, EVENTS, JSON_TYPES).is_preferred
+
+
+class LiveEvents(AsyncIterator[bytes]):
+    """The events of one live query, with a comment after each interval without events."""
+
+    def __init__(self, query: LiveQuery, heartbeat: float) -> None:
+        self._query = query
+        self._heartbeat = heartbeat
+        self._is_over = False
+
+    async def __anext__(self) -> bytes:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            async with asyncio.timeout(self._heartbeat):
+                return _render_next(await self._query.read())
+        except TimeoutError:
+            return _HEARTBEAT
+        except StreamClosed as ended:
+            self._is_over = True
+            if ended.ending in _SILENT:
+                raise StopAsyncIteration from None
+            errors = render_ending(ended.ending, self._query.error)
+            return _render_next(b'{"errors":%s}' % errors) + _COMPLETE
+
+    def stop(self) -> None:
+        """End the stream because the server stops."""
+        self._query.end(STOPPED)
+
+
+async def send_once(content: bytes) -> AsyncIterator[bytes]:
+    """Yield the events of an operation that has one answer."""
+    yield _render_next(content) + _COMPLETE
+
+
+def render_ending(ending: CloseReason, error: DocgraphError | None) -> bytes:
+    """Return the list of errors that says why a live query has ended."""
+    if error is not None and not isinstance(error, Unauthenticated | Forbidden):
+        return orjson.dumps(list_errors(error))
+    code = _CODES.get(ending.word, "live-ended")
+    return orjson.dumps([GraphqlError(ending.reason, Classification.ABORTED, code).as_dict()])
+
+
+def _render_next(content: bytes) -> bytes:
+    return b"event:next\ndata:%s\n\n" % content
+
+
+PROTOCOL: Final = "graphql-transport-ws"
+MAX_ID: Final = 200  # characters
+
+INVALID = CloseReason(4400, "Invalid message", "messages")
+NOT_INITIALIZED = CloseReason(4401, "Unauthorized", "credentials")
+REJECTED = CloseReason(4403, "Forbidden", "rights")
+INIT_TIMEOUT = CloseReason(4408, "Connection initialisation timeout", "messages")
+INIT_TWICE = CloseReason(4429, "Too many initialisation requests", "messages")
+
+ACK: Final = '{"type":"connection_ack"}'
+PONG: Final = '{"type":"pong"}'
+
+
+class ClientMessage(msgspec.Struct):
+    """A message of the client; the payload stays text, so that its numbers keep their precision."""
+
+    type: str
+    id: str | None = None
+    payload: msgspec.Raw = msgspec.Raw()  # empty: there is none
+
+
+_decoder = msgspec.json.Decoder(ClientMessage)
+
+
+def decode_message(text: str | bytes) -> ClientMessage | None:
+    """Return the message; None if it is none of the protocol."""
+    try:
+        message = _decoder.decode(text) if isinstance(text, str) else None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    if message is None or not (message.id is None or 0 < len(message.id) <= MAX_ID):
+        return None
+    needs_id = message.type in {"subscribe", "complete"}
+    return None if needs_id and message.id is None else message
+
+
+def decode_payload(payload: msgspec.Raw) -> dict[str, Any]:
+    """Return the payload of `connection_init`; empty if it is no object."""
+    try:
+        value = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def find_authorization(payload: dict[str, Any]) -> bytes | None:
+    """Return the credentials in `connection_init`: what a header `Authorization` would have."""
+    found = [value for name, value in payload.items() if name.lower() == "authorization"]
+    if len(found) != 1 or not isinstance(found[0], str) or not found[0].isascii():
+        return None
+    text = found[0].strip()
+    return text.encode() if text and text.isprintable() else None
+
+
+def render_content(kind: str, id: str, content: bytes = b"") -> str:
+    """Return a message of the server about one operation."""
+    head = f'{{"id":{msgspec.json.encode(id).decode()},"type":"{kind}"'
+    return f'{head},"payload":{content.decode()}}}' if content else f"{head}}}"
+
+
+def is_live_handshake(request: Request) -> bool:
+    """Return whether a request opens a WebSocket with this protocol."""
+    if request.method != "GET" or not request.connection.is_websocket:
+        return False
+    offered = ",".join(request.headers.get_list("sec-websocket-protocol"))
+    return PROTOCOL in [one.strip() for one in offered.split(",")]
+
 
 _INIT_SECONDS: Final = 10.0
 _MAX_OPERATIONS: Final = 20
@@ -52,13 +174,11 @@ class SocketHost(Protocol):
         self, client: LiveSocket, exchange: Exchange, authorization: bytes | None
     ) -> Exchange:
         """Return the exchange of an initialized connection; raise its rejection."""
-        ...
 
     async def open_operation(
         self, exchange: Exchange, payload: bytes
     ) -> tuple[bytes | None, LiveQuery | None]:
         """Run an operation; return its one answer, or the live query."""
-        ...
 
     def close_query(self, query: LiveQuery, reason: str) -> None:
         """Release a live query that has ended."""
@@ -191,7 +311,7 @@ class LiveSocket:
         if not self._is_initialized:
             self.end(NOT_INITIALIZED)
         elif id in self._tasks or id in self.queries:
-            self.end(exists_already(id))
+            self.end(CloseReason(4409, f"Subscriber for {id[:40]} already exists", "messages"))
         elif not bytes(message.payload).startswith(b"{"):
             self.end(INVALID)
         elif len(self._tasks.keys() | self.queries.keys()) >= _MAX_OPERATIONS:

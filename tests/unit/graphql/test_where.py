@@ -8,9 +8,9 @@ import pytest
 
 from docgraph.codec.bson_types import ObjectId, Regex
 from docgraph.codec.id_text import IdText
+from docgraph.graphql.conditions import is_served
 from docgraph.graphql.errors import Classification, FieldFailure
-from docgraph.graphql.lists.conditions import is_served
-from docgraph.graphql.lists.where import (
+from docgraph.graphql.where import (
     MAX_CONDITIONS,
     MAX_DEPTH,
     MAX_TEXT,

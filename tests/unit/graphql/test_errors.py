@@ -8,9 +8,8 @@ import pytest
 from graphql import OperationDefinitionNode, parse
 
 from docgraph.graphql.definition.schema import build_schema, parse_schema
-from docgraph.graphql.errors import OperationRefused, count_more
-from docgraph.graphql.parser_messages import phrase
-from docgraph.graphql.plan.variables import VariableReader
+from docgraph.graphql.errors import OperationRefused, count_more, phrase
+from docgraph.graphql.plan.arguments import VariableReader
 
 SCHEMA = """
 type Query { a(i: Int, s: String, e: E, o: In, oid: ObjectId, l: [Int]): Int }

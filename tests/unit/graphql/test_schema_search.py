@@ -6,7 +6,7 @@ import pytest
 from bench.questions import BAR, SETS, evaluate
 from graphql import build_schema
 
-from docgraph.graphql.describe.search import search_schema, split_words, stem
+from docgraph.graphql.schema_search import search_schema, split_words, stem
 
 
 @pytest.mark.parametrize(

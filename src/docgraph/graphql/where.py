@@ -14,8 +14,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from docgraph.codec.id_text import SeveralKinds
-from docgraph.graphql.errors import Classification, FieldFailure
-from docgraph.graphql.lists.conditions import Filter, combine, match_any
+from docgraph.graphql.conditions import BadWhere, Filter, combine, match_any
 from docgraph.variables import MATCH_NOTHING
 
 MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other
@@ -85,24 +84,6 @@ class CompiledWhere(NamedTuple):
 NO_CONDITION: Final = CompiledWhere({})
 
 
-class BadWhere(FieldFailure):
-    """A wrong condition; `path` is where it is, from the inside out."""
-
-    def __init__(self, what: str, code: str = "") -> None:
-        super().__init__(what, code, Classification.VALIDATION)
-        self.path: list[str] = []
-
-    def under(self, step: str) -> BadWhere:
-        """Add the step around the condition."""
-        self.path.append(step)
-        return self
-
-    def located(self, argument: str, code: str) -> FieldFailure:
-        """Return the failure with its location in the message; `code` if it has none itself."""
-        where = "".join((argument, *reversed(self.path)))
-        return FieldFailure(f"{where}: {self.message}", self.code or code, self.classification)
-
-
 def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledWhere:
     """Compile the coerced value of `where`; raise `FieldFailure` for one that is not allowed."""
     if not value:
@@ -135,15 +116,8 @@ class _Compiler:
         """Return the conjunction of everything in the value."""
         if depth > MAX_DEPTH:
             raise BadWhere(f"and, or and not are nested deeper than {MAX_DEPTH} levels")
-        found: list[Filter] = []
-        is_possible = True
-        for name, part in value.items():
-            condition = self._compile_entry(name, part, depth) if part is not None else {}
-            if condition is None:
-                is_possible = False
-            elif condition:
-                found.append(condition)
-        return combine(found) if is_possible else None
+        given = ((name, part) for name, part in value.items() if part is not None)
+        return _join([self._compile_entry(name, part, depth) for name, part in given])
 
     def _compile_entry(self, name: str, part: Any, depth: int) -> Filter | None:
         try:
@@ -158,7 +132,7 @@ class _Compiler:
         except BadWhere as bad:
             raise bad.under(f".{name}") from None
         if name == "and":
-            return None if None in branches else combine([one for one in branches if one])
+            return _join(branches)
         possible = [one for one in branches if one is not None]
         if not possible or {} in possible:
             return {} if possible else None
@@ -194,18 +168,13 @@ class _Compiler:
     ) -> Filter | None:
         """Return the conditions on a field, or on the fields of an embedded object."""
         path = f"{prefix}{own.path}"
-        found: list[Filter] = []
-        is_possible = True
+        found: list[Filter | None] = []
         for name, operand in value.items():
             try:
-                condition = self._compile_condition(own, path, name, operand, is_top)
+                found.append(self._compile_condition(own, path, name, operand, is_top))
             except BadWhere as bad:
                 raise bad.under(f".{name}") from None
-            if condition is None:
-                is_possible = False
-            elif condition:
-                found.append(condition)
-        return combine(found) if is_possible else None
+        return _join(found)
 
     def _compile_condition(
         self, own: WhereField, path: str, name: str, operand: Any, is_top: bool
@@ -309,6 +278,11 @@ class _Compiler:
             raise BadWhere(
                 f"the values of where have more than {MAX_TEXT} characters", "where-too-large"
             )
+
+
+def _join(conditions: Sequence[Filter | None]) -> Filter | None:
+    """Return the condition that holds when all of them do."""
+    return None if None in conditions else combine(conditions)
 
 
 def _build_range(operator: str) -> Callable[[_Compiler, str, Any], Filter]:

@@ -8,7 +8,7 @@ import pytest
 from bson import Regex
 
 from docgraph.codec.equality import candidate_keys, equality_key
-from docgraph.graphql.lists.conditions import is_comparable
+from docgraph.graphql.conditions import is_comparable
 
 
 @pytest.mark.parametrize(
