@@ -32,7 +32,7 @@ from docgraph.exchange import (
     Write,
 )
 from docgraph.exchange.errors import DocgraphError, SecurityViolation
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied

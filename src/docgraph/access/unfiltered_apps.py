@@ -25,7 +25,7 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.data import ESCAPING
-from docgraph.exchange.path import encode_path, parse_path
+from docgraph.exchange.request import encode_path, parse_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo

@@ -22,7 +22,7 @@ from docgraph.codec.roles_path import RolesPath
 from docgraph.config.locate import CONFIGURATION, locate
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.errors import DocgraphError
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.plugins import FoundPlugin, is_enabled
 from docgraph.plugins.kinds import Kind
 from docgraph.rest.sections import Mongo

@@ -21,9 +21,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import CollectionPaths, Mounted
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
-from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
-from docgraph.rest.schemas.schema_store import load_schema
+from docgraph.rest.pipelines import Aggregation, find_aggregation
+from docgraph.rest.schema_store import load_schema
+from docgraph.rest.stream_definitions import StreamDefinition, find_stream
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import metadata_id

@@ -14,7 +14,7 @@ from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.components import SECURITY_SCHEMES
 from docgraph.openapi.described_resources import Survey, Surveyor
@@ -26,8 +26,8 @@ from docgraph.openapi.services import Bound
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.plugin_section import bound_path, is_secured
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.etags import parse_tags
 from docgraph.rest.sections import Mongo
-from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store

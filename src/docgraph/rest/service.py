@@ -33,20 +33,17 @@ from docgraph.rest.call import Context, GetDryRun, Handler, Handlers, RestCall
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
-    collections,
     databases,
     documents,
     indexes,
     listing,
     metadata,
-    names,
-    sizes,
+    schemas,
     streams,
 )
-from docgraph.rest.parameters.ids import IdType, parse_id, served_segment
-from docgraph.rest.parameters.parameters import Parameters, parse_parameters
+from docgraph.rest.ids import IdType, parse_id, served_segment
+from docgraph.rest.parameters import Parameters, parse_parameters
 from docgraph.rest.rejections import find_rejection, name_operator
-from docgraph.rest.schemas import handlers
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
@@ -61,14 +58,11 @@ HANDLERS: Handlers = {
     **documents.HANDLERS,
     **listing.HANDLERS,
     **bulk.HANDLERS,
-    **sizes.HANDLERS,
-    **names.HANDLERS,
     **databases.HANDLERS,
-    **collections.HANDLERS,
     **metadata.HANDLERS,
     **indexes.HANDLERS,
     **aggregations.HANDLERS,
-    **handlers.HANDLERS,
+    **schemas.HANDLERS,
     **streams.HANDLERS,
 }
 

@@ -11,7 +11,7 @@ from docgraph.cli.fuzz.material import Material, list_entries
 from docgraph.cli.fuzz.rest import ServedCollection
 from docgraph.cli.fuzz.world import World
 from docgraph.exchange import Exchange, Permission, Request, Resource, ResourceType
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.rest.sections import Mongo

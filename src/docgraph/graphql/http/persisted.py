@@ -14,8 +14,7 @@ from typing import Any
 from docgraph.codec import decode
 from docgraph.exchange import DocgraphError, Parsed
 from docgraph.exchange.errors import DefinitionError, QueryError, RequestError
-from docgraph.exchange.path import encode_path, parse_path
-from docgraph.exchange.request import LARGE_BODY, Offload
+from docgraph.exchange.request import LARGE_BODY, Offload, encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.declared_operations import digest_text

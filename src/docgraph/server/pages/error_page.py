@@ -16,7 +16,7 @@ from docgraph.exchange import Body, DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import Forbidden, MethodNotAllowed, Unauthenticated
 from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code, link
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.server.respond import phrase_of
 
 # Detect browser navigation: the GET and HEAD requests that get a page (decision 22).

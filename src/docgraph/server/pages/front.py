@@ -14,7 +14,7 @@ from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import StoreError, Unauthenticated
 from docgraph.exchange.markup import MEDIA_TYPE, code, link
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.plugins.kinds import Service

@@ -17,7 +17,7 @@ from docgraph.access.rule import roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import RequestError
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.plugins.kinds import Service
 from docgraph.server.services.sections import OwnRights as OwnRightsConfig
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from docgraph.codec.bson_types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.codec.keyset import EMPTY, behind
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_token, with_tiebreak
+from docgraph.rest.handlers.listing import PageStart, parse_token, render_token, with_tiebreak
 
 ORDER = (("a", 1), ("_id", 1))
 

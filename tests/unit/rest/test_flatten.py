@@ -11,8 +11,8 @@ import pytest
 
 from docgraph.codec.bson_types import ObjectId, Timestamp
 from docgraph.exchange.errors import BodyTooLarge, RequestError
-from docgraph.rest.writes.flatten import Expansion, prepare_document, set_path
-from docgraph.rest.writes.patch import apply_update, build_update
+from docgraph.rest.flatten import Expansion, prepare_document, set_path
+from docgraph.rest.patch import apply_update, build_update
 
 
 @pytest.mark.parametrize(

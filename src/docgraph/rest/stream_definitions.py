@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.declared_variables import find_variables
-from docgraph.rest.bodies.pipelines import (
+from docgraph.rest.aggregation_variables import find_variables
+from docgraph.rest.pipelines import (
     in_stages,
     inspect_entries,
     inspect_keys,

@@ -3,24 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from docgraph.codec import JsonMode, decode
 from docgraph.codec.csv_table import parse_formulas
 from docgraph.exchange import Consistency, DataParameters, Document, WriteConcern, WriteMode
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
-from docgraph.rest.parameters.consistency import (
-    parse_read_concern,
-    parse_read_preference,
-    parse_write_concern,
-)
-from docgraph.rest.parameters.ids import IdType, parse_id_type
+from docgraph.rest.ids import IdType, parse_id_type
 from docgraph.rest.sections import Mongo
+from docgraph.store.driver.concerns import MAJORITY, READ_CONCERNS, READ_PREFERENCES
 from docgraph.variables import mark_caller
+
+FROM_PRIMARY: Final = Consistency(preference="primary")
+
+# The names are those of MongoDB's drivers.
+_WRITE_CONCERNS: Final = {
+    MAJORITY: WriteConcern(MAJORITY),
+    "acknowledged": WriteConcern(),
+    "journaled": WriteConcern(journal=True),
+    "w1": WriteConcern(1),
+    "w2": WriteConcern(2),
+    "w3": WriteConcern(3),
+}
+WRITE_CONCERNS: Final = tuple(_WRITE_CONCERNS)
+_UNACKNOWLEDGED: Final = frozenset({"unacknowledged", "w0"})
+_NUMBER: Final = re.compile(r"[0-9]{1,3}")
+_MAX_SERVERS: Final = 50  # the maximum of a replica set
+
+
+def parse_read_preference(text: str) -> str:
+    """Return the named mode, in the letter case that the database expects."""
+    return _choose("readPreference", text, READ_PREFERENCES)
+
+
+def parse_read_concern(text: str) -> str:
+    """Return the named level."""
+    return _choose("readConcern", text, READ_CONCERNS)
+
+
+def parse_write_concern(text: str) -> WriteConcern:
+    """Return a number of servers, or one of the names."""
+    name = text.strip().lower()
+    servers = int(name) if _NUMBER.fullmatch(name) else None
+    if servers == 0 or name in _UNACKNOWLEDGED:
+        raise RequestError(
+            "illegal writeConcern parameter, unacknowledged writes are not supported",
+            hint=f"valid values are {', '.join(WRITE_CONCERNS)}, and 1 to {_MAX_SERVERS}",
+        )
+    if servers is not None and servers <= _MAX_SERVERS:
+        return WriteConcern(servers)
+    concern = _WRITE_CONCERNS.get(name)
+    if concern is None:
+        raise _unknown("writeConcern", (*WRITE_CONCERNS, f"a number from 1 to {_MAX_SERVERS}"))
+    return concern
+
+
+def _choose(parameter: str, text: str, names: Iterable[str]) -> str:
+    given = text.strip().lower()
+    for name in names:
+        if name.lower() == given:
+            return name
+    raise _unknown(parameter, names)
+
+
+def _unknown(parameter: str, names: Iterable[str]) -> RequestError:
+    return RequestError(f"illegal {parameter} parameter; must be [{', '.join(names)}]")
+
 
 _MAX_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -28,8 +80,6 @@ _MODES = {
     mode.value: mode
     for mode in (JsonMode.STRICT, JsonMode.EXTENDED, JsonMode.RELAXED, JsonMode.SHELL)
 }
-
-
 _UNSUPPORTED_REPRESENTATIONS = frozenset({"HAL", "SHAL", "PLAIN_JSON", "PJ"})
 
 
@@ -64,6 +114,11 @@ class Parameters(DataParameters):
     bytes: bool = False  # the size of the collection, too
 
     @property
+    def restriction(self) -> list[Mapping[str, Any]]:
+        """The conditions of `shardkey` and `filter`, if they are given."""
+        return [one for one in (self.shardkey, self.filter) if one is not None]
+
+    @property
     def skip(self) -> int:
         """The number of documents before the page."""
         return (self.page - 1) * self.pagesize
@@ -89,7 +144,7 @@ def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Paramete
     if "sort_by" in names:  # wins if both are given
         given.update(_read_sort(query.get_list("sort_by"), settings))
     if "wm" in names:
-        given.update(_read_mode(query.get_list("wm"), settings))
+        given["mode"] = _parse_mode(query.get_list("wm")[0])
     if "after" in names and "page" in names:
         raise RequestError("page cannot be used together with after", hint="leave one of them out")
     parameters = replace(defaults, **given) if given else defaults
@@ -125,11 +180,11 @@ def _read_whole(name: str, text: str) -> int:
 
 
 def _read_filter(values: list[str], settings: Mongo) -> dict[str, Any]:
-    filters = [_read_filter_object(text) for text in values]
+    filters = [_parse_filter(text) for text in values]
     return {"filter": filters[0] if len(filters) == 1 else {"$and": filters}}
 
 
-def _read_filter_object(text: str) -> dict[str, Any]:
+def _parse_filter(text: str) -> dict[str, Any]:
     if not text.strip():
         raise RequestError("illegal filter parameter (empty)")
     try:
@@ -262,10 +317,6 @@ def _read_count(values: list[str], settings: Mongo) -> dict[str, Any]:
     return {"count": Count.ESTIMATED if estimated else Count.EXACT}
 
 
-def _read_mode(values: list[str], settings: Mongo) -> dict[str, Any]:
-    return {"mode": parse_mode(values[0])}
-
-
 def _reject_session(values: list[str], settings: Mongo) -> dict[str, Any]:
     # If they were ignored, a caller would rely on a transaction that does not exist.
     raise NotSupported(
@@ -297,7 +348,7 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "after": lambda values, _: {"after": values[0]},
     "jsonMode": lambda values, _: {"json_mode": _MODES.get(values[0].lower(), JsonMode.STANDARD)},
     "id_type": lambda values, _: {"id_type": parse_id_type(values[0])},
-    "writeMode": _read_mode,
+    "writeMode": lambda values, _: {"mode": _parse_mode(values[0])},
     "readPreference": lambda values, _: {"read_preference": parse_read_preference(values[0])},
     "readConcern": lambda values, _: {"read_concern": parse_read_concern(values[0])},
     "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
@@ -342,15 +393,7 @@ def _name_type(value: Any) -> str:
     return type(value).__name__
 
 
-_DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
-
-
-def default_mode(method: str) -> WriteMode:
-    """Return the mode of a request that does not name one."""
-    return _DEFAULTS[method]
-
-
-def parse_mode(text: str) -> WriteMode | None:
+def _parse_mode(text: str) -> WriteMode | None:
     """Return the named mode, in any letter case; None, which means the default, for others."""
     try:
         return WriteMode(text.lower())

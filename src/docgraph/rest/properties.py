@@ -19,8 +19,8 @@ from docgraph.codec import as_meant
 from docgraph.codec import to_stored as escape
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, NotSupported
-from docgraph.rest.bodies.pipelines import inspect_aggregations, inspect_keys
-from docgraph.rest.bodies.stream_definitions import inspect_streams
+from docgraph.rest.pipelines import inspect_aggregations, inspect_keys
+from docgraph.rest.stream_definitions import inspect_streams
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 

@@ -1,4 +1,4 @@
-"""A segment of a path becomes an id by its `id_type`, and an id a segment."""
+"""Document ids in paths, and the URLs of responses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,19 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
+from docgraph.exchange import Connection, Headers, Request
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.parameters.ids import IdType, check_id, parse_id, parse_id_type, render_id
+from docgraph.exchange.request import encode_path
+from docgraph.rest.ids import (
+    IdType,
+    build_location,
+    check_id,
+    document_path,
+    next_page,
+    parse_id,
+    parse_id_type,
+    render_id,
+)
 
 OID = "5f7f7f7f7f7f7f7f7f7f7f7f"
 
@@ -171,3 +182,36 @@ def test_ids_that_a_body_may_not_have(id: Any, status: int, message: str) -> Non
         check_id(id)
 
     assert (caught.value.status, caught.value.message) == (status, message)
+
+
+def _request(path: bytes = b"/things", query: bytes = b"", host: str | None = "h:1") -> Request:
+    headers = Headers.of(host=host) if host is not None else Headers()
+    connection = Connection(server=("127.0.0.1", 80), scheme="https")
+    return Request("GET", path, query_string=query, headers=headers, connection=connection)
+
+
+def test_an_address_is_where_the_client_found_us() -> None:
+    assert build_location(_request(), "/a", None) == "https://h:1/a"
+    assert build_location(_request(host=None), "/a", None) == "https://127.0.0.1:80/a"
+
+
+@pytest.mark.parametrize("base", ["https://api.example.org/x", "https://api.example.org/x/"])
+def test_the_configured_address_wins(base: str) -> None:
+    assert build_location(_request(), "/a", base) == "https://api.example.org/x/a"
+
+
+def test_a_host_cannot_write_into_the_header() -> None:
+    assert "\r" not in build_location(_request(host="h\r\nX: 1"), "/a", None)
+
+
+def test_paths_are_encoded() -> None:
+    assert encode_path(("a b", "c/d")) == "/a%20b/c%2Fd"
+    assert document_path(("things",), 7) == "/things/7?id_type=NUMBER"
+    assert document_path(("things",), {"a": 1}) is None
+
+
+def test_the_next_page_changes_one_parameter() -> None:
+    name, value = next_page(_request(query=b"page=2&pagesize=5&filter=%7Ba%3A1%7D"), after="T")
+
+    assert name == "Link"
+    assert value == '</things?filter=%7Ba%3A1%7D&pagesize=5&after=T>; rel="next"'

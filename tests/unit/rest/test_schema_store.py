@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.codec.bson_types import Int64, ObjectId
 from docgraph.exchange.errors import BodyTooLarge, NotSupported
-from docgraph.rest.schemas.schema_store import (
+from docgraph.rest.schema_store import (
     DRAFT_4,
     InvalidSchema,
     address_of,

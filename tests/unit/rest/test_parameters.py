@@ -12,8 +12,8 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Consistency, WriteConcern, WriteMode
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.request import QueryParameters
-from docgraph.rest.parameters.ids import IdType
-from docgraph.rest.parameters.parameters import Count, Parameters, parse_parameters
+from docgraph.rest.ids import IdType
+from docgraph.rest.parameters import Count, Parameters, parse_parameters
 from docgraph.rest.sections import Mongo
 
 DEFAULTS = Parameters()

@@ -2,7 +2,7 @@
 
 The schema store accepts only schemas and returns them as they were written. A collection whose
 metadata names a schema accepts only valid documents. An update of one document arrives here as the
-whole document (see `checked_patch.py`); other updates are rejected.
+whole document (see `handlers/documents.py`); other updates are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.news import CollectionNews
-from docgraph.rest.schemas.schema_store import InvalidSchema, Schemas, Validator, identify
+from docgraph.rest.schema_store import InvalidSchema, Schemas, Validator, identify
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import Store

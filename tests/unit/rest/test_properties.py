@@ -10,7 +10,7 @@ from docgraph.codec import as_written
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.properties import check_properties, to_stored
+from docgraph.rest.properties import check_properties, to_stored
 from docgraph.rest.sections import Mongo
 from docgraph.store import Policy
 from docgraph.store.mounts import find_paths

@@ -10,7 +10,7 @@ import pytest
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
-from docgraph.rest.writes.etags import (
+from docgraph.rest.etags import (
     Condition,
     Tags,
     attempts,

@@ -8,8 +8,8 @@ import pytest
 
 from docgraph.codec import as_meant
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.properties import check_properties, to_stored
-from docgraph.rest.bodies.stream_definitions import InvalidStream, find_stream
+from docgraph.rest.properties import check_properties, to_stored
+from docgraph.rest.stream_definitions import InvalidStream, find_stream
 from docgraph.store import Policy
 
 GOOD: dict[str, Any] = {"uri": "all", "stages": []}

@@ -21,8 +21,8 @@ from docgraph.rest.call import Handler, Handlers, RestCall
 from docgraph.rest.handlers import documents
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.listing import list_documents
-from docgraph.rest.parameters.ids import parse_id
-from docgraph.rest.writes.single import post_document, put_document
+from docgraph.rest.ids import parse_id
+from docgraph.rest.single import post_document, put_document
 
 
 async def _post(call: RestCall) -> Answer:

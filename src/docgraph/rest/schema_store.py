@@ -18,7 +18,7 @@ from docgraph.codec.pieces import load
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import BodyTooLarge, DefinitionError, NotSupported
-from docgraph.rest.schemas.schema_cost import CostError, SchemaCost, measure_schema
+from docgraph.rest.schema_cost import CostError, SchemaCost, measure_schema
 from docgraph.runtime import Generations, Lane, LoadingCache, run_blocking
 from docgraph.store import Store
 from docgraph.store.mounts import SCHEMA_STORE

@@ -17,8 +17,8 @@ from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
 from docgraph.codec.equality import equality_key
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyTooLarge, RequestError
-from docgraph.rest.writes.etags import ETAG
-from docgraph.rest.writes.flatten import (
+from docgraph.rest.etags import ETAG
+from docgraph.rest.flatten import (
     CURRENT_DATE,
     Expansion,
     find_index,
@@ -42,11 +42,11 @@ def _find(document: Document, path: str) -> tuple[Any, str, bool]:
     *way, last = split_path(path)
     container: Any = document
     for name in way:
-        container = _operator_step(container, name)
+        container = _step(container, name)
     return container, last, _has(container, last)
 
 
-def _operator_step(container: Any, name: str) -> Any:
+def _step(container: Any, name: str) -> Any:
     if not _has(container, name):
         return None
     return container[int(name)] if isinstance(container, list) else container[name]
@@ -61,7 +61,7 @@ def _has(container: Any, name: str) -> bool:
 
 def _get(document: Document, path: str, default: Any = None) -> Any:
     container, last, is_there = _find(document, path)
-    return _operator_step(container, last) if is_there else default
+    return _step(container, last) if is_there else default
 
 
 def _put(document: Document, path: str, value: Any) -> None:
@@ -216,8 +216,17 @@ def _rename(document: Document, path: str, operand: Any) -> None:
     _put(document, operand, container.pop(last))
 
 
+def _unset(document: Document, path: str, _: Any) -> None:
+    container, last, is_there = _find(document, path)
+    if is_there and isinstance(container, dict):
+        del container[last]
+    elif is_there:
+        container[int(last)] = None  # as the database does: the others keep their positions
+
+
 OPERATORS: Final[Mapping[str, Callable[[Document, str, Any], None]]] = {
     "$addToSet": _add_to_set,
+    CURRENT_DATE: lambda document, path, kind: _put(document, path, resolve_date(kind)),
     "$inc": _calculate("$inc", lambda left, right: left + right),
     "$max": _keep("$max", lambda new, old: bool(new > old)),
     "$min": _keep("$min", lambda new, old: bool(new < old)),
@@ -227,6 +236,8 @@ OPERATORS: Final[Mapping[str, Callable[[Document, str, Any], None]]] = {
     "$pullAll": _pull_all,
     "$push": _push,
     "$rename": _rename,
+    "$set": _put,
+    "$unset": _unset,
 }
 
 
@@ -257,7 +268,7 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
     """Return the document after the update."""
     patched, expansion = copy.deepcopy(document), Expansion()
     for operator, fields in update.items():
-        apply = _APPLIED.get(operator)
+        apply = OPERATORS.get(operator)
         if apply is None:
             raise RequestError(
                 f"{operator} cannot be used here, since the whole document is checked before it is "
@@ -272,37 +283,6 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
                 expansion.reserve(patched, split_path(written))
             apply(patched, path, operand)
     return patched
-
-
-def _set(document: Document, path: str, value: Any) -> None:
-    set_path(document, split_path(path), value)
-
-
-def _set_date(document: Document, path: str, kind: Any) -> None:
-    set_path(document, split_path(path), resolve_date(kind))
-
-
-def _unset(document: Document, path: str, _: Any) -> None:
-    *way, last = split_path(path)
-    container: Any = document
-    for name in way:
-        container = _step(container, name)
-    if isinstance(container, dict):
-        container.pop(last, None)
-    elif isinstance(container, list) and _step(container, last) is not None:
-        container[int(last)] = None  # as the database does: the others keep their positions
-
-
-def _step(container: Any, name: str) -> Any:
-    if isinstance(container, dict):
-        return container.get(name)
-    index = find_index(name)
-    if isinstance(container, list) and index is not None and index < len(container):
-        return container[index]
-    return None
-
-
-_APPLIED = {**OPERATORS, "$set": _set, "$unset": _unset, CURRENT_DATE: _set_date}
 
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:

@@ -24,11 +24,9 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.rest.call import RestCall
-from docgraph.rest.links import build_location, document_path
-from docgraph.rest.parameters.ids import IdType, check_id, show_id
-from docgraph.rest.writes.etags import (
+from docgraph.rest.etags import (
     ETAG,
     Condition,
     etag_headers,
@@ -36,7 +34,8 @@ from docgraph.rest.writes.etags import (
     find_exclusion,
     is_demanded,
 )
-from docgraph.rest.writes.flatten import prepare_document
+from docgraph.rest.flatten import prepare_document
+from docgraph.rest.ids import IdType, build_location, check_id, document_path, show_id
 
 NOTHING: Final[Mapping[str, Any]] = {"$nor": [{}]}  # matches no document
 
@@ -109,16 +108,11 @@ async def delete(call: RestCall) -> Answer:
 
 async def target_of(call: RestCall, id: Any) -> Target:
     """Return the document with this id and the conditions of the request."""
-    restriction = (call.parameters.shardkey, call.parameters.filter)
     if call.request.method != "DELETE" and call.mode is WriteMode.INSERT:
         condition = find_exclusion(call.request.headers)  # no etag is required
     else:
         condition = await condition_of(call)
-    return Target(
-        id,
-        condition,
-        tuple(one for one in restriction if one is not None),
-    )
+    return Target(id, condition, tuple(call.parameters.restriction))
 
 
 async def condition_of(call: RestCall) -> Condition | None:
@@ -302,14 +296,8 @@ async def _check_get(call: RestCall, id: Any) -> RestCall | None:
         segments = segments[:-1]
     # Documents whose ids have no path are found in the list.
     path = document_path(segments, id) or encode_path(segments)
-    service, decision = await call.context.dry_run.decide_get(call.exchange, path)
-    if decision is None or service != call.exchange.service:
-        return None
-    return replace(
-        call,
-        exchange=replace(call.exchange, permission=decision.permission),
-        resource=Resource(ResourceType.DOCUMENT, call.db, call.collection, id),
-    )
+    own = Resource(ResourceType.DOCUMENT, call.db, call.collection, id)
+    return await call.as_get(path, own)
 
 
 def _is_wanted(call: RestCall) -> bool:

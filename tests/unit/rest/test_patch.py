@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.writes.patch import apply_update, build_pipeline, build_update
+from docgraph.rest.patch import apply_update, build_pipeline, build_update
 
 ETAG = ObjectId("1" * 24)
 
