@@ -30,9 +30,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import RevealKey, Store
-from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.references import find_reference
-from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.guard.row_filters import RowFilter
+from docgraph.store.guard.shield import hide_marker
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 

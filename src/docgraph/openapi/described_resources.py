@@ -25,8 +25,7 @@ from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.schema_store import load_schema
 from docgraph.rest.stream_definitions import StreamDefinition, find_stream
 from docgraph.store import Store
-from docgraph.store.catalog import Catalog
-from docgraph.store.metadata import metadata_id
+from docgraph.store.catalog import Catalog, metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
 _MAX_APPS: Final = 500

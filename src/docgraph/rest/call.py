@@ -42,10 +42,9 @@ from docgraph.rest.streamed_lists import (
 )
 from docgraph.runtime import KeyedLock
 from docgraph.store import Rows, Store
-from docgraph.store.catalog import Catalog
+from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.collection_uuid import FoundCollection
 from docgraph.store.driver.portions import Take
-from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers

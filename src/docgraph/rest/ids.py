@@ -23,6 +23,9 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    binary_text,
+    build_legacy_uuid,
+    is_uuid,
 )
 from docgraph.codec.forms import render_date
 from docgraph.codec.id_text import parse_any_uuid
@@ -32,7 +35,6 @@ from docgraph.codec.parse_scalars import (
     parse_decimal,
     render_decimal,
 )
-from docgraph.codec.uuids import binary_text, build_legacy_uuid, is_uuid
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import Request, encode_path
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case

@@ -48,9 +48,8 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store
-from docgraph.store.catalog import Catalog
+from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.errors import CollectionGone
-from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import Mounts, check_names
 from docgraph.variables import Resolvers
 

@@ -31,7 +31,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
-from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.guard.row_filters import RowFilter
 from docgraph.workbench.advise.advice import Advice, record_broken
 from docgraph.workbench.advise.advise import AdviceScope, advise, find_places
 from docgraph.workbench.app_sessions import AppSessions

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec.roles_path import RolesPath
+from docgraph.codec.patterns import RolesPath
 from docgraph.exchange import Account, Document
 
 # These properties are the user id in accounts of JWTs. Users who may edit their own document must

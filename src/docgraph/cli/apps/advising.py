@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.definitions import Checked
     from docgraph.cli.apps.stored import Definitions
     from docgraph.graphql.apps.compiled_app import App
-    from docgraph.store.guard.row_indexes import RowFilter
+    from docgraph.store.guard.row_filters import RowFilter
     from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}

@@ -38,7 +38,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations
 from docgraph.store import RevealKey, Store
-from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.shield import hide_marker
 from docgraph.store.versions import Versions
 
 URIS = "_uris"

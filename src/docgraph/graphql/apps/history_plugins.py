@@ -30,7 +30,7 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer
 from docgraph.runtime import Instance, Tasks
 from docgraph.store import Store
-from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.shield import hide_marker
 
 _NAME: Final = "graphAppsHistory"
 _MAX_APPS: Final = 100_000

@@ -28,8 +28,7 @@ from docgraph.store.administration import Administration
 from docgraph.store.guard.references import READING_MORE, change_nested, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown
 from docgraph.store.guard.stage_checks import has_key
-from docgraph.store.guard.steps import walk
-from docgraph.store.names import namespace_of
+from docgraph.store.names import namespace_of, walk
 from docgraph.variables import REST, NotBound
 from docgraph.variables.value_marks import CallerDocument
 

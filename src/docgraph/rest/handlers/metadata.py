@@ -41,7 +41,7 @@ from docgraph.rest.parameters import FROM_PRIMARY
 from docgraph.rest.patch import apply_update, build_update
 from docgraph.rest.properties import check_properties, to_stored
 from docgraph.rest.schema_store import require_library
-from docgraph.store.metadata import metadata_id
+from docgraph.store.catalog import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"

@@ -39,7 +39,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.rest.stream_definitions import StreamDefinition, find_stream, list_streams
 from docgraph.runtime import Generations
 from docgraph.store import Store
-from docgraph.store.metadata import Metadata
+from docgraph.store.catalog import Metadata
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound, Template, matches_nothing
 

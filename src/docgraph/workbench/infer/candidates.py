@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.bson_types import ObjectId, build_legacy_uuid
 from docgraph.codec.parse_scalars import parse_uuid
-from docgraph.codec.uuids import build_legacy_uuid
 from docgraph.workbench.infer.profile import Seen
 from docgraph.workbench.infer.sensitive import PEOPLE
 from docgraph.workbench.infer.survey import Surveyed

@@ -16,9 +16,9 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    is_uuid,
 )
 from docgraph.codec.id_text import BINARY_SUBTYPES
-from docgraph.codec.uuids import is_uuid
 
 _KINDS: Final[dict[type, str]] = {
     str: "string",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.store.collection_stats import Index
-from docgraph.store.guard.row_indexes import find_unindexed
+from docgraph.store.guard.row_filters import find_unindexed
 
 BY_OWNER = Index((("owner", 1), ("at", -1)))
 EITHER = {"$or": [{"owner": "@user._id"}, {"team": {"$in": ["a", "b"]}}]}

@@ -29,7 +29,7 @@ from docgraph.store.guard.shield import Guard, RevealKey
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
-from docgraph.store.transactions.transaction import (
+from docgraph.store.transaction import (
     Done,
     OpenTransaction,
     TryAgain,
