@@ -17,9 +17,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.mcp import rpc
 from docgraph.mcp.sections import Mcp
 from docgraph.plugins.kinds import Kind
+from docgraph.rest import flatten, patch
 from docgraph.rest.handlers import bulk
 from docgraph.rest.sections import Mongo
-from docgraph.rest.writes import flatten, patch
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.services.batch import BatchService
@@ -108,10 +108,10 @@ def test_the_page_names_parts_that_exist() -> None:
         ("codec/form_data.py", form_data._MAX_PART_HEADERS, "8 headers"),
         ("codec/form_data.py", form_data._MAX_NAME >> 10, "1 KiB"),
         ("codec/patterns.py", patterns.MAX_PATTERN, "4 096 characters"),
-        ("rest/writes/flatten.py", flatten._MAX_CREATED, "100 000 values"),
-        ("rest/writes/flatten.py", flatten._MAX_STEPS, "100 names"),
-        ("rest/writes/flatten.py", flatten._LARGEST_INDEX, "10 000;"),
-        ("rest/writes/patch.py", patch._MAX_PATHS, "500 paths"),
+        ("rest/flatten.py", flatten._MAX_CREATED, "100 000 values"),
+        ("rest/flatten.py", flatten._MAX_STEPS, "100 names"),
+        ("rest/flatten.py", flatten._LARGEST_INDEX, "10 000;"),
+        ("rest/patch.py", patch._MAX_PATHS, "500 paths"),
         ("rest/handlers/bulk.py", bulk.MAX_DOCUMENTS, "10 000 documents"),
         ("rest/handlers/metadata.py", pieces._MAX_CHECKED, "20 000 values"),
         ("graphql/definition/schema.py", schema.MAX_TOKENS, "100 000 tokens"),

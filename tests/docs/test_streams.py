@@ -17,7 +17,7 @@ from docgraph.config.options import options_of
 from docgraph.events.sections import Events
 from docgraph.exchange import close_reason
 from docgraph.exchange.close_reason import LEFT, CloseReason
-from docgraph.rest.bodies.properties import check_properties
+from docgraph.rest.properties import check_properties
 from docgraph.store import Policy
 from docgraph.store.guard.stage_checks import STREAM_STAGES
 from tests.databases import drop, new_name

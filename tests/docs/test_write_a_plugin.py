@@ -144,9 +144,9 @@ async def test_the_kinds_and_the_words_they_speak_can_be_imported_from_docgraph(
 
 async def test_every_error_that_a_caller_may_see_can_be_imported_and_is_shown() -> None:
     family = {
-        name: getattr(errors, name)
-        for name in errors.__all__
-        if issubclass(getattr(errors, name), docgraph.DocgraphError)
+        name: one
+        for name, one in vars(errors).items()
+        if isinstance(one, type) and issubclass(one, docgraph.DocgraphError)
     }
     text = section("Errors")
 

@@ -17,7 +17,7 @@ import yaml
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, Event, Request, TextMessage
 
-from docgraph.rest.bodies.properties import check_properties
+from docgraph.rest.properties import check_properties
 from docgraph.store import Policy
 from tests.process.chat import EXAMPLE, PASSWORDS, PATIENCE, Speaker, run_chat
 from tests.process.harness import eventually

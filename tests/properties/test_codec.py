@@ -36,10 +36,11 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    binary_text,
+    is_uuid,
 )
 from docgraph.codec.lenient import parse
 from docgraph.codec.parse_scalars import parse_decimal, render_decimal
-from docgraph.codec.uuids import binary_text, is_uuid
 from docgraph.exchange.errors import BodyError
 
 NO_SURROGATES: Any = {"blacklist_categories": ["Cs"]}

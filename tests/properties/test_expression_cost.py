@@ -12,8 +12,8 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.errors import ExpressionTooLarge
 from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.expression_cost import Analysis
-from docgraph.store.guard.expression_scope import CostModel, Place, measure_constant
-from docgraph.store.guard.sizes import ELEMENT, Size
+from docgraph.store.guard.references import Place
+from docgraph.store.guard.sizes import ELEMENT, CostModel, Size, measure_constant
 from tests.chance import examples
 
 Document = dict[str, Any]

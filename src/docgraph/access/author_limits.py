@@ -32,18 +32,17 @@ from docgraph.exchange import (
     Write,
 )
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import RevealKey, Store
+from docgraph.store.catalog import metadata_id
 from docgraph.store.guard.expression_checks import check_filter_cost, check_pipeline_cost
-from docgraph.store.guard.hidden_names import find_named, find_property
-from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.references import find_references
-from docgraph.store.guard.shield import Paths
-from docgraph.store.metadata import metadata_id
+from docgraph.store.guard.shield import find_named, find_property, hide_marker
+from docgraph.store.guard.shown import Paths
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE, Mounts, find_paths
 from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, REST, flatten_stages

@@ -33,7 +33,7 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.data import ESCAPING
-from docgraph.exchange.path import encode_path, parse_path
+from docgraph.exchange.request import encode_path, parse_path
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import FilterPassed, RulesTied
@@ -41,9 +41,9 @@ from docgraph.plugins.kinds import Initializer
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import RevealKey, Store
-from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.references import find_reference
-from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.guard.row_filters import RowFilter
+from docgraph.store.guard.shield import hide_marker
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 

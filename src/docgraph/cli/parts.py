@@ -18,11 +18,11 @@ from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.auth.mechanisms.jwt import check_keys
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
-from docgraph.codec.roles_path import RolesPath
+from docgraph.codec.patterns import RolesPath
 from docgraph.config.sources import CONFIGURATION, locate
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.errors import DocgraphError
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.plugins import FoundPlugin, is_enabled
 from docgraph.plugins.kinds import Kind
 from docgraph.rest.sections import Mongo

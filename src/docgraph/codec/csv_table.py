@@ -24,10 +24,10 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    binary_text,
 )
 from docgraph.codec.encode import JsonMode, encode, replace_surrogates
 from docgraph.codec.forms import FORMS, plain_double_form
-from docgraph.codec.uuids import binary_text
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 

@@ -28,6 +28,8 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    binary_text,
+    is_uuid,
 )
 from docgraph.codec.parse_scalars import (
     INT32_MAX,
@@ -37,7 +39,6 @@ from docgraph.codec.parse_scalars import (
     render_decimal,
     render_far_date,
 )
-from docgraph.codec.uuids import binary_text, is_uuid
 
 Form = Callable[[Any], Any]
 

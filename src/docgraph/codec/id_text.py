@@ -21,6 +21,9 @@ from docgraph.codec.bson_types import (
     Int64,
     ObjectId,
     Timestamp,
+    binary_text,
+    build_legacy_uuid,
+    is_uuid,
 )
 from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.forms import JsonMode, plain_double_form, render_date
@@ -33,7 +36,6 @@ from docgraph.codec.parse_scalars import (
     parse_uuid,
     render_decimal,
 )
-from docgraph.codec.uuids import binary_text, build_legacy_uuid, is_uuid
 from docgraph.exchange.data import SeveralKinds
 
 __all__ = [

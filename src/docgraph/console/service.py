@@ -24,12 +24,12 @@ from docgraph.exchange import Answer, Body, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
+from docgraph.rest.etags import parse_tags
 from docgraph.rest.sections import Mongo
-from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.runtime.sections import Core
 from docgraph.store.mounts import find_paths

@@ -48,46 +48,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = [
-    "AnswerTooLarge",
-    "BodyError",
-    "BodyTooLarge",
-    "ConfigError",
-    "Conflict",
-    "DefinitionError",
-    "DocgraphError",
-    "ExpressionTooLarge",
-    "Forbidden",
-    "HeadersTooLarge",
-    "InternalError",
-    "LoopTooLarge",
-    "MethodNotAllowed",
-    "NotAcceptable",
-    "NotFound",
-    "NotSupported",
-    "OutcomeUnknown",
-    "Overloaded",
-    "PoolExhausted",
-    "PreconditionFailed",
-    "Problem",
-    "QueryError",
-    "RequestError",
-    "RequestTimeout",
-    "ResumePointLost",
-    "SecurityViolation",
-    "StartupError",
-    "StoreError",
-    "StoreForbidden",
-    "StoreRejected",
-    "StoreUnavailable",
-    "TimeLimitExceeded",
-    "TooManyRequests",
-    "Unauthenticated",
-    "UnsupportedMediaType",
-    "UpgradeRequired",
-    "UrlTooLong",
-]
-
 
 class DocgraphError(Exception):
     """An error that a caller may see: status, stable code, message, hint, details and headers.

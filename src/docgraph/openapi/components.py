@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.yaml import decode
 
 from docgraph.exchange import Document, ResourceType, WriteMode
-from docgraph.rest.parameters.consistency import WRITE_CONCERNS
-from docgraph.rest.parameters.ids import IdType
+from docgraph.rest.ids import IdType
+from docgraph.rest.parameters import WRITE_CONCERNS
 from docgraph.rest.sections import Mongo
 from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 

@@ -20,12 +20,11 @@ from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import CollectionPaths, Mounted
 from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
-from docgraph.rest.schemas.schema_store import load_schema
+from docgraph.rest.pipelines import Aggregation, find_aggregation
+from docgraph.rest.schema_store import load_schema
+from docgraph.rest.stream_definitions import StreamDefinition, find_stream
 from docgraph.store import Store
-from docgraph.store.catalog import Catalog
-from docgraph.store.metadata import metadata_id
+from docgraph.store.catalog import Catalog, metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
 _MAX_APPS: Final = 500

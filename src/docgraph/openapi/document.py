@@ -31,9 +31,9 @@ from docgraph.openapi.components import (
 from docgraph.openapi.described_resources import SchemaKey, Survey, convert_schema, name_component
 from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.services import Bound, describe_apps, describe_service
-from docgraph.rest.bodies.declared_variables import find_variables
-from docgraph.rest.bodies.stream_definitions import StreamDefinition
+from docgraph.rest.aggregation_variables import find_variables
 from docgraph.rest.sections import Mongo
+from docgraph.rest.stream_definitions import StreamDefinition
 from docgraph.variables import parse_path
 
 _VARIABLE = re.compile(r"\{[^{}/]+\}")

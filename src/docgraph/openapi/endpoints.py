@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from docgraph.exchange import ResourceType
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
 from docgraph.store.sections import MongoMount
 

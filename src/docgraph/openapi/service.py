@@ -19,7 +19,7 @@ from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.markup import PageStyle
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.components import SECURITY_SCHEMES
 from docgraph.openapi.described_resources import Survey, Surveyor
@@ -29,8 +29,8 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.openapi.services import Bound
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path, is_secured
+from docgraph.rest.etags import parse_tags
 from docgraph.rest.sections import Mongo
-from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store

@@ -14,7 +14,7 @@ from typing import Any, Final, cast, get_type_hints
 import msgspec
 
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.plugins.kinds import Kind, Plugin, Service
 
 

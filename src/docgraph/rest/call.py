@@ -30,8 +30,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.exchange.headers import find_acceptance
 from docgraph.plugins.kinds import DataInterceptor, Decision
-from docgraph.rest.parameters.consistency import FROM_PRIMARY
-from docgraph.rest.parameters.parameters import Parameters, default_mode
+from docgraph.rest.parameters import FROM_PRIMARY, Parameters
 from docgraph.rest.sections import Mongo
 from docgraph.rest.streamed_lists import (
     CsvExport,
@@ -43,10 +42,9 @@ from docgraph.rest.streamed_lists import (
 )
 from docgraph.runtime import KeyedLock
 from docgraph.store import Rows, Store
-from docgraph.store.catalog import Catalog
+from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.collection_uuid import FoundCollection
 from docgraph.store.driver.portions import Take
-from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
@@ -138,7 +136,7 @@ class RestCall:
     @property
     def mode(self) -> WriteMode:
         """The requested write mode, or the default mode of the method."""
-        return self.parameters.mode or default_mode(self.request.method)
+        return self.parameters.mode or _DEFAULT_MODES[self.request.method]
 
     @property
     def consistency(self) -> Consistency | None:
@@ -212,6 +210,14 @@ class RestCall:
             exchange=self.exchange,
             rows=self.rows,
         )
+
+    async def as_get(self, path: str, resource: Resource) -> RestCall | None:
+        """Return the call as a GET of the resource at the path; None: the caller may not."""
+        service, decision = await self.context.dry_run.decide_get(self.exchange, path)
+        if decision is None or service != self.exchange.service:
+            return None
+        exchange = replace(self.exchange, permission=decision.permission)
+        return replace(self, exchange=exchange, resource=resource)
 
     async def rehearse_read(self, read: Read) -> None:
         """Reject a forbidden read before an action that cannot be undone."""
@@ -316,6 +322,7 @@ class RestCall:
 Handler = Callable[[RestCall], Awaitable[Answer]]
 Handlers = dict[tuple[ResourceType, str], Handler]
 
+_DEFAULT_MODES = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
 _TABLES = frozenset({ResourceType.COLLECTION, ResourceType.AGGREGATION})
 
 # Paths of services in similar systems: a request to one is not about a collection.

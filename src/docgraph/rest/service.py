@@ -32,27 +32,23 @@ from docgraph.rest.call import Context, GetDryRun, Handler, Handlers, RestCall
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
-    collections,
     databases,
     documents,
     indexes,
     listing,
     metadata,
-    names,
-    sizes,
+    schemas,
     streams,
 )
-from docgraph.rest.parameters.ids import IdType, parse_id, served_segment
-from docgraph.rest.parameters.parameters import Parameters, parse_parameters
+from docgraph.rest.ids import IdType, parse_id, served_segment
+from docgraph.rest.parameters import Parameters, parse_parameters
 from docgraph.rest.rejections import find_rejection, name_operator
-from docgraph.rest.schemas import handlers
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store
-from docgraph.store.catalog import Catalog
+from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.errors import CollectionGone
-from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import Mounts, check_names
 from docgraph.variables import Resolvers
 
@@ -60,14 +56,11 @@ HANDLERS: Handlers = {
     **documents.HANDLERS,
     **listing.HANDLERS,
     **bulk.HANDLERS,
-    **sizes.HANDLERS,
-    **names.HANDLERS,
     **databases.HANDLERS,
-    **collections.HANDLERS,
     **metadata.HANDLERS,
     **indexes.HANDLERS,
     **aggregations.HANDLERS,
-    **handlers.HANDLERS,
+    **schemas.HANDLERS,
     **streams.HANDLERS,
 }
 

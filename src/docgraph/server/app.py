@@ -21,7 +21,7 @@ from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.sections import AuthenticationOptions
 from docgraph.codec import decode
-from docgraph.codec.uuids import use_uuid_representation
+from docgraph.codec.bson_types import use_uuid_representation
 from docgraph.config import Decoded
 from docgraph.events.sections import Events
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange

@@ -74,15 +74,15 @@ from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.handlers.streams import StreamListAllower
 from docgraph.rest.news import CollectionNotifier, CollectionsUpdater
-from docgraph.rest.schemas.checks import (
+from docgraph.rest.schema_checks import (
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreNotifier,
     SchemaStoreReader,
 )
 from docgraph.rest.service import MongoService
-from docgraph.rest.stream_access import StreamListAllower
 from docgraph.server.services.batch import BatchService
 from docgraph.server.services.monitoring import DatabaseProbe, MetricsService, Ping
 from docgraph.server.services.rights import OwnRights, VisibleApps

@@ -17,7 +17,7 @@ from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Headers, Re
 from docgraph.exchange.errors import Forbidden, MethodNotAllowed, StoreError, Unauthenticated
 from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code, link
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.plugins.kinds import Service

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from docgraph.exchange import DataRequest, Exchange, Request, ResourceType, StartupError
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import bound_path, is_secured
 from docgraph.server.html_pages import is_navigation

@@ -17,8 +17,8 @@ from docgraph.store.driver.collection_uuid import pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_concern
 from docgraph.store.driver.timed_commands import Observed
-from docgraph.store.guard.shield import Paths, check_filter_paths, check_path, reject
-from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
+from docgraph.store.guard.shield import check_filter_paths, check_path, reject
+from docgraph.store.guard.shown import Paths, Shown, asks_for_hidden, is_shown
 from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store

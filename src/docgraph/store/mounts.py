@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from docgraph.exchange.data import Resource, ResourceType
 from docgraph.exchange.errors import RequestError, SecurityViolation, StartupError
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.store.sections import MongoMount
 
 METADATA_STORE = "_properties"

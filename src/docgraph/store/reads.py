@@ -14,8 +14,8 @@ from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard.fenced_find import FencedFind, check_collations, find_grounds, restrict
 from docgraph.store.guard.rewrite import guard_pipeline
+from docgraph.store.guard.row_filters import FencedFind, check_collations, find_grounds, restrict
 from docgraph.store.guard.shield import (
     Guard,
     RevealKey,
@@ -30,7 +30,7 @@ from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order, is_served
 from docgraph.store.query_plan import QueryPlan, read_plan
-from docgraph.store.transactions.transaction import fetch_in, is_usable
+from docgraph.store.transaction import fetch_in, is_usable
 
 # Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
 _EVERYTHING = {"_docgraph_nothing": 0}

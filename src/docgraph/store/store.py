@@ -45,7 +45,7 @@ from docgraph.store.intercept import Interceptors
 from docgraph.store.reads import StoreReads
 from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.streams import StoreStreams
-from docgraph.store.transactions.writes import StoreWrites
+from docgraph.store.writes import StoreWrites
 
 _SETTLE_SECONDS: Final = 5.0
 

@@ -49,7 +49,7 @@ from docgraph.store.driver.errors import explain, find_unconfirmed, is_collectio
 from docgraph.store.driver.lenient_decode import is_readable, is_readable_name
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.write_effects import list_operations
-from docgraph.store.transactions.transaction import OpenTransaction
+from docgraph.store.transaction import OpenTransaction
 
 Session = AsyncClientSession | None
 Comment = Document | None

@@ -21,7 +21,7 @@ from docgraph.exchange.errors import (
     NotFound,
     SecurityViolation,
 )
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.apps.definition_writes import Drafts, Inspection
 from docgraph.graphql.definition.check import require_id

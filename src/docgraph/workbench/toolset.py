@@ -36,7 +36,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory
-from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.workbench.advise.advice import Advice, record_broken
 from docgraph.workbench.advise.advise import AdviceScope, advise, find_places

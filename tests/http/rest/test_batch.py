@@ -16,8 +16,8 @@ from docgraph.observe.event import CommandFinished
 from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.service import MongoService
+from docgraph.store import writes
 from docgraph.store.driver.client import Client
-from docgraph.store.transactions import writes
 from tests.http.batches import answers_of, entry, failed_entry
 from tests.http.harness import Document, Mongo, Reply, failing, listening
 from tests.http.hosts import module_application

@@ -15,8 +15,8 @@ from docgraph.exchange import Answer, Body, Exchange, Resource, Write, WriteKind
 from docgraph.observe.event import CommandFinished
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor, Interceptor, Point
-from docgraph.store.transactions import writes
-from docgraph.store.transactions.transaction import commit
+from docgraph.store import writes
+from docgraph.store.transaction import commit
 from tests.expect import present
 from tests.http.access_harness import (
     ADA,

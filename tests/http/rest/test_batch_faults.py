@@ -12,7 +12,7 @@ from docgraph.exchange import Exchange, Resource, Write, WriteResult
 from docgraph.exchange.errors import MethodNotAllowed, StoreUnavailable
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.server.services.batch_entries import EntryLocation, at
-from docgraph.store.transactions import writes
+from docgraph.store import writes
 from tests.http.batches import entry, failed_entry
 from tests.http.harness import Mongo, failing, until
 from tests.http.hosts import module_application

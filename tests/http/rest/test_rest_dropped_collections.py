@@ -174,7 +174,7 @@ async def test_an_index_of_our_own_does_not_make_the_collection(
         await client[known.db]["things"].drop()
         return found
 
-    monkeypatch.setattr("docgraph.store.transactions.writes.find_collection", find_and_lose)
+    monkeypatch.setattr("docgraph.store.writes.find_collection", find_and_lose)
     await store.writes.ensure_index(
         known.db, "things", {"a": 1}, deadline=Deadline.after_ms(30_000), create=False
     )

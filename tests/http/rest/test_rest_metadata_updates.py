@@ -10,7 +10,7 @@ import pytest
 from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.writes.patch import apply_update
+from docgraph.rest.patch import apply_update
 from tests.databases import drop, new_name
 from tests.http.harness import Mongo
 

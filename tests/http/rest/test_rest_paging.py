@@ -31,7 +31,7 @@ from pymongo.errors import OperationFailure
 from docgraph.codec import decode
 from docgraph.codec.keyset import behind
 from docgraph.rest.handlers import listing
-from docgraph.rest.parameters.page_tokens import with_tiebreak
+from docgraph.rest.handlers.listing import with_tiebreak
 from tests.chance import examples
 from tests.http.rest_harness import Api, to_json
 

@@ -21,9 +21,8 @@ from docgraph.config.section import PluginConfig
 from docgraph.exchange import Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import BodyTooLarge
 from docgraph.graphql.http import body
-from docgraph.rest.bodies import pipelines
+from docgraph.rest import pipelines, schema_checks, schema_store
 from docgraph.rest.handlers import bulk, documents
-from docgraph.rest.schemas import checks, schema_store
 from docgraph.runtime import Blocking
 from docgraph.server import app as server_app
 from tests.databases import new_name
@@ -391,7 +390,7 @@ async def test_documents_are_checked_by_their_schema_in_a_thread_when_they_may_b
 ) -> None:
     await api.post("/_schemas", {"_id": "numbers", "additionalProperties": {"type": "integer"}})
     await api.put("/checked", {"jsonSchema": {"schemaId": "numbers"}})
-    threads = watch_threads(monkeypatch, checks, "_check_documents")
+    threads = watch_threads(monkeypatch, schema_checks, "_check_documents")
     many = {f"a{n}": 1 for n in range(30_000)}
     too_many = await api.put("/checked/x", {"a": [1] * 200_000}, wm="upsert")
     threads.clear()

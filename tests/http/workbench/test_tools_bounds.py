@@ -15,7 +15,7 @@ from docgraph.access import author_limits
 from docgraph.graphql.apps import definition_writes
 from docgraph.graphql.definition.schema import parse_schema
 from docgraph.store.collection_stats import CollectionStats
-from docgraph.store.guard.hidden_names import find_named
+from docgraph.store.guard.shield import find_named
 from docgraph.workbench.requests import Draft, read_draft
 from docgraph.workbench.toolset import Toolset
 from tests.http.access_harness import ADMIN, allow, caller, guarded

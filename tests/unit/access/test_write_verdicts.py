@@ -26,7 +26,7 @@ from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError
-from docgraph.rest.writes.patch import build_update
+from docgraph.rest.patch import build_update
 from docgraph.store.guard.rewrite import check_write
 from docgraph.store.guard.stage_checks import Policy
 from tests.unit.access.harness import evaluate

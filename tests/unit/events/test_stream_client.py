@@ -13,13 +13,7 @@ from docgraph.events.event_log import EventLog
 from docgraph.events.stream_client import Client
 from docgraph.events.transports import EventChunks
 from docgraph.exchange import SharedMessages
-from docgraph.exchange.close_reason import (
-    FAILED,
-    HISTORY_LOST,
-    STOPPED,
-    CloseReason,
-    StreamClosed,
-)
+from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, STOPPED, CloseReason, StreamClosed
 from docgraph.exchange.errors import ResumePointLost, StoreRejected
 
 pytestmark = pytest.mark.anyio

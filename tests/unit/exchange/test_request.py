@@ -1,4 +1,6 @@
-"""A request reads its body when asked, once, and never beyond its limit."""
+"""A request reads its body on demand, once, within its limit; its path has one reading."""
+
+from __future__ import annotations
 
 import gzip
 import random
@@ -9,6 +11,7 @@ import pytest
 from docgraph.exchange import Headers, Request
 from docgraph.exchange import headers as header_fields
 from docgraph.exchange.errors import BodyError, BodyTooLarge, RequestError, UnsupportedMediaType
+from docgraph.exchange.request import parse_path, render_path
 from tests.expect import keep
 
 pytestmark = pytest.mark.anyio
@@ -231,3 +234,34 @@ async def test_headers_are_case_insensitive_and_keep_repetition() -> None:
     assert headers.get_list("x-A") == ["1", "2"]
     assert "X-A" in headers
     assert "x-b" not in headers
+
+
+@pytest.mark.parametrize(
+    ("raw", "segments"),
+    [
+        (b"/", ()),
+        (b"", ()),
+        (b"/a/b", ("a", "b")),
+        (b"//a///b//", ("a", "b")),
+        (b"/a/./b", ("a", "b")),
+        (b"/a/../b", ("b",)),
+        (b"/../../a", ("a",)),
+        (b"/a/%2e%2e/b", ("b",)),
+        (b"/a%2Fb", ("a/b",)),
+        (b"/%C3%A9", ("é",)),
+        (b"/A", ("A",)),
+    ],
+)
+def test_a_path_has_one_reading(raw: bytes, segments: tuple[str, ...]) -> None:
+    assert parse_path(raw) == segments
+
+
+@pytest.mark.parametrize("raw", [b"/%ff", b"/%C3", b"/a%00b"])
+def test_a_path_that_is_no_text_is_refused(raw: bytes) -> None:
+    with pytest.raises(RequestError):
+        parse_path(raw)
+
+
+def test_the_root_renders_as_a_slash() -> None:
+    assert render_path(()) == "/"
+    assert render_path(("a", "b")) == "/a/b"

@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.exchange import Resource, ResourceType, StartupError
 from docgraph.exchange.errors import RequestError
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.request import parse_path
 from docgraph.store.mounts import Mounts, ReservedResource, check_names
 from docgraph.store.sections import MongoMount
 

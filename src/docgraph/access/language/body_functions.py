@@ -24,7 +24,7 @@ from docgraph.access.language.view import NoValue, RequestView, WrittenChanges
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError
-from docgraph.store.guard.steps import Steps, split_key
+from docgraph.store.names import Steps, split_key
 
 Values = Callable[[RequestView], list[Any]]
 _WHOLE = re.compile(r"\$\{[\w.-]+\}")

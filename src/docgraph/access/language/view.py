@@ -13,8 +13,7 @@ from typing import Any, Final
 from docgraph.codec.form_data import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
-from docgraph.exchange.path import render_path
-from docgraph.store.guard.steps import Steps
+from docgraph.exchange.request import render_path
 from docgraph.store.guard.write_effects import (
     StoredValues,
     WriteEffects,
@@ -22,6 +21,7 @@ from docgraph.store.guard.write_effects import (
     read_filter,
     read_stage,
 )
+from docgraph.store.names import Steps
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.definitions import Checked
     from docgraph.config import ConfigSources
     from docgraph.graphql.apps.compiled_app import App
-    from docgraph.store.guard.row_indexes import RowFilter
+    from docgraph.store.guard.row_filters import RowFilter
     from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex
 
 _MAX_SAMPLED = 10_000

@@ -23,9 +23,8 @@ from docgraph.graphql.definition.definition import decode_definition, normalise_
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.store.catalog import Inventory
+from docgraph.store.catalog import Inventory, metadata_id
 from docgraph.store.driver.scratch import Scratch
-from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE
 from docgraph.variables import REST
 from docgraph.workbench.fuzz.surface import (

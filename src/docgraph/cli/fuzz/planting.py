@@ -19,7 +19,7 @@ from docgraph.cli.fuzz.request_makers import ServedCollection
 from docgraph.cli.fuzz.world import Renaming, World
 from docgraph.codec import to_stored
 from docgraph.exchange import Document, Exchange, Permission, Request, Resource, ResourceType
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.rest.sections import Mongo

@@ -17,7 +17,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.apps.compiled_app import build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
-from docgraph.rest.bodies.properties import check_properties, find_idle
+from docgraph.rest.properties import check_properties, find_idle
 from docgraph.server.app import Docgraph
 from docgraph.store import Policy
 from docgraph.store.catalog import Catalog

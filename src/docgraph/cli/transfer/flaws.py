@@ -21,10 +21,10 @@ from docgraph.cli.transfer.parts import Part, identify
 from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.sections import Graphql
-from docgraph.rest.bodies.properties import check_properties
-from docgraph.rest.schemas.checks import open_lane
-from docgraph.rest.schemas.schema_store import Schemas, address_of
-from docgraph.rest.schemas.schema_store import identify as identify_schema
+from docgraph.rest.properties import check_properties
+from docgraph.rest.schema_checks import open_lane
+from docgraph.rest.schema_store import Schemas, address_of
+from docgraph.rest.schema_store import identify as identify_schema
 from docgraph.store import Policy
 from docgraph.store.driver.lenient_decode import is_readable
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE

@@ -35,7 +35,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance, Tasks
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, Follower, ResumeToken
-from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.shield import hide_marker
 from docgraph.store.versions import VersionFollower, Versions
 
 _INDEX_MS = 60_000

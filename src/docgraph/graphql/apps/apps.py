@@ -38,7 +38,7 @@ from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 from docgraph.store import RevealKey, Store
-from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.shield import hide_marker
 from docgraph.variables import BUILT_IN
 
 _MAX_APPS = 100_000

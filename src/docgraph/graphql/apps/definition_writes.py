@@ -56,7 +56,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import RevealKey, Store
-from docgraph.store.guard.marker import hide_marker
+from docgraph.store.guard.shield import hide_marker
 from docgraph.store.order import advise_index
 from docgraph.store.versions import Versions
 from docgraph.variables import StagePart, UnknownOperator

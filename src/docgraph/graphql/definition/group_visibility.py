@@ -29,9 +29,8 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
-from docgraph.store.guard.steps import walk
 from docgraph.store.guard.write_effects import read_filter
-from docgraph.store.names import namespace_of
+from docgraph.store.names import namespace_of, walk
 from docgraph.variables import GRAPHQL, flatten_stages
 
 Mappings = Mapping[str, Mapping[str, AnyMapping]]

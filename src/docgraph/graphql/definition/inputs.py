@@ -33,6 +33,7 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    is_uuid,
 )
 from docgraph.codec.decode import decode
 from docgraph.codec.extended import TYPE_KEYS, build_value
@@ -48,7 +49,6 @@ from docgraph.codec.parse_scalars import (
     parse_long,
     parse_object_id,
 )
-from docgraph.codec.uuids import is_uuid
 from docgraph.exchange.errors import BodyError
 from docgraph.variables import mark_caller
 from docgraph.variables.value_marks import MAX_REGEX_LENGTH

@@ -23,12 +23,12 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    is_uuid,
 )
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
 from docgraph.codec.id_text import IdText, render_id_text
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
-from docgraph.codec.uuids import is_uuid
 from docgraph.graphql.definition.inputs import (
     PARSERS,
     PLAIN_PARSERS,

@@ -22,8 +22,7 @@ from docgraph.codec import decode
 from docgraph.codec.pieces import Irregular, load, walk_levels
 from docgraph.exchange import DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import BodyError, DefinitionError, QueryError, RequestError
-from docgraph.exchange.path import encode_path, parse_path
-from docgraph.exchange.request import LARGE_BODY, Offload
+from docgraph.exchange.request import LARGE_BODY, Offload, encode_path, parse_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.definition import digest_text

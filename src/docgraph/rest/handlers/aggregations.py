@@ -20,16 +20,15 @@ from docgraph.exchange.errors import (
     StoreError,
     StoreRejected,
 )
-from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
+from docgraph.rest.aggregation_variables import build_scope
 from docgraph.rest.call import JSON, Handlers, RestCall
-from docgraph.rest.parameters.aggregation_variables import build_scope
+from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.streamed_lists import VARY, CsvList, JsonList, csv_headers
 from docgraph.store.administration import Administration
 from docgraph.store.guard.references import READING_MORE, change_nested, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown
 from docgraph.store.guard.stage_checks import has_key
-from docgraph.store.guard.steps import walk
-from docgraph.store.names import namespace_of
+from docgraph.store.names import namespace_of, walk
 from docgraph.variables import REST, NotBound
 from docgraph.variables.value_marks import CallerDocument
 
@@ -77,20 +76,15 @@ async def _render(call: RestCall, aggregation: Aggregation) -> list[Document]:
     scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
     try:
         stages: list[Document] = template.render(scope)
-    except NotBound as error:
-        raise _unbound(error) from None
+    except NotBound as error:  # in the terms of this API
+        error.message = f"cannot execute aggregation: variable {error.name} not bound"
+        error.hint = (
+            f'give it by avars={{"{error.name}": …}}'
+            if not error.name.startswith("@")
+            else f'give it a default: {{"$var": ["{error.name}", null]}}'
+        )
+        raise
     return stages
-
-
-def _unbound(error: NotBound) -> NotBound:
-    """Translate the error into the terms of this API."""
-    error.message = f"cannot execute aggregation: variable {error.name} not bound"
-    error.hint = (
-        f'give it by avars={{"{error.name}": …}}'
-        if not error.name.startswith("@")
-        else f'give it a default: {{"$var": ["{error.name}", null]}}'
-    )
-    return error
 
 
 async def _run(
@@ -236,14 +230,14 @@ HANDLERS: Handlers = {(ResourceType.AGGREGATION, "GET"): _get}
 # caller who chooses the words could find out, one word after another, what the hidden properties
 # contain. The author's own words reveal only what the author chose to reveal.
 
-_TEXT_SEARCH: Final = "$text"
 _PATHS: Final = frozenset({"path", "defaultPath"})
 _ANY_PATH: Final = frozenset({"queryString", "like"})  # they name properties in their own syntax
 
 
 async def check_text_search(call: RestCall, source: Any, shown: Shown) -> None:
     """Reject `$text` with words of the caller, unless everything in its index is shown."""
-    if not any(map(_has_variable, _find_values(source, _TEXT_SEARCH))):
+    searches = _find_values(source, "$text")
+    if not any(True for one in searches for _ in _find_values(one, REST.argument)):
         return
     indexes = await Administration(call.context.store).list_indexes(
         call.db, call.collection, call.exchange.deadline
@@ -268,17 +262,6 @@ def _is_open(path: Any, shown: Shown) -> bool:
     return isinstance(path, str) and is_shown(path, shown)
 
 
-def _has_variable(value: Any) -> bool:
-    return any(True for _ in _find_values(value, REST.argument))
-
-
 def _find_values(value: Any, wanted: str) -> Iterator[Any]:
     """Return the values under this key, at any depth."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key == wanted:
-                yield inner
-            yield from _find_values(inner, wanted)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _find_values(inner, wanted)
+    return (one[wanted] for one in walk(value) if isinstance(one, Mapping) and wanted in one)

@@ -25,13 +25,12 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import BodyTooLarge, Conflict, DocgraphError, RequestError
 from docgraph.rest.call import Handlers, RestCall, read_object
-from docgraph.rest.links import document_path
-from docgraph.rest.parameters.ids import check_id
+from docgraph.rest.etags import ETAG, Condition, find_exclusion
+from docgraph.rest.flatten import Expansion, prepare_document
+from docgraph.rest.ids import check_id, document_path
+from docgraph.rest.patch import build_update
 from docgraph.rest.rejections import reject
-from docgraph.rest.writes.etags import ETAG, Condition, find_exclusion
-from docgraph.rest.writes.flatten import Expansion, prepare_document
-from docgraph.rest.writes.patch import build_update
-from docgraph.rest.writes.single import check_missing_id, condition_of
+from docgraph.rest.single import check_missing_id, condition_of
 
 MAX_DOCUMENTS = 10_000  # of an array: preparing and reporting them takes 0.1 s of the event loop
 
@@ -250,8 +249,6 @@ HANDLERS: Handlers = {
 # document without an etag is written without `If-Match` or with `*`, and inserts are never
 # blocked.
 
-_HINT: Final = "If-Match takes a list of ETags, or * for any"
-_MISSING: Final = "The documents' ETags must be provided using the 'If-Match' header"
 _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."
 _WRONG_ONE: Final = "the ETag of the document is not one that the request admits"
 
@@ -266,7 +263,10 @@ async def restrict_to_etags(call: RestCall, filter: Mapping[str, Any]) -> Mappin
     if condition is None:
         return filter
     if condition.is_lacking:
-        raise Conflict(_MISSING, hint=_HINT)
+        raise Conflict(
+            "The documents' ETags must be provided using the 'If-Match' header",
+            hint="If-Match takes a list of ETags, or * for any",
+        )
     return {"$and": [{ETAG: condition.stored}, filter]}
 
 
@@ -280,11 +280,9 @@ async def is_stale(
 
 
 async def find_stale(
-    call: RestCall, documents: Sequence[Document], condition: Condition | None, etag: Any
+    call: RestCall, documents: Sequence[Document], condition: Condition, etag: Any
 ) -> dict[int, WriteFailure]:
     """Return the documents of an array that were not written because of their etags, by index."""
-    if condition is None:
-        return {}
     ids = [document["_id"] for document in documents]
     found = await call.context.store.reads.find(
         call.db,

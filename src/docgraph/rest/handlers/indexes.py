@@ -16,7 +16,7 @@ from docgraph.exchange.errors import (
     StoreRejected,
 )
 from docgraph.rest.call import Handlers, RestCall, read_object
-from docgraph.rest.writes.etags import find_exclusion
+from docgraph.rest.etags import find_exclusion
 from docgraph.store.administration import Administration
 
 _OPTIONS: Final = frozenset(

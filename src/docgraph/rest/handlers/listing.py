@@ -1,29 +1,175 @@
-"""The documents of a collection: GET of a page, POST of one or many."""
+"""The documents of a collection: GET of a page, POST of one or many; counts."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from docgraph.codec import JsonMode, decode, encode
+from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.codec.form_data import read_documents
-from docgraph.codec.keyset import Key, behind, build_key, read_key
+from docgraph.codec.keyset import EMPTY, Key, behind, build_key, check_order, name_class, read_key
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
+from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.parsed import Order
 from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
+from docgraph.rest.etags import etag_headers
 from docgraph.rest.handlers.bulk import insert_many
-from docgraph.rest.handlers.sizes import count_documents
-from docgraph.rest.links import next_page
-from docgraph.rest.parameters.page_tokens import PageStart, parse_token, render_token, with_tiebreak
+from docgraph.rest.ids import next_page
+from docgraph.rest.parameters import Count
+from docgraph.rest.single import post_document
 from docgraph.rest.streamed_lists import VARY, CsvList, JsonList, csv_headers
-from docgraph.rest.writes.etags import etag_headers
-from docgraph.rest.writes.single import post_document
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.catalog import Inventory
 from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.lenient_decode import is_readable
+
+
+async def _get_size(call: RestCall) -> Answer:
+    catalog, deadline = call.context.catalog, call.exchange.deadline
+    if call.resource.db is None:
+        return call.answer({"_size": len(await catalog.list_databases(deadline))})
+    if call.resource.collection is None:
+        await call.require_database()
+        return call.answer({"_size": len(await catalog.list_collections(call.db, deadline))})
+    await call.require_collection()
+    headers = etag_headers(await call.find_metadata(call.collection))
+    strategy, size = await count_documents(call)
+    content = {"_size": size}
+    if call.parameters.bytes and _is_whole(call):
+        inventory = Inventory(call.context.store)
+        measure = await inventory.measure(call.db, call.collection, deadline)
+        if measure.bytes is not None:
+            content["_bytes"] = measure.bytes
+    return call.answer(content, [*headers, ("X-Count-Strategy", strategy.value)])
+
+
+def _is_whole(call: RestCall) -> bool:
+    """Check if the request counts all documents, and no rule hides a part of them."""
+    parameters, permission = call.parameters, call.exchange.permission
+    is_narrow = permission is not None and permission.project_response is not None
+    has_rows = (call.rows or {}).get(f"{call.db}.{call.collection}")
+    account = call.exchange.account
+    hidden = call.context.store.guard.unnamed(call.db, call.collection, account)
+    return not (parameters.restriction or is_narrow or has_rows or hidden)
+
+
+async def count_documents(call: RestCall) -> tuple[Count, int]:
+    """Return the number of matching documents and the method; an estimate ignores filters."""
+    parameters = call.parameters
+    given = parameters.restriction
+    row = (call.rows or {}).get(f"{call.db}.{call.collection}")
+    if parameters.count is Count.ESTIMATED and not given and not row:
+        catalog, deadline = call.context.catalog, call.exchange.deadline
+        return Count.ESTIMATED, await catalog.estimate(
+            call.db, call.collection, deadline, call.consistency
+        )
+    return Count.EXACT, await call.count({"$and": given} if given else {})
+
+
+# Tokens of keyset pagination: the next page begins after the sort key of the last document.
+#
+# The token contains that key (`codec/keyset.py`). A key that the driver cannot decode (another
+# driver wrote it) cannot be sent back to the database: the token then contains the last key that
+# can, and the number of documents to skip after it.
+#
+# The token is opaque to clients and checked when it returns: it must match the sort. It needs no
+# signature, as it can express nothing that a `filter` could not.
+
+
+_MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
+
+
+class PageStart(NamedTuple):
+    """The start of a page: after this key or at the beginning, plus documents to skip."""
+
+    key: Key | None = None
+    skip: int = 0
+
+
+def with_tiebreak(order: Order) -> Order:
+    """Return the order with `_id` at its end, in the direction of the last key."""
+    if obstacle := check_order(order):
+        hint = None if "$meta" in obstacle else "use page instead of after"
+        raise RequestError(f"after cannot be used with {obstacle}", hint=hint)
+    if any(path == "_id" for path, _ in order):
+        return order
+    return (*order, ("_id", order[-1][1] if order else -1))
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def render_token(order: Order, place: PageStart) -> str:
+    """Render the token of a position in that order."""
+    key = place.key
+    if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
+        # The default order, at every full page.
+        return _encode(f'["{_signature(order)}",[{{"$oid":"{key[0]}"}}],[]]'.encode())
+    empty = [number for number, value in enumerate(key or ()) if value is EMPTY]
+    values = None if key is None else [None if value is EMPTY else value for value in key]
+    skipped = [place.skip] if place.skip else []
+    return _encode(encode([_signature(order), values, empty, *skipped], JsonMode.EXTENDED))
+
+
+def _encode(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def parse_token(order: Order, token: str) -> PageStart:
+    """Parse a token; raise if it was made for another order."""
+    try:
+        content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (BodyError, Base64Error, ValueError):
+        raise _illegal("it is not one of ours") from None
+    match content:
+        case [str(signature), None | list() as values, list(empty), *skipped] if (
+            values is None or len(values) == len(order)
+        ):
+            if signature != _signature(order):
+                raise _illegal("it belongs to another sort")
+            skip = _read_skip(skipped)
+            if values is None:
+                return PageStart(None, skip)
+            key = [EMPTY if number in empty else value for number, value in enumerate(values)]
+            _check_types(key)
+            return PageStart(key, skip)
+    raise _illegal("it is not one of ours, or belongs to another sort")
+
+
+def _check_types(key: Key) -> None:
+    try:
+        for value in key:
+            name_class(value)
+    except ValueError:
+        raise _illegal("it is not one of ours") from None
+
+
+def _read_skip(skipped: Sequence[Any]) -> int:
+    match skipped:
+        case []:
+            return 0
+        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MAX_SKIPPED:
+            return skip
+    raise _illegal("it is not one of ours")
+
+
+def _signature(order: Order) -> str:
+    return ",".join(f"{'-' if direction == -1 else ''}{path}" for path, direction in order)
+
+
+def _illegal(reason: str) -> RequestError:
+    return RequestError(
+        f"illegal after parameter, {reason}",
+        hint="take the next page from the header Link; an empty after is the first page",
+    )
+
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
 
@@ -70,7 +216,7 @@ async def _export_page(call: RestCall, headers: HeaderList) -> Answer:
         headers += await _count(call)
     order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
     export = call.open_export()
-    read = call.read(_build_read(call, order, parameters.filter), export.add)
+    read = call.read(_build_read(call, order), export.add)
     answer = await export.answer(read, headers)
     if isinstance(answer, Stream) or export.count >= parameters.pagesize:
         answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
@@ -90,7 +236,7 @@ async def _read_page(call: RestCall) -> _Page:
     order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
     if parameters.after is not None:
         return await _read_keyset_page(call, with_tiebreak(order), parameters.after)
-    await call.read(_build_read(call, order, parameters.filter), documents.receiver)
+    await call.read(_build_read(call, order), documents.receiver)
     if documents.count < parameters.pagesize:
         return _Page(documents)
     last = await documents.find_last() if order == _NEWEST_FIRST else {}
@@ -100,10 +246,11 @@ async def _read_page(call: RestCall) -> _Page:
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
 
-def _build_read(call: RestCall, order: Order, filter: Mapping[str, Any] | None) -> Read:
+def _build_read(call: RestCall, order: Order) -> Read:
     parameters = call.parameters
+    filters = parameters.restriction
     return Read(
-        filter=combine(parameters.shardkey, filter),
+        filter={"$and": filters} if len(filters) > 1 else filters[0] if filters else {},
         projection=parameters.keys,
         sort=order,
         skip=parameters.skip,
@@ -127,7 +274,7 @@ async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
         keys.extend(document.pop(SORT_KEY, None) for document in portion)
         await shown.add(portion[begin:])
 
-    read = _build_read(call, order, call.parameters.filter)
+    read = _build_read(call, order)
     for part in parts:
         keyset = Keyset(part, {SORT_KEY: {"$meta": "sortKey"}})
         await call.read(replace(read, limit=size - len(keys), keyset=keyset), add)
@@ -175,14 +322,6 @@ async def _count(call: RestCall) -> list[tuple[str, str]]:
     return [("X-Total-Count", str(total)), ("X-Count-Strategy", strategy.value)]
 
 
-def combine(*filters: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """All of the filters that there are."""
-    given = [filter for filter in filters if filter]
-    if len(given) <= 1:
-        return given[0] if given else {}
-    return {"$and": given}
-
-
 async def _post(call: RestCall) -> Answer:
     await call.require_collection()
     content = await read_documents(call.request)
@@ -194,4 +333,5 @@ async def _post(call: RestCall) -> Answer:
 HANDLERS: Handlers = {
     (ResourceType.COLLECTION, "GET"): list_documents,
     (ResourceType.COLLECTION, "POST"): _post,
+    (ResourceType.SIZE, "GET"): _get_size,
 }

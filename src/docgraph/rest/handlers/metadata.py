@@ -25,12 +25,8 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Handlers, RestCall
-from docgraph.rest.handlers.stream_checks import check_operators, check_streams
-from docgraph.rest.parameters.consistency import FROM_PRIMARY
-from docgraph.rest.schemas.schema_store import require_library
-from docgraph.rest.writes.etags import (
+from docgraph.rest.etags import (
     ETAG,
     Condition,
     attempts,
@@ -39,9 +35,13 @@ from docgraph.rest.writes.etags import (
     find_exclusion,
     is_demanded,
 )
-from docgraph.rest.writes.flatten import prepare_document
-from docgraph.rest.writes.patch import apply_update, build_update
-from docgraph.store.metadata import metadata_id
+from docgraph.rest.flatten import prepare_document
+from docgraph.rest.handlers.stream_checks import check_operators, check_streams
+from docgraph.rest.parameters import FROM_PRIMARY
+from docgraph.rest.patch import apply_update, build_update
+from docgraph.rest.properties import check_properties, to_stored
+from docgraph.rest.schema_store import require_library
+from docgraph.store.catalog import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"

@@ -24,10 +24,10 @@ from docgraph.exchange.errors import (
     StoreRejected,
     StoreUnavailable,
 )
-from docgraph.rest.bodies.pipelines import UncheckedPart, find_unchecked
-from docgraph.rest.bodies.stream_definitions import list_stages
+from docgraph.rest.aggregation_variables import build_sample_scope
 from docgraph.rest.call import RestCall
-from docgraph.rest.parameters.aggregation_variables import build_sample_scope
+from docgraph.rest.pipelines import UncheckedPart, find_unchecked
+from docgraph.rest.stream_definitions import list_stages
 from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS, CollectionStats
 from docgraph.store.driver.stage_trials import build_events
 from docgraph.store.guard.references import CollectionReference

@@ -6,16 +6,22 @@ reauthorization of the client. `events` delivers the events.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant
+from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Answer,
     Consistency,
+    DataRequest,
     Deadline,
     Document,
+    Exchange,
     NotifyWhen,
     Read,
     Resource,
@@ -24,14 +30,18 @@ from docgraph.exchange import (
     WatchedIsGone,
 )
 from docgraph.exchange.errors import Forbidden, NotFound, RequestError, SecurityViolation
-from docgraph.exchange.path import encode_path
-from docgraph.rest.bodies.stream_definitions import StreamDefinition, find_stream
-from docgraph.rest.call import Handlers, RestCall
+from docgraph.exchange.request import encode_path
+from docgraph.plugins.kinds import Authorizer, Decision
+from docgraph.rest.aggregation_variables import build_scope
+from docgraph.rest.call import GetDryRun, Handlers, RestCall
 from docgraph.rest.handlers.aggregations import find_shown
-from docgraph.rest.parameters.aggregation_variables import build_scope
-from docgraph.rest.stream_access import find_open_streams
+from docgraph.rest.sections import Mongo
+from docgraph.rest.stream_definitions import StreamDefinition, find_stream, list_streams
+from docgraph.runtime import Generations
+from docgraph.store import Store
+from docgraph.store.catalog import Metadata
 from docgraph.store.names import namespace_of
-from docgraph.variables import NotBound, matches_nothing
+from docgraph.variables import NotBound, Template, matches_nothing
 
 _WITH_IDS: Final = "event-ids"
 _SNAPSHOT: Final = "snapshot"
@@ -99,7 +109,7 @@ async def _subscribe(
         db=call.db,
         collection=call.collection,
         uri=definition.uri,
-        stages=tuple(await _render(call, definition, moment)),
+        stages=tuple(await _render(call, definition.stages, moment)),
         json_mode=call.parameters.json_mode,
         row=row or None,
         shown=find_shown(call.exchange.permission, namespace) or None,
@@ -122,17 +132,16 @@ def _is_before_requested(call: RestCall, definition: StreamDefinition) -> bool:
     return is_requested
 
 
-async def _render(call: RestCall, definition: StreamDefinition, moment: Document) -> list[Document]:
-    """Return the stages with the variables of this request."""
-    template, resolvers = definition.stages, call.context.resolvers
+async def _render(call: RestCall, template: Template, moment: Document | None = None) -> Any:
+    """Return the stages or the filter with the variables of this request."""
+    resolvers = call.context.resolvers
     scope = await build_scope(template.names, call.exchange, resolvers, call.parameters, moment)
     try:
-        stages: list[Document] = template.render(scope)
+        return template.render(scope)
     except NotBound as error:
         error.message = f"variable {error.name} not bound"
         error.hint = f'give it by avars={{"{error.name}": …}}'
         raise
-    return stages
 
 
 def _find_condition(call: RestCall, definition: StreamDefinition) -> NotifyWhen | None:
@@ -187,30 +196,12 @@ async def build_snapshot(call: RestCall, definition: StreamDefinition) -> Stream
             hint="connect without snapshot; `snapshot` in its definition allows one",
         )
     segments = call.request.segments[:-2]  # without `_streams` and the name
-    path = encode_path(segments) or "/"
-    service, decision = await call.context.dry_run.decide_get(call.exchange, path)
-    if decision is None or service != call.exchange.service:
+    collection = Resource(ResourceType.COLLECTION, call.db, call.collection)
+    permitted = await call.as_get(encode_path(segments) or "/", collection)
+    if permitted is None:
         raise Forbidden("a snapshot needs the permission to GET the collection")
-    permitted = replace(
-        call,
-        exchange=replace(call.exchange, permission=decision.permission),
-        resource=Resource(ResourceType.COLLECTION, call.db, call.collection),
-    )
     most = min(snapshot.limit or call.context.max_snapshot, call.context.max_snapshot)
-    return StreamSnapshot(permitted, await _render_snapshot(call, definition), most)
-
-
-async def _render_snapshot(call: RestCall, definition: StreamDefinition) -> Document:
-    assert definition.snapshot is not None  # noqa: S101 - the caller checked it
-    template, resolvers = definition.snapshot.filter, call.context.resolvers
-    scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
-    try:
-        filter: Document = template.render(scope)
-    except NotBound as error:
-        error.message = f"variable {error.name} not bound"
-        error.hint = f'give it by avars={{"{error.name}": …}}'
-        raise
-    return filter
+    return StreamSnapshot(permitted, await _render(call, snapshot.filter), most)
 
 
 @dataclass(slots=True)
@@ -265,3 +256,94 @@ class StreamSnapshot:
         )
         self._position += len(ids)
         return documents
+
+
+# Streams that a caller may open: the list of a collection needs no rule of its own (decision 42).
+#
+# Each stream of the collection is authorized as if the caller opened it. A caller who may open
+# none, and has no rule for the list, is rejected as at the path of a stream: with the same status
+# whether the collection exists or not.
+
+
+MAX_LISTED: Final = 100  # streams of a collection: each costs an evaluation of the rules
+_AT_ONCE: Final = 16
+
+_NOT_A_LIST: Final = Decision(False, "not a list of change streams")
+_NONE_OPEN: Final = Decision(False, "the caller may open no change stream of the collection")
+_APPROVED: Final = Decision(True, "the caller may open a change stream of the collection")
+
+
+async def find_open_streams(
+    metadata: Mapping[str, Any] | None, exchange: Exchange, dry_run: GetDryRun
+) -> AsyncIterator[StreamDefinition]:
+    """Yield the streams in the metadata that the caller of a request for the list may open."""
+    segments = exchange.request.segments
+    for number, stream in enumerate(islice(list_streams(as_meant(metadata or {})), MAX_LISTED)):
+        if number and number % _AT_ONCE == 0:
+            await asyncio.sleep(0)  # let other tasks run
+        path = encode_path((*segments, stream.uri))
+        service, decision = await dry_run.decide_get(exchange, path)
+        if decision is not None and service == exchange.service:
+            yield stream
+
+
+class StreamListAllower(Authorizer):
+    """Approves the list of streams for callers who may open one of them.
+
+    It reads metadata for callers without permissions, so it has a cache of its own: they cannot
+    displace what other requests need. Missing metadata is cached as well, so that both cases take
+    the same time.
+    """
+
+    name: ClassVar[str] = "streamLists"
+    description: ClassVar[str] = "approves the list of change streams that a caller may open"
+    part_of: ClassVar[str] = "mongo"
+    priority: ClassVar[int] = 200  # after the rules, whose approvals cost less
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        *,
+        store: Store,
+        generations: Generations,
+        mongo: Mongo,
+        imagined_requests: GetDryRun,
+    ) -> None:
+        ttl = mongo.local_cache_ttl / 1000 if mongo.local_cache_enabled else 0.0
+        self._metadata = Metadata(store, generations, ttl=ttl)
+        self._dry_run = imagined_requests
+
+    async def close(self) -> None:
+        """Stop the reads that are in progress."""
+        await self._metadata.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it approves nothing by itself: it needs the approval of another allower."""
+        return True
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """Return whether a login is needed: not for a list, rules decide about each stream."""
+        return _find_list(exchange) is None
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Approve a list with at least one stream that the caller may open."""
+        resource = _find_list(exchange)
+        if resource is None:
+            return _NOT_A_LIST
+        assert resource.db is not None  # noqa: S101 - a collection has one
+        metadata = await self._metadata.find(resource.db, resource.collection)
+        async for _ in find_open_streams(metadata, exchange, self._dry_run):
+            return _APPROVED
+        return _NONE_OPEN
+
+
+def _find_list(exchange: Exchange) -> Resource | None:
+    """Return the resource of a GET of a list of streams; None for all other requests."""
+    parsed = exchange.parsed
+    if exchange.request.method not in ("GET", "HEAD") or not isinstance(parsed, DataRequest):
+        return None
+    resource = parsed.resource
+    if parsed.refusal is not None or resource is None or resource.type is not ResourceType.STREAMS:
+        return None
+    return resource

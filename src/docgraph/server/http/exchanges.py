@@ -33,7 +33,7 @@ from docgraph.exchange import (
     Upgrade,
 )
 from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
-from docgraph.exchange.path import cut_unreadable
+from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.event import StreamBegun
 from docgraph.observe.events import (

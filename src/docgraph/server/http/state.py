@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from docgraph.exchange import DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import InternalError
-from docgraph.exchange.path import cut_unreadable
+from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.server.fields import RequestIds

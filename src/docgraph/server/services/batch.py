@@ -36,7 +36,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.exchange import AdmittedApp, Transaction
 from docgraph.plugins.kinds import Service
-from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.parameters import Parameters
 from docgraph.rest.sections import Mongo
 from docgraph.server.respond import phrase_of
 from docgraph.server.sections import Batch

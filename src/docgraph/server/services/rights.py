@@ -19,7 +19,7 @@ from docgraph.access.rule import find_flag, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import RequestError
-from docgraph.exchange.path import encode_path
+from docgraph.exchange.request import encode_path
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.http.app_access import AppAccess

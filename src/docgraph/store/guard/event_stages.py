@@ -18,7 +18,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported, SecurityViolation
 from docgraph.store.guard.shield import Shield
 from docgraph.store.guard.shown import Paths, Shown, build_projection, is_shown, shorten_paths
-from docgraph.store.guard.steps import walk
+from docgraph.store.names import walk
 
 AFTER: Final = "fullDocument"
 BEFORE: Final = "fullDocumentBeforeChange"

@@ -17,16 +17,22 @@ from bson import Regex
 from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import QueryError
 from docgraph.store.guard.expression_cost import MAX_PATTERN, Analysis
-from docgraph.store.guard.expression_scope import (
+from docgraph.store.guard.operands import PLAIN
+from docgraph.store.guard.references import Place, nested_pipelines
+from docgraph.store.guard.sizes import (
+    ELEMENT,
     TRUSTED,
     WRITTEN,
     CostModel,
     ExpressionScope,
-    Place,
+    Form,
+    LoopElement,
+    Size,
+    add,
+    close,
+    deepest,
+    join,
 )
-from docgraph.store.guard.operands import PLAIN
-from docgraph.store.guard.references import nested_pipelines
-from docgraph.store.guard.sizes import ELEMENT, Form, LoopElement, Size, add, close, deepest, join
 
 # In lower case, as `has_key` wants them: what makes a filter of a caller worth a look, and what
 # lets a value that a caller supplies grow in an expression of an author.

@@ -16,12 +16,6 @@ from math import inf, log2
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
-from docgraph.store.guard.expression_scope import (
-    CostModel,
-    ExpressionScope,
-    Place,
-    measure_constant,
-)
 from docgraph.store.guard.operands import BYTE, PLAIN, Operands, choose
 from docgraph.store.guard.operator_sizes import (
     BUILDING_TEXTS,
@@ -30,11 +24,14 @@ from docgraph.store.guard.operator_sizes import (
     TAKING_NAMES,
     nest,
 )
+from docgraph.store.guard.references import Place
 from docgraph.store.guard.sizes import (
     ELEMENT,
     FLAT,
     NONE,
+    CostModel,
     Depth,
+    ExpressionScope,
     Form,
     LoopElement,
     Size,
@@ -42,6 +39,7 @@ from docgraph.store.guard.sizes import (
     close,
     deepest,
     join,
+    measure_constant,
 )
 
 MAX_STEPS: Final = 100_000

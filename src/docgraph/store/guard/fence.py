@@ -20,8 +20,7 @@ from bson import Regex
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.guard.expression_scope import Place
-from docgraph.store.guard.references import visit_stages
+from docgraph.store.guard.references import Place, visit_stages
 from docgraph.store.guard.stage_checks import has_key
 
 # `$skip: 0` is removed by the optimizer, and stages without effect of its own are not public.

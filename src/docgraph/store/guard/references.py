@@ -10,13 +10,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import QueryError
-from docgraph.store.guard.expression_scope import Place
 
 READING_MORE: Final = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
 _TARGETS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 _TARGET_KEYS: Final = {"db", "coll"}
 _WITH_PIPELINE: Final = ("$lookup", "$unionWith")
+_SHOWN: Final = 200  # characters of a place
+
+
+class Place(NamedTuple):
+    """A path in the expression: a key below another place."""
+
+    above: Place | None
+    key: str | int
+
+    def __str__(self) -> str:
+        steps: list[str] = []
+        place: Place | None = self
+        while place is not None:
+            steps.append(f"[{place.key}]" if isinstance(place.key, int) else f".{place.key}")
+            place = place.above
+        return "".join(reversed(steps)).removeprefix(".")[:_SHOWN]
 
 
 class CollectionReference(NamedTuple):

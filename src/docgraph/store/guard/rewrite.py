@@ -16,7 +16,6 @@ from docgraph.exchange.data import Document, Write
 from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shield import (
-    Paths,
     Shield,
     check_filter_paths,
     check_path,
@@ -24,6 +23,7 @@ from docgraph.store.guard.shield import (
     reject,
     shows_storage,
 )
+from docgraph.store.guard.shown import Paths
 from docgraph.store.guard.stage_checks import (
     UPDATE_STAGES,
     Policy,
@@ -31,9 +31,8 @@ from docgraph.store.guard.stage_checks import (
     check_pipeline,
     has_key,
 )
-from docgraph.store.guard.steps import walk
 from docgraph.store.guard.write_effects import read_update
-from docgraph.store.names import namespace_of
+from docgraph.store.names import namespace_of, walk
 
 _TEXT = frozenset({"$text"})
 _SEARCHES = frozenset({"$search", "$searchMeta", "$vectorSearch"})

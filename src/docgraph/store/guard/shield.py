@@ -15,41 +15,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import ESCAPING, Document, Read
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.request import Account
 from docgraph.store.guard.fence import Parts, split
-from docgraph.store.guard.shown import Paths, hide
+from docgraph.store.guard.shown import HARMLESS, LOGICAL, OPAQUE, Paths, hide
 from docgraph.store.guard.stage_checks import Policy, check_filter, has_key
-from docgraph.store.guard.steps import walk
-from docgraph.store.names import check_namespace, namespace_of
-
-__all__ = [
-    "Guard",
-    "Paths",
-    "RevealKey",
-    "Rows",
-    "Shield",
-    "check_filter_paths",
-    "check_order",
-    "check_path",
-    "check_projection",
-    "check_query",
-    "reaches",
-    "reject",
-    "shows_storage",
-    "strip",
-    "strip_before",
-]
+from docgraph.store.names import check_namespace, namespace_of, walk
 
 Rows = Mapping[str, Mapping[str, Any]]
 
 _NO_LISTS = Policy()
-_LOGICAL = frozenset({"$and", "$or", "$nor"})
-_HARMLESS = frozenset({"$comment"})
-# They use whole documents, or everything that an index contains: the properties are not known. (In
-# lower case, as `has_key` expects them.)
-_OPAQUE = frozenset({"$expr", "$where", "$jsonschema", "$text"})
 _STORAGE = ("indexKey", "recordId")
 _PROJECTION_OPERATORS = frozenset({"$slice", "$elemMatch", "$meta"})
 
@@ -192,7 +168,7 @@ def check_filter_paths(filter: Any, hidden: Paths, what: str = "the filter") -> 
     Operators below a path (`$elemMatch` and the like) need no check: a path that is neither hidden
     nor contains something hidden has nothing hidden below it.
     """
-    if has_key(filter, _OPAQUE):
+    if has_key(filter, OPAQUE):
         raise reject(what)
     _check_branches(filter, hidden, what)
 
@@ -201,10 +177,10 @@ def _check_branches(filter: Any, hidden: Paths, what: str) -> None:
     if not isinstance(filter, Mapping):
         raise reject(what)
     for key, condition in filter.items():
-        if key in _LOGICAL and isinstance(condition, (list, tuple)):
+        if key in LOGICAL and isinstance(condition, (list, tuple)):
             for branch in condition:
                 _check_branches(branch, hidden, what)
-        elif key not in _HARMLESS:
+        elif key not in HARMLESS:
             _reject_named(key, hidden)
             check_path(key, hidden, what)
 
@@ -278,3 +254,74 @@ def strip_before(
         await take(documents)
 
     return pass_stripped
+
+
+# Hidden properties: find their names in a pipeline or a schema.
+#
+# A pipeline that only names a hidden property does not show it. But whether it works, and its
+# result, answer questions about the property. For indexes see `indexing`.
+
+
+def find_named(value: Any, hidden: Paths) -> str | None:
+    """Return the hidden path that a pipeline names, in an expression, a key or a string.
+
+    The path can be below another one (`$$ROOT.password`, `fullDocument.password`).
+    """
+    found = (_find_inside(one, hidden) for one in walk(value, keys=True) if isinstance(one, str))
+    return next(filter(None, found), None)
+
+
+def find_property(schema: Any, hidden: Paths) -> str | None:
+    """Return the hidden path that a JSON schema names: it nests properties by their own names."""
+    last = {path[-1]: ".".join(path) for path in hidden}
+    texts = (one for one in walk(schema, keys=True) if isinstance(one, str))
+    return next((last[text] for text in texts if text in last), None)
+
+
+def _find_inside(text: str, hidden: Paths) -> str | None:
+    steps = tuple(step for step in text.lstrip("$").split(".") if not step.isdigit())
+    for path in hidden:
+        length = len(path)
+        if any(steps[at : at + length] == path for at in range(len(steps) - length + 1)):
+            return ".".join(path)
+    return None
+
+
+# Escaping marker: hide the marker of documents that are stored escaped.
+#
+# In known collections it is hidden like other internal properties. Schema stores exist in every
+# database: there, reads are checked before they run.
+
+
+def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:
+    """Hide the marker in a collection; the key is for code that must interpret the documents."""
+    return guard.hide(db, collection, ESCAPING, remade=True)
+
+
+def reject_marker(read: Read) -> None:
+    """Raise `SecurityViolation` for a read that filters, sorts or computes by the marker."""
+    reject_marker_in_filter(read.filter)
+    if any(_is_marker(path) for path, _ in read.sort) or _mentions(read.hint):
+        raise reject("the sort")
+    # Its own entry in a projection is harmless: it is removed from the result.
+    if _mentions(list((read.projection or {}).values())):
+        raise reject("the projection")
+
+
+def reject_marker_in_filter(filter: Mapping[str, Any]) -> None:
+    """Raise `SecurityViolation` for a filter that uses the marker."""
+    if _mentions(filter):
+        raise reject("the filter")
+
+
+def _mentions(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_marker(key) or _mentions(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(_mentions, value))
+    # `$_escaping`, and `$$ROOT._escaping` under any name of the root.
+    return isinstance(value, str) and value[:1] == "$" and ESCAPING in value[1:].split(".")[:2]
+
+
+def _is_marker(path: str) -> bool:
+    return path.split(".", 1)[0] == ESCAPING

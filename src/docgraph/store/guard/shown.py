@@ -20,10 +20,11 @@ Shown = Mapping[str, int]
 Paths = tuple[tuple[str, ...], ...]
 _Tree = dict[str, "_Tree"]  # the steps of paths; an empty one ends a path
 
-_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
-_HARMLESS: Final = frozenset({"$comment"})
-# They use whole documents, or everything that an index contains. (In lower case for `has_key`.)
-_OPAQUE: Final = frozenset({"$expr", "$where", "$jsonschema", "$text"})
+LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
+HARMLESS: Final = frozenset({"$comment"})
+# They use whole documents, or everything that an index contains: the properties are not known.
+# (In lower case for `has_key`.)
+OPAQUE: Final = frozenset({"$expr", "$where", "$jsonschema", "$text"})
 # Callers may query one by its exact value: the path and `If-Match` of a request do the same.
 _ASKED_ANYWAY: Final = frozenset({"_id", "_etag"})
 _ARRAY: Final = {"$type": "array"}
@@ -165,17 +166,17 @@ def asks_for_hidden(filter: Any, shown: Shown, *, besides: frozenset[str] = froz
 
 
 def _asks(key: str, condition: Any, shown: Shown, besides: frozenset[str]) -> bool:
-    if key in _LOGICAL:
+    if key in LOGICAL:
         return not isinstance(condition, list | tuple) or any(
             asks_for_hidden(branch, shown, besides=besides) for branch in condition
         )
-    if key in _HARMLESS:
+    if key in HARMLESS:
         return False
     if key in _ASKED_ANYWAY and _is_equality(condition):
         return False
     if key == "$expr":
         return not _compares_shown(condition, shown)
-    return not is_shown(key, shown) or has_key(condition, _OPAQUE)
+    return not is_shown(key, shown) or has_key(condition, OPAQUE)
 
 
 def _is_equality(condition: Any) -> bool:

@@ -29,10 +29,10 @@ from docgraph.store.guard.expression_checks import (
     check_pipeline_cost,
     check_projection_cost,
 )
-from docgraph.store.guard.expression_scope import Place
 from docgraph.store.guard.references import (
     READING_MORE,
     CollectionReference,
+    Place,
     VisitedStage,
     nested_pipelines,
     read_reference,

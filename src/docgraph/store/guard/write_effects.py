@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from bson import Regex
 
 from docgraph.exchange.data import Write
-from docgraph.store.guard.steps import (
+from docgraph.store.names import (
     EVERYTHING,
     Steps,
     Written,

@@ -22,7 +22,7 @@ from docgraph.store.catalog import Inventory, Listed
 from docgraph.store.driver.errors import StoreDenied
 from docgraph.store.driver.index_stats import IndexStats
 from docgraph.store.guard.references import find_references
-from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.guard.row_filters import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight

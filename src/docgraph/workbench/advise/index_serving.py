@@ -14,7 +14,7 @@ from docgraph.exchange import Deadline
 from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.store import Store
 from docgraph.store.driver.index_stats import IndexStats
-from docgraph.store.guard.row_indexes import RowFilter, find_unindexed
+from docgraph.store.guard.row_filters import RowFilter, find_unindexed
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess

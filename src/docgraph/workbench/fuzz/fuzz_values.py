@@ -14,8 +14,15 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
 
-from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.uuids import binary_text, is_uuid
+from docgraph.codec.bson_types import (
+    Binary,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Timestamp,
+    binary_text,
+    is_uuid,
+)
 
 POOL: Final = 8
 _START: Final = datetime(2024, 1, 1, 12, 0)

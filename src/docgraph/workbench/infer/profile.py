@@ -22,9 +22,9 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    is_uuid,
 )
 from docgraph.codec.id_text import BINARY_SUBTYPES
-from docgraph.codec.uuids import is_uuid
 from docgraph.workbench.infer.field_names import (
     is_about_people,
     is_name,

@@ -10,10 +10,10 @@ from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission
 from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.exchange.request import Request
-from docgraph.rest.bodies.pipelines import find_aggregation
+from docgraph.rest.aggregation_variables import build_scope
 from docgraph.rest.handlers.aggregations import hide_properties
-from docgraph.rest.parameters.aggregation_variables import build_scope
-from docgraph.rest.parameters.parameters import Parameters, parse_avars
+from docgraph.rest.parameters import Parameters, parse_avars
+from docgraph.rest.pipelines import find_aggregation
 from docgraph.rest.sections import Mongo
 from docgraph.variables import CallerDocument, NotBound, Resolvers
 

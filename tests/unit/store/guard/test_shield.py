@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from docgraph.exchange.data import ESCAPING, Read
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.shield import (
     Guard,
@@ -14,6 +15,7 @@ from docgraph.store.guard.shield import (
     check_filter_paths,
     check_order,
     check_projection,
+    reject_marker,
     strip,
 )
 from docgraph.store.guard.stage_checks import Policy
@@ -219,3 +221,26 @@ def test_hidden_properties_or_row_filters_alone_are_a_restriction() -> None:
     assert Shield({"db.c": HIDDEN})
     assert Shield(rows={"db.c": {"a": 1}})
     assert not Shield()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        Read({ESCAPING: 1}),
+        Read({"$or": [{"a": 1}, {ESCAPING: {"$exists": True}}]}),
+        Read({"$expr": {"$eq": [f"${ESCAPING}", 1]}}),
+        Read(sort=[("a", 1), (ESCAPING, -1)]),
+        Read(hint={ESCAPING: 1}),
+        Read(projection={"x": f"${ESCAPING}"}),
+    ],
+)
+def test_a_read_by_the_marker_is_refused(read: Read) -> None:
+    with pytest.raises(SecurityViolation):
+        reject_marker(read)
+
+
+@pytest.mark.parametrize(
+    "read", [Read({"a": 1}, sort=[("a", 1)], hint={"a": 1}), Read(projection={ESCAPING: 1, "a": 1})]
+)
+def test_other_reads_pass(read: Read) -> None:
+    reject_marker(read)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.store.guard.steps import EVERYTHING, Written
 from docgraph.store.guard.write_effects import (
     COMPUTED,
     WriteEffects,
@@ -18,6 +17,7 @@ from docgraph.store.guard.write_effects import (
     read_filter,
     read_stage,
 )
+from docgraph.store.names import EVERYTHING, Written
 
 
 def update(change: Any, **more: Any) -> Write:

@@ -1,1 +1,0 @@
-"""Request bodies of writes, and validation of metadata."""

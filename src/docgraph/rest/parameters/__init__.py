@@ -1,1 +1,0 @@
-"""Request parameters and ids in paths, parsed into typed values."""

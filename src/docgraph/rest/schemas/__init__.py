@@ -1,1 +1,0 @@
-"""JSON Schema: its store, its checks, its resources."""

@@ -1,1 +1,0 @@
-"""Document writes: single, patched in memory, by operators; guarded by etags."""

@@ -1,0 +1,271 @@
+"""Fenced find: a `find` under a row filter, as a pipeline if its filter needs a fence.
+
+The pipeline returns the same documents in the same order. Queries that need no fence stay a `find`.
+
+A pipeline cannot do everything that `find` does. It has no projections such as `$elemMatch`,
+`$slice`, `items.$` and `$meta` next to all other properties, and no sort keys of a `$sort` behind
+the fence. In these cases it finds the ids, and a `find` by these ids reads the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import bson
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import NotSupported
+from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, Index
+from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.find import build_aggregate, build_find, check_skip
+from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
+from docgraph.store.guard.references import find_references
+from docgraph.store.guard.shield import Shield, reject, shows_storage
+from docgraph.store.guard.stage_checks import has_key
+from docgraph.store.names import namespace_of
+from docgraph.store.order import Order, is_served, pinned_paths, serves_surely
+
+Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
+
+_ID: Final = "_id"
+_NATURAL: Final = "$natural"
+_FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `has_key` expects them
+
+
+async def restrict(
+    facts: CollectionStats,
+    shield: Shield,
+    place: tuple[str, str],
+    filter: Mapping[str, Any],
+    projection: Mapping[str, Any] | None = None,
+) -> Parts:
+    """Return the filter with the caller's row filter, and with a fence if it needs one."""
+    if not shield.rows:  # as nearly always
+        return Parts(filter)
+    namespace = namespace_of(*place)
+    is_restricted = bool(shield.rows.get(namespace))
+    if is_restricted and shows_storage(projection):
+        raise reject("the projection")
+    if not is_restricted or find_unsafe(filter) is None:
+        return shield.restrict(namespace, filter)
+    ground = await _find_ground(facts, place)
+    return shield.restrict(namespace, filter, by_bytes=ground.by_bytes)
+
+
+async def find_grounds(
+    facts: CollectionStats,
+    shield: Shield,
+    place: tuple[str, str],
+    pipeline: Sequence[Mapping[str, Any]],
+) -> dict[str, Ground]:
+    """Load the grounds of collections with row filters, if the pipeline needs a fence."""
+    if not shield.rows or not any(map(holds_unsafe, pipeline)):
+        return {}
+    places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
+    return {
+        namespace: await _find_ground(facts, one)
+        for one in dict.fromkeys(places)
+        if (namespace := namespace_of(*one)) in shield.rows
+    }
+
+
+async def check_collations(
+    facts: CollectionStats,
+    shield: Shield,
+    place: tuple[str, str],
+    pipeline: Sequence[Mapping[str, Any]],
+    deadline: Deadline,
+) -> None:
+    """Reject a pipeline that would compare a row filter by another collation than a `find` does.
+
+    The collation of its first collection applies to all that it reads.
+    """
+    others = ((one.db, one.collection) for one in find_references(pipeline, place[0]))
+    for other in dict.fromkeys(others) if shield.rows else ():
+        if other == place or not shield.rows.get(namespace_of(*other)):
+            continue
+        first, second = [await facts.collation(*one, deadline) for one in (place, other)]
+        if first == MISSING:
+            first = BY_BYTES  # it has no documents, but `$unionWith` adds others
+        if first is None or second not in {first, MISSING}:
+            raise NotSupported(
+                "a row filter cannot be applied to a collection with another collation than that "
+                "of the collection that the pipeline begins with",
+                hint="give both collections the same collation",
+            )
+
+
+async def _find_ground(facts: CollectionStats, place: tuple[str, str]) -> Ground:
+    indexes = await facts.indexes(*place)
+    if indexes is None:
+        return UNKNOWN
+    # The index of `_id` always has the collation of the collection.
+    by_bytes = any(index.keys == ((_ID, 1),) and index.complete for index in indexes)
+    return Ground(by_bytes, partial(serves_surely, indexes))
+
+
+class FencedFind:
+    """A `find` of one caller; `send` sends a command."""
+
+    def __init__(
+        self,
+        place: tuple[str, str],
+        parts: Parts,
+        projection: Mapping[str, Any] | None,
+        bounds: tuple[int, int],
+        comment: Any,
+    ) -> None:
+        self._place = place
+        self._parts = parts
+        self._projection = projection or {}
+        self._skip, self._limit = bounds
+        self._comment = comment
+
+    async def run(
+        self, send: Send, facts: CollectionStats | None, order: Order, take: Take | None
+    ) -> list[Document]:
+        """Return the documents in this order; without facts no index is used."""
+        if not self._parts.behind:
+            return await send(self._build_find(self._parts.front, order), take)
+        served = facts is not None and await is_served(facts, self._place, order, self._parts.front)
+        needs_find = _is_find_only(self._projection) or (
+            not served and _has_sort_key(self._projection)
+        )
+        shown = {_ID: 1} if needs_find else self._projection
+        command = self._build(order, served, shown)
+        if not needs_find:
+            return await send(command, take)
+        ids = [one[_ID] for one in await send(command, None) if _ID in one]
+        documents = await self._read(ids, order, send) if ids else []
+        return await hand_over(documents, take)
+
+    def _build_find(self, filter: Mapping[str, Any], order: Order) -> Document:
+        sort, hint = order
+        options = {"projection": self._projection, "sort": sort, "hint": hint}
+        options["comment"] = self._comment
+        bounds = {"limit": self._limit, "skip": self._skip}
+        return build_find(self._place[1], filter, **bounds, options=options)
+
+    def _build(self, order: Order, served: bool, projection: Mapping[str, Any]) -> Document:
+        """Return the pipeline; if no index serves the order, it sorts what passed the fence."""
+        hint, sort = order.hint, dict(order.sort)
+        if _NATURAL in sort and hint in (None, sort):  # the database rejects both together
+            hint, sort = sort, {}
+        stages = self._parts.stages
+        if sort:
+            stages.insert(stages.index(FENCE) if served else len(stages), {"$sort": sort})
+        if self._skip:
+            check_skip(self._skip)
+            stages.append({"$skip": self._skip})
+        stages.append({"$limit": self._limit})
+        if projection:
+            stages.append({"$project": projection})
+        command = build_aggregate(self._place[1], stages, limit=self._limit, comment=self._comment)
+        return {**command, "hint": hint} if hint else command
+
+    async def _read(self, ids: list[Any], order: Order, send: Send) -> list[Document]:
+        """Return the documents with these ids, in order, if they still match the safe part."""
+        conditions = [self._parts.front, {_ID: {"$in": ids}}]
+        options: Document = {"comment": self._comment}
+        if _is_positional(self._projection):
+            # Which element matches depends on all conditions. They see no documents but these.
+            conditions.append(self._parts.behind)
+            options["hint"] = {_ID: 1}
+        if _has_sort_key(self._projection):
+            options["sort"] = order.sort
+        hides_id = _ID in self._projection and not self._projection[_ID]
+        options["projection"] = {
+            path: shown for path, shown in self._projection.items() if path != _ID or not hides_id
+        }
+        command = build_find(self._place[1], {"$and": conditions}, limit=len(ids), options=options)
+        found = {_key_of(one[_ID]): one for one in await send(command, None)}
+        documents = [found[key] for key in map(_key_of, ids) if key in found]
+        if hides_id:
+            for document in documents:
+                del document[_ID]
+        return documents
+
+
+def _is_find_only(projection: Mapping[str, Any]) -> bool:
+    return has_key(projection, _FIND_ONLY) or _is_positional(projection) or _adds_meta(projection)
+
+
+def _adds_meta(projection: Mapping[str, Any]) -> bool:
+    """Check if `$meta` is added to documents that retain the rest, as only `find` does."""
+    values = [value for path, value in projection.items() if path != _ID]
+    kept = [one for one in values if not (isinstance(one, Mapping) and "$meta" in one)]
+    return len(kept) < len(values) and not any(kept)
+
+
+def _is_positional(projection: Mapping[str, Any]) -> bool:
+    return any(path.endswith(".$") for path in projection)
+
+
+def _has_sort_key(projection: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(one, Mapping) and one.get("$meta") == "sortKey" for one in projection.values()
+    )
+
+
+def _key_of(id: Any) -> bytes:
+    """Return a hashable key for an id: an id that is a document is not hashable."""
+    return bson.encode({_ID: id})
+
+
+# Indexes for row filters: each needs an index that begins with a property of the filter.
+#
+# With such an index a request under the filter examines the caller's rows, and not those of others.
+
+
+_HASHED = "hashed"
+
+
+class RowFilter(NamedTuple):
+    """A filter of a rule for the rows of a collection, as it is written; `part` names it."""
+
+    place: tuple[str, str]
+    rule: str
+    part: str
+    filter: Mapping[str, Any]
+
+
+def find_unindexed(
+    filter: Mapping[str, Any], indexes: Iterable[Index]
+) -> list[tuple[Mapping[str, Any], list[str]]]:
+    """Return the branches of a filter that no index serves, each with its fixed properties.
+
+    Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
+    """
+    first = {index.keys[0][0] for index in indexes if index.complete and _is_ordered(index)}
+    branches = list(_find_branches(filter))
+    if not all(paths for _, paths in branches):
+        return []
+    return [(branch, paths) for branch, paths in branches if first.isdisjoint(paths)]
+
+
+def _is_ordered(index: Index) -> bool:
+    direction = index.keys[0][1]
+    return direction == _HASHED or not isinstance(direction, str)
+
+
+def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+    """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
+    paths = list(dict.fromkeys(pinned_paths(filter)))
+    alternatives = None if paths else next(_find_alternatives(filter), None)
+    if alternatives is None:
+        yield filter, paths
+        return
+    for one in alternatives:
+        yield from _find_branches(one)
+
+
+def _find_alternatives(filter: Any) -> Iterator[list[Any]]:
+    for key, value in filter.items() if isinstance(filter, Mapping) else ():
+        if key == "$or" and isinstance(value, list) and value:
+            yield value
+        elif key == "$and" and isinstance(value, list):
+            for part in value:
+                yield from _find_alternatives(part)

@@ -1,1 +1,0 @@
-"""Writes and transactions: several writes that are applied together."""
