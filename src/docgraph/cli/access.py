@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MAX_APPS = 100_000
 _LIMIT_MS = 30_000
-_EVERYBODY = "(everybody)"
 
 
 @click.group()
@@ -96,7 +95,7 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
 
     rows = _run(sources, load_rules)
     if not as_json:
-        named = {ANONYMOUS: _EVERYBODY}
+        named = {ANONYMOUS: "(everybody)"}
         rows = [{named.get(key, key): value for key, value in row.items()} for row in rows]
     print_table(rows, as_json=as_json, if_empty="no apps are stored")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,17 +18,17 @@ from docgraph.exchange import Deadline, DocgraphError, Document, StartupError
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
 
-_NAME = "docgraph"
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
 _VARIABLE = "_DOCGRAPH_COMPLETE"  # the script sets it to request completions
 # click's script for fish cuts the description of a command at its first comma.
 _CUT_SHORT, _WHOLE = 'string split ","', 'string split --max 1 ","'
-_SHELLS = ("bash", "zsh", "fish")
 _MAX_NAMES = 1_000
 _SECONDS = 3.0  # a shell waits for the names
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(_SHELLS))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script for shell completion of commands, options and names.
@@ -40,46 +41,66 @@ def completion(ctx: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise StartupError(f"this version of click does not know the shell {shell!r}")
-    script = found(ctx.find_root().command, {}, _NAME, _VARIABLE).source()
+    script = found(ctx.find_root().command, {}, "docgraph", _VARIABLE).source()
     click.echo(script.replace(_CUT_SHORT, _WHOLE))
 
 
-def complete_apps(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+def _completer(read: Callable[[Docgraph], Awaitable[Iterable[str]]]) -> Completer:
+    """Return the completion of names that `read` finds; none if they cannot be read in time."""
+
+    @wraps(read)
+    def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        from docgraph.cli.application import work_on
+        from docgraph.cli.options import prepare_sources, read_sources
+        from docgraph.embedded import EmbeddedMongo
+        from docgraph.runtime.sections import Core
+        from docgraph.store.sections import MClient
+
+        async def read_in_time(app: Docgraph) -> Iterable[str]:
+            async with asyncio.timeout(_SECONDS):
+                return await read(app)
+
+        given: dict[str, Any] = {"config": None, "overrides": None, "settings": (), "data": None}
+        given |= {name: value for name, value in ctx.params.items() if name in given and value}
+        try:
+            prepared = prepare_sources(read_sources(**given))
+            directory = prepared.config.get(Core).data_directory
+            is_own = prepared.config.get(MClient).connection_string is not None
+            if not is_own and EmbeddedMongo.find_running(directory) is None:
+                return []  # completing a name starts no database
+            names = work_on(prepared, read_in_time)
+        except (DocgraphError, StartupError, TimeoutError):
+            return []  # a shell has no place for a message
+        return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(typed)]
+
+    return complete
+
+
+@_completer
+async def complete_apps(app: Docgraph) -> Iterable[str]:
     """Complete the ids of stored apps."""
-
-    async def read(app: Docgraph) -> Iterable[str]:
-        settings = app.plugins.values["configuration"]["graphql"]
-        found = await _find(app, settings.db, settings.collection, "_id")
-        return [str(one["_id"]) for one in found]
-
-    return _complete(ctx, typed, read)
+    settings = app.plugins.values["configuration"]["graphql"]
+    return [str(one["_id"]) for one in await _find(app, settings.db, settings.collection, "_id")]
 
 
-def complete_users(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+@_completer
+async def complete_users(app: Docgraph) -> Iterable[str]:
     """Complete the names of users in the database."""
+    from docgraph.auth.authenticators.db_users import REALM
 
-    async def read(app: Docgraph) -> Iterable[str]:
-        from docgraph.auth.authenticators.db_users import REALM
-
-        settings = app.plugins.find(REALM).config
-        found = await _find(app, settings.users_db, settings.users_collection, settings.prop_id)
-        return [str(one.get(settings.prop_id, "")) for one in found]
-
-    return _complete(ctx, typed, read)
+    settings = app.plugins.find(REALM).config
+    found = await _find(app, settings.users_db, settings.users_collection, settings.prop_id)
+    return [str(one.get(settings.prop_id, "")) for one in found]
 
 
-def complete_roles(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+@_completer
+async def complete_roles(app: Docgraph) -> Iterable[str]:
     """Complete the roles that users in the database have."""
+    from docgraph.auth.authenticators.db_users import REALM
 
-    async def read(app: Docgraph) -> Iterable[str]:
-        from docgraph.auth.authenticators.db_users import REALM
-
-        realm = app.plugins.find(REALM)
-        settings = realm.config
-        found = await _find(app, settings.users_db, settings.users_collection)
-        return [role for one in found for role in realm.reader.roles.read(one) or ()]
-
-    return _complete(ctx, typed, read)
+    realm = app.plugins.find(REALM)
+    found = await _find(app, realm.config.users_db, realm.config.users_collection)
+    return [role for one in found for role in realm.reader.roles.read(one) or ()]
 
 
 async def _find(app: Docgraph, db: str, collection: str, *fields: str) -> list[Document]:
@@ -91,31 +112,3 @@ async def _find(app: Docgraph, db: str, collection: str, *fields: str) -> list[D
         limit=_MAX_NAMES,
         deadline=Deadline.after_ms(int(_SECONDS * 1000)),
     )
-
-
-def _complete(
-    ctx: click.Context, typed: str, read: Callable[[Docgraph], Awaitable[Iterable[str]]]
-) -> list[CompletionItem]:
-    """Return the names that begin like this; none if the database cannot be read in time."""
-    from docgraph.cli.application import work_on
-    from docgraph.cli.options import prepare_sources, read_sources
-    from docgraph.embedded import EmbeddedMongo
-    from docgraph.runtime.sections import Core
-    from docgraph.store.sections import MClient
-
-    async def read_in_time(app: Docgraph) -> Iterable[str]:
-        async with asyncio.timeout(_SECONDS):
-            return await read(app)
-
-    given: dict[str, Any] = {"config": None, "overrides": None, "settings": (), "data": None}
-    given |= {name: value for name, value in ctx.params.items() if name in given and value}
-    try:
-        prepared = prepare_sources(read_sources(**given))
-        directory = prepared.config.get(Core).data_directory
-        is_own = prepared.config.get(MClient).connection_string is not None
-        if not is_own and EmbeddedMongo.find_running(directory) is None:
-            return []  # completing a name starts no database
-        names = work_on(prepared, read_in_time)
-    except (DocgraphError, StartupError, TimeoutError):
-        return []  # a shell has no place for a message
-    return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(typed)]

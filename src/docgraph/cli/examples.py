@@ -27,7 +27,6 @@ _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)[^)]*\)")
 _LEFT = shutil.ignore_patterns("__pycache__", "node_modules")
 # The definition of an example is a file, a directory, or next to its README.
 _APPS = ("app.json", "app", "app.yml")
-_DOCUMENTS = "documents"
 
 
 def _complete_name(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -103,7 +102,7 @@ def _load(sources: ConfigSources, example: Path) -> None:
     if definition is None:
         raise StartupError(f"{example} has no app.json, app.yml or app directory")
 
-    documents = _read_documents(example / _DOCUMENTS)
+    documents = _read_documents(example / "documents")
 
     async def load(app: Docgraph) -> None:
         if not documents:

@@ -13,7 +13,7 @@ import click
 
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import print_table
+from docgraph.cli.terminal import print_json, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
 from docgraph.exchange.errors import NotFound
@@ -78,7 +78,14 @@ def explain(  # noqa: PLR0913 - the options
 
     ran, verdicts = work_on(prepare_sources(sources), lambda bench: _placing_mistakes(run(bench)))
     if as_json:
-        _print_json(ran, verdicts)
+        print_json(
+            {
+                "plan": ran.plan.explain(),
+                "commands": [one.as_dict() for one in verdicts],
+                "errors": [error.as_dict() for error in ran.result.errors],
+                **ran.freshness,
+            }
+        )
     else:
         _print(ran, verdicts)
 
@@ -138,18 +145,6 @@ def _print(ran: Ran, verdicts: list[CommandVerdict]) -> None:
             click.echo(f"  {one.advice}")
     for error in ran.result.errors:
         click.echo(f"error: {error.message}")
-
-
-def _print_json(ran: Ran, verdicts: list[CommandVerdict]) -> None:
-    import orjson
-
-    content = {
-        "plan": ran.plan.explain(),
-        "commands": [one.as_dict() for one in verdicts],
-        "errors": [error.as_dict() for error in ran.result.errors],
-        **ran.freshness,
-    }
-    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 
 _FEW: Final = 1_000  # documents that are scanned in a negligible time

@@ -5,11 +5,12 @@ The parts check again when they start; here everything is reported together, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from docgraph.access.parse_rule import Knowledge
-from docgraph.access.rule_authorizers import load_rules
+from docgraph.access.rule_authorizers import FileRules, load_rules
 from docgraph.access.sections import FileAclAuthorizer
 from docgraph.auth.authenticators.file_users import load_users
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
@@ -37,38 +38,37 @@ from docgraph.variables.resolvers import BUILT_IN
 
 def check_parts(prepared: LoadedConfiguration) -> list[Problem]:
     """Return warnings of the enabled parts; raise one `ConfigError` with all errors."""
+    get = prepared.config.get
+    keys = get(JwtAuthenticationMechanism)
+    # What each enabled section is checked by, and the option to blame if that is not reported.
+    checks: tuple[tuple[Any, Callable[[Any], object], str], ...] = (
+        (get(DbRealmAuthenticator), lambda one: RolesPath(one.json_path_roles), ""),
+        (get(FileRealmAuthenticator), load_users, ""),
+        (get(FileAclAuthorizer), lambda one: load_rules(one, _know(prepared)), ""),
+        (get(Mongo), lambda one: Mounts(one.mongo_mounts), "mongo-mounts"),
+        (None, lambda _: _check_services(prepared), ""),
+        (
+            keys,
+            lambda one: check_keys(one, prepared.config.directory),
+            "key" if keys.jwks is None else "jwks",
+        ),
+        (get(AuthCookieSetter), lambda one: Cookie(one).check(), "name"),
+        (get(HttpsListener), build_context, "certificate"),
+    )
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    for check in (
-        *(_check_roles, _check_users, _check_permissions, _check_mounts),
-        *(_check_services, _check_keys, _check_cookie, _check_certificate),
-    ):
+    for section, check, option in checks:
+        if section is not None and not section.enabled:
+            continue
         try:
-            warnings += check(prepared)
+            with _blaming(f"/{section.section_name}/{option}") if option else nullcontext():
+                found = check(section)
+            warnings += found.warnings if isinstance(found, FileRules) else ()
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
     return [locate(one, prepared.tree) for one in warnings]
-
-
-def _check_roles(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(DbRealmAuthenticator)
-    if section.enabled:
-        RolesPath(section.json_path_roles)
-    return []
-
-
-def _check_users(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(FileRealmAuthenticator)
-    if section.enabled:
-        load_users(section)
-    return []
-
-
-def _check_permissions(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(FileAclAuthorizer)
-    return load_rules(section, _know(prepared)).warnings if section.enabled else []
 
 
 def _know(prepared: LoadedConfiguration) -> Knowledge:
@@ -82,15 +82,7 @@ def _know(prepared: LoadedConfiguration) -> Knowledge:
     return Knowledge(frozenset((*BUILT_IN, *own)), policy)
 
 
-def _check_mounts(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(Mongo)
-    with _blaming("/mongo/mongo-mounts"):
-        if section.enabled:
-            Mounts(section.mongo_mounts)
-    return []
-
-
-def _check_services(prepared: LoadedConfiguration) -> list[Problem]:
+def _check_services(prepared: LoadedConfiguration) -> None:
     """Two services cannot be bound to the same path."""
     problems: list[Problem] = []
     bound: dict[tuple[str, ...], str] = {}
@@ -112,7 +104,6 @@ def _check_services(prepared: LoadedConfiguration) -> list[Problem]:
             problems.append(Problem(CONFIGURATION, blamed, message, hint))
     if problems:
         raise ConfigError(problems)
-    return []
 
 
 def _find_uri(service: FoundPlugin, prepared: LoadedConfiguration) -> tuple[str, str | None]:
@@ -127,31 +118,6 @@ def _find_uri(service: FoundPlugin, prepared: LoadedConfiguration) -> tuple[str,
             if manager.enabled:
                 return f"/{manager.section_name}/srv-uri", manager.srv_uri
     return f"/{service.name}/uri", own or getattr(service.plugin, "uri", None)
-
-
-def _check_keys(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(JwtAuthenticationMechanism)
-    option = "key" if section.jwks is None else "jwks"
-    with _blaming(f"/{section.section_name}/{option}"):
-        if section.enabled:
-            check_keys(section, prepared.config.directory)
-    return []
-
-
-def _check_cookie(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(AuthCookieSetter)
-    with _blaming("/authCookieSetter/name"):
-        if section.enabled:
-            Cookie(section).check()
-    return []
-
-
-def _check_certificate(prepared: LoadedConfiguration) -> list[Problem]:
-    section = prepared.config.get(HttpsListener)
-    with _blaming("/https-listener/certificate"):
-        if section.enabled:
-            build_context(section)
-    return []
 
 
 @contextmanager

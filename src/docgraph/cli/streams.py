@@ -27,7 +27,6 @@ _LONGEST_SILENCE: Final = 90.0  # seconds; a server sends a comment every 20 s
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
 _EVENTS: Final = "text/event-stream"
-_LOST: Final = "resume-point-lost"
 _PASSING: Final = (408, 429, 500, 502, 503, 504)
 _MAX_BYTES: Final = 100_000  # of a response that is not a stream
 
@@ -195,7 +194,7 @@ class _Follower:
     def _explain(self, response: HTTPResponse) -> str:
         """Return why there is no stream; raise `StartupError` if a retry is useless."""
         error = _read_error(response)
-        if self._was_open and error.get("code") == _LOST:
+        if self._was_open and error.get("code") == "resume-point-lost":
             notice("the server does not know the last event any more: some are missing here")
             self._last = ""
             return "it begins again"

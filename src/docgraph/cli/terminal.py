@@ -19,14 +19,13 @@ import click
 if TYPE_CHECKING:
     from docgraph.exchange import StartupError
 
-_NAMES_COMMAND = "docgraph "
 _PATIENCE = 1.0  # seconds before a wait is explained
 Colour = Literal["red", "yellow", "green", "bright_black"]
 
 
 def notice(text: str = "") -> None:
     """Print a line to stderr; commands in it can be typed as they are."""
-    if _NAMES_COMMAND in text:
+    if "docgraph " in text:
         from docgraph.exchange.program import name_commands
 
         text = name_commands(text)
@@ -50,6 +49,13 @@ def print_table(
         return
     for cells in (rows[0] if rows else {}, *(row.values() for row in rows)):
         click.echo("\t".join(map(_cell, cells)))
+
+
+def print_json(content: Any) -> None:
+    """Print a value as indented JSON."""
+    import orjson
+
+    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 
 def _draw_table(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -128,6 +134,25 @@ def progress(text: str) -> Iterator[None]:
         elapsed = time.monotonic() - started
         if elapsed > _PATIENCE and sys.exc_info()[0] is None:
             notice(f"{text}: done in {elapsed:.1f} s")
+
+
+class ProgressLine:
+    """One line on stderr, if that is a terminal; the next one replaces it."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def show_reading(self, number: int, total: int, name: str) -> None:
+        """Print which of so many collections is being read."""
+        if sys.stderr.isatty():
+            self._is_shown = True
+            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _red(text: str) -> str:

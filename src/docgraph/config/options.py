@@ -57,9 +57,6 @@ def mask_connection_string(text: str) -> str:
     return _PARAMETER.sub(rf"\g<name>={MASK}", text)
 
 
-_FIRST: Final = ("enabled", "uri", "secured")
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One key of a section."""
@@ -99,7 +96,7 @@ def options_of(struct: type[msgspec.Struct]) -> dict[str, Option]:
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{struct!r} is not a struct")
     options = {field.encode_name: _read_field(field) for field in info.fields}
-    order = [name for name in _FIRST if name in options]
+    order = [name for name in ("enabled", "uri", "secured") if name in options]
     return {name: options[name] for name in (*order, *options)}
 
 
@@ -143,7 +140,6 @@ def find_option(
 
 
 _MAX_SHOWN: Final = 60
-_SIZE: Final = "a size such as 65536, '64 KiB' or '1 MiB'"
 
 
 def describe_kind(kind: inspect.Type, extra: Mapping[str, Any]) -> str:
@@ -161,7 +157,7 @@ def describe_kind(kind: inspect.Type, extra: Mapping[str, Any]) -> str:
         case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
             return f"a list of {_plural(kind.item_type)}"
         case inspect.IntType() if extra.get("size"):
-            return _SIZE
+            return "a size such as 65536, '64 KiB' or '1 MiB'"
         case inspect.StrType() if "form" in extra:
             return str(extra["form"])
     return _SIMPLE.get(type(kind), "another kind of value")

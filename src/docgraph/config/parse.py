@@ -23,14 +23,9 @@ from docgraph.exchange.errors import Problem
 # here they are two texts and the number 10.
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-}
+_BOOLEANS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
+    ("false", "False", "FALSE"), False
+)
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,4000}")
 _OCTAL = re.compile(r"0o[0-7]{1,100}")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,100}")

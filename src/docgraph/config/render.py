@@ -16,7 +16,7 @@ import msgspec
 
 from docgraph.config.config_tree import ConfigTree
 from docgraph.config.decode import Decoded
-from docgraph.config.options import Option, mask, options_of
+from docgraph.config.options import mask, options_of
 from docgraph.config.parse import resolve_scalar
 from docgraph.config.section import Section
 
@@ -114,7 +114,8 @@ def template(sections: Mapping[str, type[Section]]) -> str:
     """Return the text of the file."""
     lines = [_HEAD]
     for name, section in sections.items():
-        lines.extend(_comment(_summary(section), ""))
+        summary = (section.__doc__ or section.__name__).strip().splitlines()[0]
+        lines.extend(_comment(summary, ""))
         lines.append(f"{name}:")
         lines.extend(_render_struct(section, "  "))
         lines.append("")
@@ -130,23 +131,15 @@ def _render_struct(struct: type[msgspec.Struct], indent: str) -> Iterator[str]:
             yield f"{indent}{option.name}:"
             yield from _render_struct(option.struct, f"{indent}  ")
             continue
-        yield from _comment(_describe(option), indent)
+        yield from _comment(option.description or "no description", indent)
         default: Any = msgspec.to_builtins(option.default)
         yield f"{indent}#{option.name}: {render_value(default)}"
-
-
-def _describe(option: Option) -> str:
-    return option.description or "no description"
 
 
 def _comment(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
     )
-
-
-def _summary(section: type[Section]) -> str:
-    return (section.__doc__ or section.__name__).strip().splitlines()[0]
 
 
 _COLUMN: Final = 56  # where comments begin, unless the value is longer

@@ -59,11 +59,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A file in one coding; the coding of the plain one is empty."""
+    """A file in one coding."""
 
     content: bytes
     media_type: str
-    coding: str
 
 
 @dataclass
@@ -101,7 +100,7 @@ class Site:
         path = self.directory / f"{name}{_CODINGS.get(coding, '')}"
         media_type = _TYPES.get(Path(name).suffix, "application/octet-stream")
         try:
-            variant = Variant(path.read_bytes(), media_type, coding)
+            variant = Variant(path.read_bytes(), media_type)
         except FileNotFoundError:  # replaced by a build at this moment
             return None
         self._read[name, coding] = variant
@@ -169,7 +168,6 @@ def render_hint() -> bytes:
     )
 
 
-_ASSETS: Final = "assets"
 _FOR_EVER: Final = "max-age=31536000, immutable"  # another content has another name
 _COOKIE_PLUGINS: Final = ("authCookieSetter", "authCookieHandler", "authCookieRemover")
 _SECRETS: Final = "auth-token"  # prefix of the headers that contain the caller's token
@@ -208,7 +206,7 @@ class ConsoleService(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         """Return a file of the build below `assets`; elsewhere the page, which reads the path."""
         below = exchange.request.segments[len(self._prefix) :]
-        if below[:1] == (_ASSETS,):
+        if below[:1] == ("assets",):
             return await self._serve_file(exchange, "/".join(below[1:]))
         manifest = await run_blocking(self._lane, self.site.find_manifest)
         if manifest is None:

@@ -31,7 +31,7 @@ from docgraph.observe.events import BackgroundFailed, DiskFull
 
 __all__ = ["EmbeddedMongo", "Keeper", "MongodOptions"]
 
-_FIND_SECONDS = 0.05
+_FIND_SECONDS, _PAUSE_SECONDS = 10.0, 0.05  # for one that is being started
 
 
 class EmbeddedMongo(Mongod):
@@ -88,13 +88,13 @@ class EmbeddedMongo(Mongod):
         self.stop()
 
     @staticmethod
-    def find_running(directory: Path | str, *, timeout: float = 10.0) -> str | None:
+    def find_running(directory: Path | str) -> str | None:
         """Return the connection string of the `mongod` that a running docgraph owns there.
 
-        While the owner is still starting it, wait up to `timeout` seconds.
+        While the owner is still starting it, wait for some seconds.
         """
         place = DataDirectory(directory)
-        end = time.monotonic() + timeout
+        end = time.monotonic() + _FIND_SECONDS
         while place.lock.is_held():
             port = place.recall().port
             host = f"{LOOPBACK}:{port}"
@@ -102,7 +102,7 @@ class EmbeddedMongo(Mongod):
                 return build_uri(host)
             if time.monotonic() > end:
                 return None
-            time.sleep(_FIND_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
         return None
 
 

@@ -116,22 +116,18 @@ def _cannot_execute(report: ExitReport) -> StartupError | None:
     return StartupError(f"mongod cannot be run: {reason} ({report.binary})", hint=_OTHER_WAYS)
 
 
-def _illegal_instruction(report: ExitReport) -> StartupError | None:
-    if report.code != ILLEGAL_INSTRUCTION:
-        return None
-    return StartupError(
-        "mongod cannot be run: this processor lacks instructions that it needs (AVX, ARMv8.2)",
-        hint=_OTHER_WAYS,
-    )
-
-
-def _killed(report: ExitReport) -> StartupError | None:
-    if report.code != KILLED:
-        return None
-    return StartupError(
-        "mongod was killed at its start, perhaps because memory ran out",
-        hint=f"free some memory and start again; its log: {report.log_path}",
-    )
+def _ended_by_signal(report: ExitReport) -> StartupError | None:
+    if report.code == ILLEGAL_INSTRUCTION:
+        return StartupError(
+            "mongod cannot be run: this processor lacks instructions that it needs (AVX, ARMv8.2)",
+            hint=_OTHER_WAYS,
+        )
+    if report.code == KILLED:
+        return StartupError(
+            "mongod was killed at its start, perhaps because memory ran out",
+            hint=f"free some memory and start again; its log: {report.log_path}",
+        )
+    return None
 
 
 def _full_disk(report: ExitReport) -> StartupError | None:
@@ -174,8 +170,7 @@ def _refused_directory(report: ExitReport) -> StartupError | None:
 _RULES: tuple[Callable[[ExitReport], StartupError | None], ...] = (
     _missing_library,
     _cannot_execute,
-    _illegal_instruction,
-    _killed,
+    _ended_by_signal,
     _full_disk,
     _other_version,
     _refused_directory,

@@ -112,11 +112,10 @@ class Reauthorizer:
         *,
         concerning: Sequence[Generation] = CONCERNING,
         clock: Callable[[], float] = monotonic,
-        wall: Callable[[], float] = time,
     ) -> None:
         self.sessions: set[Session] = set()
         self._expiries = _Expiries()
-        self._wall = wall
+        self._wall: Callable[[], float] = time
         self._generations = generations
         self._concerning = concerning
         self._interval = interval

@@ -156,13 +156,12 @@ Generation = Literal[
 ]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
-_COUNTER_BYTES = 8
 _WRITE_SLOTS: Final = 1024
 
 
 def create_generations(path: Path) -> None:
     """Create the file with all counters at 0; once per instance."""
-    create_shared(path, (len(NAMES) + _WRITE_SLOTS) * _COUNTER_BYTES)
+    create_shared(path, (len(NAMES) + _WRITE_SLOTS) * 8)  # bytes each
 
 
 @lru_cache(maxsize=4096)

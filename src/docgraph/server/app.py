@@ -55,7 +55,6 @@ from docgraph.store.sections import AggregationSecurity, MClient
 
 _LONGEST_START: Final = 60.0  # seconds that readiness waits for initializers
 _FIRST_WORKER: Final = 1
-_UNFINISHED: Final = "not everything is prepared yet"
 
 
 class Docgraph:
@@ -111,7 +110,7 @@ class Docgraph:
                     for tried in self._tried:
                         await tried.wait()
         except TimeoutError:
-            return _UNFINISHED
+            return "not everything is prepared yet"
         fault = self.store.fault
         return "" if fault is None else fault.summary
 

@@ -32,14 +32,13 @@ from docgraph.server.services.rights import find_description, find_visible_apps
 # `Accept` alone proves nothing: Java's `HttpURLConnection` prefers `text/html` by default.
 
 VARY: Final = "Sec-Fetch-Mode, Upgrade-Insecure-Requests, Accept"  # what the answer depends on
-_METHODS: Final = ("GET", "HEAD")
 _MODE: Final = "sec-fetch-mode"
 _FETCH_METADATA: Final = (_MODE, "sec-fetch-site", "sec-fetch-dest", "sec-fetch-user")
 
 
 def is_navigation(request: Request) -> bool:
     """Return whether a person opened this URL in a browser."""
-    if request.method not in _METHODS:
+    if request.method not in ("GET", "HEAD"):
         return False
     headers = request.headers
     if any(name in headers for name in _FETCH_METADATA):
@@ -64,8 +63,6 @@ li:last-child{border-bottom:1px solid var(--line)}
 # Another caller, or another program, gets a different response at the same URL.
 PAGE_HEADERS: Final = (*STYLE.headers, ("Vary", VARY), ("Cache-Control", "no-store"))
 _OURS: Final = frozenset(name.lower() for name, _ in PAGE_HEADERS) - {"vary"}
-_ASKING: Final = ("basic ", "digest ")
-_GRAPHQL: Final = "graphql"
 _EXAMPLE: Final = '{"query": "{ __typename }"}'
 
 
@@ -86,7 +83,7 @@ def build_refusal_page(
 
 def asks_for_password(error: Unauthenticated) -> bool:
     """Return whether a browser asks its user for a name and a password after this response."""
-    return any(value.lower().startswith(_ASKING) for _, value in error.headers)
+    return any(value.lower().startswith(("basic ", "digest ")) for _, value in error.headers)
 
 
 def _render(
@@ -138,7 +135,7 @@ def _render_reason(error: DocgraphError, exchange: Exchange, console: str | None
     yield f"<p>{_sentence(error.message)}</p>"
     if error.hint is not None:
         yield f'<p class="soft">{_sentence(error.hint)}</p>'
-    if exchange.service == _GRAPHQL and isinstance(error, MethodNotAllowed):
+    if exchange.service == "graphql" and isinstance(error, MethodNotAllowed):
         if console is not None:
             yield f"<p>{link(console, 'Ask this app in the console')}</p>"
         yield "<p>GraphQL apps are asked with POST. Send JSON such as this to this address:</p>"

@@ -45,7 +45,7 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     except DocgraphError as error:
         return Parsed(error)
     except Exception as error:
-        return Parsed(_hide(error, exchange))
+        return Parsed(hide_error(error, exchange))
 
 
 async def serve(exchange: Exchange, route: Route | None) -> Answer:
@@ -95,7 +95,7 @@ def render(
     elif isinstance(error, DocgraphError):
         _report(error, exchange)
     else:
-        error = _hide(error, exchange)
+        error = hide_error(error, exchange)
     exchange.error = _release(error).code
     own = route.service.render_error(error) if route else None
     if route is not None and own is not None:
@@ -130,11 +130,13 @@ def _release(error: DocgraphError) -> DocgraphError:
     return error
 
 
-def _hide(error: BaseException, exchange: Exchange) -> InternalError:
+def hide_error(
+    error: BaseException, exchange: Exchange, message: str = "the request could not be handled"
+) -> InternalError:
     """Report an internal error: details to the log, an id to the caller."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
-    return InternalError("the request could not be handled", details={"id": id})
+    return InternalError(message, details={"id": id})
 
 
 def render_refusal(

@@ -1,4 +1,4 @@
-"""Built-in defaults < file < overrides file < DOCGRAPH_OVERRIDES < --set."""
+"""Built-in defaults < file < overrides file < DOCGRAPH_OVERRIDES < --set; files of sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from docgraph.config import ConfigSources, Decoded, decode, load
-from docgraph.exchange.errors import ConfigError
+from docgraph.config.sources import CONFIGURATION, locating
+from docgraph.exchange import ConfigError, Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core
@@ -259,3 +260,32 @@ def test_origins_of_list_elements_can_be_asked_for(tmp_path: Path) -> None:
 
     assert tree.origin("/core/tracing-headers[2]") == "docgraph.yml:4:7"
     assert tree.origin("/core/tracing-headers") == "docgraph.yml:2:3"
+
+
+def locate(tmp_path: Path, problem: Problem) -> str:
+    file = tmp_path / "docgraph.yml"
+    file.write_text("core:\n  name: x\nsome:\n  users:\n    - {a: 1}\n    - b: 2\n      roles: 3\n")
+    tree = load(ConfigSources(file=file, environ={}, directory=tmp_path))
+    with pytest.raises(ConfigError) as caught, locating(tree):
+        raise ConfigError([problem])
+    (found,) = caught.value.problems
+    return found.origin.removeprefix(f"{tmp_path}/")
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/some/users[2]/roles", "docgraph.yml:7:7"),
+        ("/some/users[2]/absent", "docgraph.yml:6:7"),
+        ("/some/users[1]", "docgraph.yml:5:7"),
+        ("/other/option", "built-in default"),
+    ],
+)
+def test_the_nearest_thing_that_somebody_wrote_is_blamed(
+    tmp_path: Path, path: str, place: str
+) -> None:
+    assert locate(tmp_path, Problem(CONFIGURATION, path, "wrong")) == place
+
+
+def test_a_place_that_is_known_stays(tmp_path: Path) -> None:
+    assert locate(tmp_path, Problem("users.yml:3:1", "/core/name", "wrong")) == "users.yml:3:1"

@@ -12,6 +12,7 @@ import pytest
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
 from docgraph.runtime import Tasks, cancel_until_over, watch_loop
+from docgraph.runtime.tasks import concurrently
 
 pytestmark = pytest.mark.anyio
 
@@ -312,3 +313,31 @@ async def test_what_an_outage_explains_is_tried_again_and_not_told(heard: list[E
     failures = [event for event in heard if isinstance(event, BackgroundFailed)]
     assert [(one.task, str(one.error)) for one in failures] == [("watch", "a fault of its own")]
     assert len(away.asked) == 3
+
+
+async def test_results_come_in_the_order_of_the_calls() -> None:
+    async def say(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    assert await concurrently(say(number) for number in range(3)) == [0, 1, 2]
+    assert await concurrently([say(7)]) == [7]
+
+
+async def test_the_first_error_comes_out_as_itself_after_the_others_have_ended() -> None:
+    ended = asyncio.Event()
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(ValueError, match="no"):
+        await concurrently([wait(), fail()])
+
+    assert ended.is_set()

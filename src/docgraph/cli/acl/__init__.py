@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import make_printable, notice, print_table
+from docgraph.cli.terminal import make_printable, notice, print_json, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError
 
@@ -98,7 +98,11 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 @configured
 def show(sources: ConfigSources, id: str) -> None:
     """Print a rule of the database as it is stored."""
-    click.echo(_render(_run(sources, lambda rules: rules.require(id))))
+    from docgraph.cli.apps.stored import without_etag
+    from docgraph.codec import JsonMode, to_json
+
+    rule = _run(sources, lambda rules: rules.require(id))
+    print_json(to_json(without_etag(rule), JsonMode.STANDARD))
 
 
 @acl.command()
@@ -155,7 +159,8 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
-        rows = [_render_flaws(predicate, suspect(_probe_rule(predicate), knowledge))]
+        rule = {"roles": ["somebody"], "predicate": predicate}
+        rows = [_render_flaws(predicate, suspect(rule, knowledge))]
     elif file is not None:
         found = load_rules(file)
         rows = [
@@ -232,11 +237,6 @@ async def _reject_existing(rules: RuleCollection, documents: list[Document]) -> 
                 f"there is a rule {_name(one)} already",
                 hint="--replace puts the new one in its place",
             )
-
-
-def _probe_rule(predicate: str) -> Document:
-    """Return a rule with that predicate, and nothing else that could be wrong."""
-    return {"roles": ["somebody"], "predicate": predicate}
 
 
 def _name(document: Document, place: int = 0) -> str:
@@ -345,15 +345,6 @@ def _summarise_file(rule: Rule, as_json: bool) -> dict[str, Any]:
 
 def _join(names: Any, as_json: bool) -> Any:
     return list(names) if as_json else ", ".join(names)
-
-
-def _render(document: Document) -> str:
-    import orjson
-
-    from docgraph.codec import JsonMode, to_json
-
-    shown = {key: value for key, value in document.items() if key != "_etag"}
-    return orjson.dumps(to_json(shown, JsonMode.STANDARD), option=orjson.OPT_INDENT_2).decode()
 
 
 def _run(sources: ConfigSources, work: Callable[[RuleCollection], Awaitable[_T]]) -> _T:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from docgraph.cli.apps.advise import advise
 from docgraph.cli.apps.history import history, rollback
@@ -17,7 +16,7 @@ from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import make_printable, notice, print_table
+from docgraph.cli.terminal import make_printable, notice, print_json, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
@@ -246,8 +245,7 @@ def show(sources: ConfigSources, app: str, files: Path | None) -> None:
             notice(f"wrote {file}")
         return
     plain = to_json(document, JsonMode.STANDARD)
-    text = orjson.dumps(plain, option=orjson.OPT_INDENT_2)
-    click.echo(text.decode())
+    print_json(plain)
 
 
 @apps.command()
@@ -256,8 +254,7 @@ def schema(part: Any) -> None:
     """Print the JSON Schema of definitions, for editors; or that of a part in its own file."""
     from docgraph.graphql.definition.definition_schema import build_json_schema
 
-    text = orjson.dumps(build_json_schema(part), option=orjson.OPT_INDENT_2)
-    click.echo(text.decode())
+    print_json(build_json_schema(part))
 
 
 @apps.command()

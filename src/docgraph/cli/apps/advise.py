@@ -11,7 +11,15 @@ import click
 
 from docgraph.cli.apps.stored import Definitions, run_on
 from docgraph.cli.options import configured
-from docgraph.cli.terminal import Colour, make_printable, notice, paint, progress
+from docgraph.cli.terminal import (
+    Colour,
+    ProgressLine,
+    make_printable,
+    notice,
+    paint,
+    print_json,
+    progress,
+)
 from docgraph.exchange import DocgraphError, Document, StartupError
 
 if TYPE_CHECKING:
@@ -62,14 +70,17 @@ def advise(
         raise click.UsageError("--yes goes with --apply")
     report = _run(sources, lambda bench: _run_advice(bench, apps, sample))
     created: list[NewIndex] = []
-    if not as_json:
-        _print(report)
+    if not as_json and not report.apps and not report.advice:
+        notice("no apps are stored")
+    elif not as_json:
+        print_report(report)
     if is_applied:
         created = _create(sources, report, yes=yes)
     elif report.indexes and not as_json:
         notice(f"`docgraph apps advise {' '.join(apps)}".rstrip() + " --apply` creates them")
     if as_json:
-        _print_json(report, created if is_applied else None)
+        made = {"created": [one.command for one in created]} if is_applied else {}
+        print_json(report.as_dict() | made)
     sys.exit(1 if _is_left(report, created) else 0)
 
 
@@ -88,22 +99,6 @@ async def _run_advice(bench: Definitions, names: tuple[str, ...], sample: int) -
     else:
         documents = await bench.read_all()
     return await find_advice(bench, documents, sample=sample, is_all=not names)
-
-
-def _print(report: AdviceReport) -> None:
-    if not report.apps and not report.advice:
-        notice("no apps are stored")
-    else:
-        print_report(report)
-
-
-def _print_json(report: AdviceReport, created: Sequence[NewIndex] | None) -> None:
-    import orjson
-
-    content = report.as_dict()
-    if created is not None:
-        content["created"] = [one.command for one in created]
-    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 
 def _create(sources: ConfigSources, report: AdviceReport, *, yes: bool) -> list[NewIndex]:
@@ -164,20 +159,20 @@ async def find_advice(
     from docgraph.workbench.advise.advise import AdviceScope, advise
 
     apps, broken = await asyncio.to_thread(_compile, bench, list(documents))
-    shown = _Progress()
+    line = ProgressLine()
     scope = AdviceScope(
         sample,
         seconds,
         is_all=is_all and not broken,
         is_open=lambda app: _is_open(bench, app),
-        on_progress=shown.show,
+        on_progress=line.show_reading,
         run=asyncio.to_thread,  # the driver has work to do meanwhile
         rows=await _find_rows(bench, apps),
     )
     try:
         report = await advise(bench.app.store, bench.settings, apps, scope)
     finally:
-        shown.end()
+        line.end()
     report.advice += broken
     return report
 
@@ -231,23 +226,6 @@ async def _is_open(bench: Definitions, app: App) -> bool | None:
         return None
     explanation = await explainer.explain(ExplainedRequest("POST", path))
     return bool(explanation.is_allowed)
-
-
-class _Progress:
-    """One line on a terminal, which the next one replaces."""
-
-    def __init__(self) -> None:
-        self._is_shown = False
-
-    def show(self, number: int, total: int, name: str) -> None:
-        if sys.stderr.isatty():
-            self._is_shown = True
-            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-
-    def end(self) -> None:
-        if self._is_shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def print_report(report: AdviceReport, told: Collection[str] = ()) -> None:

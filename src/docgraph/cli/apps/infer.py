@@ -5,19 +5,17 @@ Existing files are only added to; nothing in them is changed or removed.
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import make_printable, notice
+from docgraph.cli.terminal import ProgressLine, make_printable, notice, print_json
 from docgraph.exchange import DocgraphError, Document, StartupError
 
 if TYPE_CHECKING:
-    from docgraph.config import ConfigSources
+    from docgraph.config import ConfigSources, Decoded
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
     from docgraph.workbench.infer.infer import Inferred
@@ -60,13 +58,14 @@ def infer(  # noqa: PLR0913 - the options
     Prints what it would write, unless --out names a directory. A definition that is there keeps
     everything that it has, and gets what is new.
     """
+    from docgraph.cli.application import work_on
     from docgraph.graphql.sections import Graphql
 
     prepared = prepare_sources(sources)
     place = db or prepared.config.get(Graphql).db
-    wanted = _Wanted(prepared, place, collections or None, sample)
     existing = None if out is None else _read_existing(out)
-    found = wanted.run(existing)
+    bounds = collections, sample
+    found = work_on(prepared, lambda bench: _infer(bench, prepared.config, place, bounds, existing))
     if out is None:
         _print(found, name, place, as_json=as_json)
     else:
@@ -77,56 +76,35 @@ def infer(  # noqa: PLR0913 - the options
         notice(f"try it: docgraph apps check {out} && docgraph apps apply {out}")
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """The options of the command."""
+async def _infer(
+    bench: Docgraph,
+    config: Decoded,
+    db: str,
+    bounds: tuple[tuple[str, ...], int],
+    existing: Existing | None,
+) -> Inferred:
+    """Inspect the named collections of the database, or all of them, by samples of a size."""
+    from docgraph.access.sections import DbAclAuthorizer
+    from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+    from docgraph.graphql.sections import Graphql
+    from docgraph.workbench.infer.infer import KnownNames, infer
+    from docgraph.workbench.infer.survey import SurveyScope
+    from docgraph.workbench.toolset import find_own
 
-    prepared: LoadedConfiguration
-    db: str
-    collections: tuple[str, ...] | None
-    sample: int
-    _shown: bool = field(default=False)
-
-    def run(self, existing: Existing | None) -> Inferred:
-        """Inspect the database."""
-        from docgraph.cli.application import work_on
-
-        return work_on(self.prepared, lambda bench: self._infer(bench, existing))
-
-    async def _infer(self, bench: Docgraph, existing: Existing | None) -> Inferred:
-        from docgraph.access.sections import DbAclAuthorizer
-        from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-        from docgraph.graphql.sections import Graphql
-        from docgraph.workbench.infer.infer import KnownNames, infer
-        from docgraph.workbench.infer.survey import SurveyScope
-        from docgraph.workbench.toolset import find_own
-
-        config = self.prepared.config
-        names = KnownNames()
-        if existing is not None:
-            names = KnownNames(existing.name_collections(self.db), existing.name_nested())
-        users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
-        own = find_own(config.get(Graphql), users, rules, self.db)
-        scope = SurveyScope(
-            self.db, self.collections, self.sample, own=own, on_progress=self._show_progress
-        )
-        try:
-            return await infer(bench.store, scope, names)
-        finally:
-            if self._shown:
-                click.echo("\r\x1b[K", nl=False, err=True)
-
-    def _show_progress(self, number: int, total: int, name: str) -> None:
-        """Print one line on a terminal, which the next one replaces."""
-        if sys.stderr.isatty():
-            self._shown = True
-            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+    names, line = KnownNames(), ProgressLine()
+    if existing is not None:
+        names = KnownNames(existing.name_collections(db), existing.name_nested())
+    users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
+    own = find_own(config.get(Graphql), users, rules, db)
+    collections, sample = bounds
+    scope = SurveyScope(db, collections or None, sample, own=own, on_progress=line.show_reading)
+    try:
+        return await infer(bench.store, scope, names)
+    finally:
+        line.end()
 
 
 def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None:
-    import orjson
-
     from docgraph.codec import JsonMode, to_json
     from docgraph.config.render import render_block
     from docgraph.workbench.infer.infer import build_app, name_app
@@ -135,7 +113,7 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
     if as_json:
         definition = {**app, "schema": found.schema, "mappings": found.mappings}
         content = {"definition": to_json(definition, JsonMode.STANDARD), "notes": found.notes}
-        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+        print_json(content)
         return
     parts = {
         "schema.graphql": found.schema,

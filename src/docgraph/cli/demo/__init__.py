@@ -43,7 +43,6 @@ INDEXES: dict[str, tuple[dict[str, int], ...]] = {
     "comments": ({"postId": 1},),
 }
 _CONNECTION = "/mclient/connection-string"
-_DIRECTORY = "/core/data-directory"
 _SECONDS = 60
 
 
@@ -70,7 +69,7 @@ def demo(sources: ConfigSources) -> None:
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str], missing: str) -> None:
-        _greet(urls[0], directory.resolve(), is_chosen=tree.is_set(_DIRECTORY))
+        _greet(urls[0], directory.resolve(), is_chosen=tree.is_set("/core/data-directory"))
         announce(urls, missing)
 
     def on_address(address: str) -> None:

@@ -11,7 +11,7 @@ import click
 
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import make_printable, notice, paint
+from docgraph.cli.terminal import make_printable, notice, paint, print_json
 from docgraph.config import ConfigSources
 from docgraph.exchange import StartupError
 
@@ -75,7 +75,7 @@ def fuzz(  # noqa: PLR0913 - the options
         notice(f"seed {seed}")
     findings = _check(sources, app, question, SearchBudget(operations, seconds, seed))
     if as_json:
-        _print_json(findings)
+        print_json({**findings.as_dict(), "limits": _LIMITS})
     else:
         _print(findings)
     if findings.shows_nothing:
@@ -139,10 +139,3 @@ def _print(findings: LeakReport) -> None:
         click.echo(make_printable(f"{number}. {leak.describe()}"))
         click.echo(make_printable(f"   {leak.operation.describe()}"))
         click.echo(make_printable(f"   what to do: {leak.advice}"))
-
-
-def _print_json(findings: LeakReport) -> None:
-    import orjson
-
-    content = {**findings.as_dict(), "limits": _LIMITS}
-    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())

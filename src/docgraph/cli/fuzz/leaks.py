@@ -13,7 +13,6 @@ from docgraph.cli.fuzz.world import Reply, World
 from docgraph.workbench.fuzz.fuzz_values import Canary, Finder
 
 VALUE, DIFFERENCE, NAME = "value", "difference", "name"
-_APPS: Final = (GRAPHQL, MCP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class LeakReport:
 def advise(operation: FuzzRequest, showing: Showing) -> str:
     """Return what to do about it."""
     canary, cause = showing.canary, showing.cause
-    in_app = operation.door in _APPS
+    in_app = operation.door in (GRAPHQL, MCP)
     if showing.kind == NAME:
         return "look for descriptions, errors and plugins that say the name"
     if showing.is_failure and cause is not None and cause.is_row:

@@ -60,18 +60,14 @@ class FuzzRequest:
         """Return the request for people, as short as possible."""
         shown = "&".join(f"{name}={_text(one)}" for name, one in self.parameters.items())
         said = f"{self.method} {self.path}{'?' if shown else ''}{shown}"
-        headers = "".join(f" -H '{name}: {value}'" for name, value in self._told_headers())
+        told = {} if self.door == MCP else self.headers
+        headers = "".join(f" -H '{name}: {value}'" for name, value in told.items())
         query = self._find_query()
         if query is None:
             return f"{said}{headers}" + (f" {json.dumps(self.body)}" if self.body else "")
         variables = f" {json.dumps(query.variables)}" if query.variables else ""
         tool = f" {self.body['params']['name']}" if self.door == MCP else ""
         return f"{said}{tool}{headers} {query.text}{variables}"
-
-    def _told_headers(self) -> Iterator[tuple[str, str]]:
-        for name, value in self.headers.items():
-            if self.door != MCP:
-                yield name, value
 
     @property
     def said(self) -> str:

@@ -51,11 +51,6 @@ def app_path(material: Material, settings: Graphql) -> str:
     return f"{settings.uri.rstrip('/')}/{quote(material.app.definition.uri)}"
 
 
-def list_uris(metadata: Mapping[str, Any] | None, kind: str) -> list[str]:
-    """Return the names of stored aggregations (`aggrs`) or streams (`streams`)."""
-    return [one["uri"] for one in list_entries(metadata, kind)]
-
-
 def _find_names(value: Any) -> Iterator[str]:
     """Yield the variables of an aggregation."""
     if isinstance(value, list):
@@ -109,7 +104,7 @@ async def _inspect(
     }
     below = ["/_size", f"/{quote(str(pool_value(collection.id_kind, 0)))}"]
     below += [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
-    below += [f"/_streams/{quote(one)}" for one in list_uris(metadata, "streams")]
+    below += [f"/_streams/{quote(one['uri'])}" for one in list_entries(metadata, "streams")]
     is_open, reason = False, ""
     for path in (collection.path, *(f"{collection.path}{one}" for one in below)):
         permission, reason = await _find_permission(world, material, path)

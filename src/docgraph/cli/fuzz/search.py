@@ -300,9 +300,6 @@ def _interleave(several: list[Iterator[FuzzRequest]]) -> Iterator[FuzzRequest]:
                 pending.remove(one)
 
 
-_WORLDS = "ab"
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """The task: an app of a configuration and a caller; `on_progress` receives the progress."""
@@ -328,7 +325,7 @@ async def check_leaks(task: Task, address: str) -> LeakReport:
         findings.notes += _find_limits(prepared, material)
         planting = Planting(prepared, scratch, material, findings, seed)
         async with AsyncExitStack() as stack:
-            for letter in _WORLDS:
+            for letter in "ab":
                 renaming = Renaming(f"{prefix}{letter}_")
                 await planting.copy(renaming)
                 world = await _start(stack, task, material, renaming, address)

@@ -204,7 +204,6 @@ def _cut(data: bytes) -> Iterable[bytes]:
 
 
 _LONGEST: Final = 63  # bytes of the name of a database
-_PLACES: Final = ("collection", "coll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ class Renaming:
         if not isinstance(value, dict):
             return value
         found = {key: self.definition(inner) for key, inner in value.items()}
-        if isinstance(value.get("db"), str) and any(key in value for key in _PLACES):
+        if isinstance(value.get("db"), str) and any(key in value for key in ("collection", "coll")):
             found["db"] = self.db(value["db"])
         return found
 

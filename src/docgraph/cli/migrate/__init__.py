@@ -53,6 +53,8 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     report says what is taken over, what changes in meaning and what is not supported. Exit code 1:
     callers would see more than before.
     """
+    from docgraph.cli.migrate.survey import check_file_rules
+
     environment = os.environ.get("RHO") if with_environment else None
     found = load_restheart(config, override, environment)
     conversion = Conversion(found, config.parent, _find_sections())
@@ -60,7 +62,8 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     if db is not None:
         conversion.move_to(db)
     write_private(output, conversion.render())
-    remarks = _check_file_rules(conversion)
+    rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())
+    remarks = check_file_rules(rules)
     try:
         if not offline:
             remarks += _survey(output)
@@ -80,12 +83,6 @@ def _find_sections() -> Mapping[str, type[Section]]:
     from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
     return sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
-
-
-def _check_file_rules(conversion: Conversion) -> list[Remark]:
-    from docgraph.cli.migrate.survey import check_file_rules
-
-    return check_file_rules(conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ()))
 
 
 def _survey(file: Path) -> list[Remark]:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Protocol
-from uuid import uuid4
 
 from docgraph.auth.brute_force import group_address
 from docgraph.exchange import (
@@ -32,13 +31,12 @@ from docgraph.exchange import (
     Takeover,
     Upgrade,
 )
-from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
+from docgraph.exchange.errors import NotSupported, Overloaded, UpgradeRequired
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.event import StreamBegun
 from docgraph.observe.events import (
     BodyAwaited,
-    RequestFailed,
     RequestFinished,
     RequestStarted,
 )
@@ -52,6 +50,7 @@ from docgraph.server.http.call import HttpCall
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import SMALLEST, Responder, check_accepts_compression
 from docgraph.server.routes import describe_route
+from docgraph.server.serve import hide_error
 from docgraph.server.settings import ServerSettings
 
 _CLIENT_GONE = 499  # only the log shows it
@@ -375,14 +374,7 @@ class Exchanges:
     ) -> None:
         """Emit an unexpected error under an id, and answer if nothing was sent yet."""
         if not isinstance(error, DocgraphError):
-            fault = uuid4().hex[:12]
-            request = exchange.request
-            emit(
-                RequestFailed(
-                    fault, exchange.id, error, request.method, request.path, exchange.service
-                )
-            )
-            error = InternalError("the request could not be answered", details={"id": fault})
+            error = hide_error(error, exchange, "the request could not be answered")
         call.error = error.code
         if not call.status:
             body = self._application.render_error(error, exchange)

@@ -43,12 +43,9 @@ class Health(NamedTuple):
 class DatabaseCheck:
     """Pings once a second in a thread; `close` after use."""
 
-    def __init__(
-        self, ping: BlockingPing, timeout: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, ping: BlockingPing, timeout: float) -> None:
         self._ping = ping
         self._timeout = timeout
-        self._clock = clock
         self._result: tuple[float, Health] | None = None
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="database-check", daemon=True)
@@ -68,18 +65,18 @@ class DatabaseCheck:
         if self._result is None:
             return Health(503, "the database was not checked yet")
         since, health = self._result
-        if self._clock() - since > self._timeout + 3 * _INTERVAL:
+        if time.monotonic() - since > self._timeout + 3 * _INTERVAL:
             return Health(504, "no answer in time")
         return health
 
     def _run(self) -> None:
         while not self._is_closed.is_set():
             health = self._check()
-            self._result = (self._clock(), health)
+            self._result = (time.monotonic(), health)
             self._is_closed.wait(_INTERVAL)
 
     def _check(self) -> Health:
-        started = self._clock()
+        started = time.monotonic()
         try:
             self._ping.ping()
             status, description = 200, "ping successful"
@@ -87,7 +84,7 @@ class DatabaseCheck:
             status, description = 504, str(error)
         except ConnectionError as error:
             status, description = 503, str(error)
-        return Health(status, description, round((self._clock() - started) * 1000))
+        return Health(status, description, round((time.monotonic() - started) * 1000))
 
 
 class HealthState:
@@ -146,8 +143,6 @@ _SECONDS: Final = 5.0  # that a connection has for everything
 _PAUSE: Final = 0.05  # seconds until the next try after an error
 _TICK: Final = 0.25  # seconds between two checks of the workers
 _END: Final = b"\r\n\r\n"
-_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
-_JSON: Final = "application/json"
 _OK, _NOT_ALLOWED, _UNAVAILABLE = 200, 405, 503
 _LENGTH: Final = b"content-length"
 _LINE: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
@@ -273,7 +268,7 @@ class ProbeServer:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _NO_DESCRIPTORS and self._visitors:
+                if error.errno in (errno.EMFILE, errno.ENFILE) and self._visitors:
                     self._drop(next(iter(self._visitors)))
                     continue
                 time.sleep(_PAUSE)  # it is gone again, or others have all descriptors
@@ -337,7 +332,7 @@ class ProbeServer:
             if len(self._awaiting) == 1:
                 threading.Thread(target=self._collect_metrics, daemon=True).start()
             return
-        self._send(visitor, health.status, _JSON, _render(health))
+        self._send(visitor, health.status, "application/json", _render(health))
 
     def _find_health(self, path: str) -> Health | None:
         """Return the response of a path; None for metrics, which take longer."""

@@ -5,10 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Final
-
-_PATH: Final = "/dev/tty"
-_GONE: Final = (errno.ENXIO, errno.EIO)
 
 
 class ControllingTerminal:
@@ -23,13 +19,13 @@ class ControllingTerminal:
 
     def is_gone(self) -> bool:
         """Return whether there was a terminal, and is none any more."""
-        return self._exists and _try_open() in _GONE
+        return self._exists and _try_open() in (errno.ENXIO, errno.EIO)
 
 
 def _try_open() -> int | None:
     """Open the terminal; return the error number if that fails."""
     try:
-        os.close(os.open(_PATH, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
     except OSError as error:
         return error.errno
     return None

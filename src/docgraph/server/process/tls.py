@@ -103,8 +103,9 @@ def _read_fingerprint(path: str) -> str:
         raise StartupError(f"{path} is not a certificate in PEM form") from None
 
 
-def _explain_unreadable(error: OSError, path: str) -> StartupError:
-    return StartupError(f"cannot read {path}: {(error.strerror or 'unknown error').lower()}")
+def _explain_unreadable(error: OSError, path: str, hint: str | None = None) -> StartupError:
+    reason = (error.strerror or "unknown error").lower()
+    return StartupError(f"cannot read {path}: {reason}", hint=hint)
 
 
 def _check_readable(path: str, name: str) -> str:
@@ -112,10 +113,7 @@ def _check_readable(path: str, name: str) -> str:
         with Path(path).open("rb"):
             return path
     except OSError as error:
-        raise StartupError(
-            f"cannot read {path}: {(error.strerror or 'unknown error').lower()}",
-            hint=f"/https-listener/{name} names it",
-        ) from None
+        raise _explain_unreadable(error, path, f"/https-listener/{name} names it") from None
 
 
 def _explain(error: ssl.SSLError, certificate: str, key: str, *, protected: bool) -> StartupError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -12,7 +12,6 @@ from docgraph.exchange.errors import Problem
 from docgraph.server.sections import ConnectionOptions
 
 _UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
-_PLACES_SUFFIX: Final = "-concurrent"
 
 
 class CallerLimit(Section, frozen=True):
@@ -56,7 +55,7 @@ class CallerLimit(Section, frozen=True):
     @property
     def name_of_places(self) -> str:
         """The name of the part for concurrent requests."""
-        return f"{self.name}{_PLACES_SUFFIX}"
+        return f"{self.name}-concurrent"
 
     def find_flaw(self) -> tuple[str, str, str] | None:
         """Return the invalid option, the reason, and a fix."""

@@ -124,10 +124,10 @@ class BatchService(Service):
             await asyncio.sleep(0)  # others get their turn: a filter of 8 KiB takes a while
             parts.append(await _admit(entry, exchange, admission))
 
-        async def carry_out(transaction: Transaction) -> list[Body]:
-            return await _carry_out(parts, transaction, admission)
-
-        answers = await self._store.writes.transact(carry_out, deadline=exchange.deadline)
+        answers = await self._store.writes.transact(
+            lambda transaction: _carry_out(parts, transaction, admission),
+            deadline=exchange.deadline,
+        )
         for index, part in enumerate(parts):
             answers[index] = await _see_off(part, answers[index], admission)
         return Body(200, _render(answers), _JSON)

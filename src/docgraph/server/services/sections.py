@@ -8,16 +8,18 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
+_Enabled = Annotated[bool, Meta(description="whether the service is on")]
+_Path = Annotated[Uri, Meta(description="path of the service")]
+_Secured = Annotated[bool, Meta(description="whether requests have to pass an authorizer")]
+
 
 class Ping(ServiceConfig, frozen=True):
     """Says that the instance is there."""
 
     section_name: ClassVar[str] = "ping"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/ping"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    enabled: _Enabled = True
+    uri: _Path = "/ping"
+    secured: _Secured = False
     msg: Annotated[str, Meta(description="the greeting")] = "docgraph is here"
     enable_extended_response: Annotated[
         bool, Meta(description="also tell the caller's address, the host and the version")
@@ -28,11 +30,9 @@ class DatabaseProbe(ServiceConfig, frozen=True):
     """Says whether the database answers."""
 
     section_name: ClassVar[str] = "database-probe"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/health/db"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    enabled: _Enabled = True
+    uri: _Path = "/health/db"
+    secured: _Secured = False
     timeout_ms: Annotated[
         int, Meta(description="longest wait for the database", ge=1, le=60_000)
     ] = 2000
@@ -50,28 +50,24 @@ class Metrics(ServiceConfig, frozen=True):
     """Numbers about the instance for Prometheus."""
 
     section_name: ClassVar[str] = "metrics"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    enabled: _Enabled = True
+    uri: _Path = "/metrics"
+    secured: _Secured = True
 
 
 class VisibleApps(ServiceConfig, frozen=True):
     """Names the GraphQL apps that the caller may ask."""
 
     section_name: ClassVar[str] = "visibleApps"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/_tools/apps"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    enabled: _Enabled = True
+    uri: _Path = "/_tools/apps"
+    secured: _Secured = False
 
 
 class OwnRights(ServiceConfig, frozen=True):
     """Lists the methods that the caller may use at given paths."""
 
     section_name: ClassVar[str] = "ownRights"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/_tools/rights"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    enabled: _Enabled = True
+    uri: _Path = "/_tools/rights"
+    secured: _Secured = False
