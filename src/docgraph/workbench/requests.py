@@ -234,11 +234,6 @@ class Draft:
     flaws: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def is_text(self) -> bool:
-        """Whether a part was a text."""
-        return bool(self.sources)
-
     def describe(self, finding: Finding) -> dict[str, Any]:
         """Return a finding for JSON, with its field, and its line and column if a text has them.
 
