@@ -18,6 +18,7 @@ from graphql import (
     SelectionSetNode,
     VariableNode,
     get_named_type,
+    get_nullable_type,
     is_list_type,
     is_non_null_type,
     is_required_input_field,
@@ -297,10 +298,7 @@ def _describe_value(type_: Any, *, is_plain: bool) -> Schema:
 
 def _wrap(type_: Any, inner: Schema) -> Schema:
     """Return the schema of a value inside its lists and nulls."""
-    if is_non_null_type(type_):
-        return _wrap_nullable(type_.of_type, inner)
-    return {"anyOf": [_wrap_nullable(type_, inner), {"type": "null"}]}
-
-
-def _wrap_nullable(type_: Any, inner: Schema) -> Schema:
-    return {"type": "array", "items": _wrap(type_.of_type, inner)} if is_list_type(type_) else inner
+    named = get_nullable_type(type_)
+    if is_list_type(named):
+        inner = {"type": "array", "items": _wrap(named.of_type, inner)}
+    return inner if is_non_null_type(type_) else {"anyOf": [inner, {"type": "null"}]}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
 from graphql import (
     GraphQLError,
     InterfaceTypeDefinitionNode,
@@ -18,7 +17,7 @@ from graphql import (
 )
 
 from docgraph.access.explain_decision import ExplainedRequest
-from docgraph.codec.pieces import Irregular, load, walk_levels
+from docgraph.codec.pieces import Irregular, walk_levels
 from docgraph.config.config_node import ConfigNode, Origin, to_plain
 from docgraph.config.parse import DOCUMENT_BOUNDS, ParsedText, parse_yaml
 from docgraph.exchange import Document, Request
@@ -28,6 +27,7 @@ from docgraph.graphql.definition.inputs import build_bson
 from docgraph.graphql.http.body import (
     GraphqlRequest,
     check_variables,
+    load_quickly,
     parse_exactly,
     read_request,
 )
@@ -99,13 +99,9 @@ def read_body(body: bytes, content_type: str) -> dict[str, Any]:
             "the body must be JSON", hint="send it with Content-Type: application/json"
         )
     try:
-        content = load(body)
+        content = load_quickly(body)
     except Irregular:
         raise BodyError("the body is nested too deep, or has a duplicate key") from None
-    except orjson.JSONDecodeError as error:
-        raise BodyError(
-            f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
-        ) from None
     if not isinstance(content, dict):
         raise BodyError("the body must be a JSON object", hint='such as {"definition": {…}}')
     count = -1  # not counting the body itself
@@ -237,11 +233,6 @@ class Draft:
     texts: Mapping[str, ConfigNode] = field(default_factory=dict)
     flaws: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether a part was a text."""
-        return bool(self.sources)
 
     def describe(self, finding: Finding) -> dict[str, Any]:
         """Return a finding for JSON, with its field, and its line and column if a text has them.

@@ -50,7 +50,7 @@ class ToolResponses:
         is_comparable = "_id" in draft.document and not draft.flaws
         if is_comparable and limits is not None and await limits.may_see_apps(exchange):
             content |= await self._compare(exchange, draft)
-        if draft.is_text and not draft.flaws:
+        if draft.sources and not draft.flaws:
             content |= await run_blocking(self.lane, _render_definition, draft)
         return content | await self._render_texts(wanted, draft)
 

@@ -146,7 +146,7 @@ class VisibleApp:
     @cached_property
     def identity(self) -> str:
         """The text that differs for apps whose answers to an operation can differ."""
-        texts = (str(self.definition.id), self.definition.uri, self.version, self.mode.name)
+        texts = (str(self.definition.id), self.definition.uri, self.app.version, self.mode.name)
         return repr((texts, sorted(self.key)))
 
     @cached_property
@@ -159,16 +159,6 @@ class VisibleApp:
     def definition(self) -> AppDefinition:
         """The definition of the app."""
         return self.app.definition
-
-    @property
-    def has_live(self) -> bool:
-        """Whether these callers may run live queries."""
-        return self.definition.has_live(self.key)
-
-    @property
-    def version(self) -> str:
-        """The version of the app."""
-        return self.app.version
 
     @property
     def mappings(self) -> Mapping[str, Mapping[str, AnyMapping]]:

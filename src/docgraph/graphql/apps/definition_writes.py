@@ -75,16 +75,14 @@ class Inspection:
         return self.parts.report
 
 
+@dataclass(frozen=True)
 class Drafts:
     """Check and compile definitions under the settings, plugins and database of this instance."""
 
-    def __init__(
-        self, settings: Graphql, store: Store, registry: PluginRegistry, lane: Lane
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._registry = registry
-        self._lane = lane
+    _settings: Graphql
+    _store: Store
+    _registry: PluginRegistry
+    _lane: Lane
 
     async def inspect(self, document: Document) -> Inspection:
         """Return what is wrong with a definition, and the questions for the database."""

@@ -148,7 +148,7 @@ def check_hidden(
     findings: Findings,
 ) -> None:
     """Reject mappings to properties that no read shows, such as passwords."""
-    for where, field, mapping in _find_queries(schema, mappings):
+    for where, field, mapping in find_queries(schema, mappings):
         secrets = hidden.get(namespace_of(mapping.db, mapping.collection), ())
         if not secrets:
             continue
@@ -173,7 +173,7 @@ def warn_hidden_orders(
     findings: Findings,
 ) -> None:
     """Warn about lists in the order of a field that some callers do not see."""
-    for where, field, mapping in _find_queries(schema, mappings):
+    for where, field, mapping in find_queries(schema, mappings):
         if not isinstance(mapping, QueryMapping) or mapping.sort is None:
             continue
         if mapping.where is None and mapping.order is None and mapping.connection is None:
@@ -191,7 +191,7 @@ def check_aggregations(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
 ) -> None:
     """Reject misplaced stages, missing metadata, and searches that row filters would prevent."""
-    for where, _, mapping in _find_queries(schema, mappings):
+    for where, _, mapping in find_queries(schema, mappings):
         if isinstance(mapping, QueryMapping):
             conflicts = find_search_conflicts(mapping.find.source, GRAPHQL)
             findings.flaws(f"{where}.find", conflicts)
@@ -222,9 +222,10 @@ def _named_paths(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
         yield from (path for path in sort or () if not path.startswith("$"))
 
 
-def _find_queries(
+def find_queries(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]]
 ) -> Iterator[tuple[str, GraphQLField, QueryMapping | AggregationMapping]]:
+    """Yield the fields that are fetched, each with the path of its mapping in the definition."""
     for type_name, fields in mappings.items():
         type_ = schema.type_map[type_name]
         for name, mapping in fields.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from graphql import (
@@ -27,6 +27,7 @@ from graphql import (
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
+    list_queries,
     parse_arguments,
     parse_definition,
 )
@@ -119,14 +120,12 @@ def read_connection(
             findings.error(f"{where}.{key}", "has no effect with connection", _SIZES)
     if sort is not None and sort.depends_on_parent:
         findings.error(f"{where}.sort", "a connection has the same order for all parents")
-    elif sort is not None and not all(map(_is_followed, sort.source.items())):
+    elif sort is not None and any(
+        path == "$natural" or (isinstance(direction, dict) and "$meta" in direction)
+        for path, direction in sort.source.items()
+    ):
         findings.error(f"{where}.sort", "a connection cannot follow $natural or $meta")
     return ConnectionSpec(field)
-
-
-def _is_followed(part: tuple[str, Any]) -> bool:
-    path, direction = part
-    return path != "$natural" and not (isinstance(direction, dict) and "$meta" in direction)
 
 
 def add_connections(
@@ -134,15 +133,11 @@ def add_connections(
 ) -> Mappings:
     """Return the mappings with those of connections; collect their types."""
     changed = {name: dict(fields) for name, fields in mappings.items()}
-    for type_name in sorted(mappings, key=lambda name: name != "Query"):
-        type_ = schema.type_map.get(type_name)
-        for name, mapping in mappings[type_name].items():
-            if not isinstance(mapping, QueryMapping) or mapping.connection is None:
-                continue
-            if isinstance(type_, GraphQLObjectType) and name in type_.fields:
-                _check_interfaces(type_, name, mapping.connection, findings)
-                adding = _Adding(schema, generated, findings, type_name, name)
-                changed = {**changed, **adding.add(type_.fields[name], mapping, changed)}
+    for type_, name, mapping in list_queries(schema, mappings):
+        if mapping.connection is not None:
+            _check_interfaces(type_, name, mapping.connection, findings)
+            adding = _Adding(schema, generated, findings, type_.name, name)
+            changed = {**changed, **adding.add(type_.fields[name], mapping, changed)}
     return changed
 
 
@@ -159,23 +154,19 @@ def _check_interfaces(
             )
 
 
+@dataclass(frozen=True)
 class _Adding:
     """Adds the connection of one field."""
 
-    def __init__(
-        self,
-        schema: GraphQLSchema,
-        generated: GeneratedTypes,
-        findings: Findings,
-        type_name: str,
-        name: str,
-    ) -> None:
-        self._schema = schema
-        self._generated = generated
-        self._findings = findings
-        self._type = type_name
-        self._name = name
-        self._where = f"mappings.{type_name}.{name}.connection"
+    _schema: GraphQLSchema
+    _generated: GeneratedTypes
+    _findings: Findings
+    _type: str
+    _name: str
+
+    @property
+    def _where(self) -> str:
+        return f"mappings.{self._type}.{self._name}.connection"
 
     def add(
         self, field: GraphQLField, mapping: QueryMapping, mappings: Mappings

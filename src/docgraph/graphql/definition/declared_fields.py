@@ -115,18 +115,13 @@ class FieldTree:
                 yield from own.below.list_leaves(f"{name}{key}.", f"{place}.")
 
 
+@dataclass(frozen=True)
 class ItemFields:
     """The stored fields of types, and the `enums` of the schema."""
 
-    def __init__(
-        self,
-        schema: GraphQLSchema,
-        mappings: Mapping[str, Mapping[str, AnyMapping]],
-        enums: Mapping[str, EnumMapping],
-    ) -> None:
-        self.enums = enums
-        self._schema = schema
-        self._mappings = mappings
+    _schema: GraphQLSchema
+    _mappings: Mapping[str, Mapping[str, AnyMapping]]
+    enums: Mapping[str, EnumMapping]
 
     def find(self, type_: GraphQLNamedType, name: str) -> tuple[GraphQLField, str] | str:
         """Return a field and its path, or why it has none."""

@@ -46,10 +46,8 @@ def _with_operator(*shapes: Schema) -> Schema:
     return {"anyOf": [*shapes, {"$ref": "#/definitions/operator"}]}
 
 
-def _limits() -> Schema:
-    names = GraphqlLimits.__struct_encode_fields__
-    count = {"type": "integer", "minimum": 1}
-    return _object("What one query of this app may cost.", dict.fromkeys(names, count))
+def _flag(description: str) -> Schema:
+    return {"description": description, "type": "boolean", "default": False}
 
 
 _TEXT: Schema = {"type": "string"}
@@ -96,11 +94,7 @@ _CONNECTION = _object(
         }
     },
 )
-_INDEXED_ONLY: Schema = {
-    "description": "Reject what no index of a declared field serves.",
-    "type": "boolean",
-    "default": False,
-}
+_INDEXED_ONLY = _flag("Reject what no index of a declared field serves.")
 _FILTER = _object(
     "What callers may filter by: an argument `where`.",
     {
@@ -113,11 +107,7 @@ _FILTER = _object(
                 "items": {"enum": [*OPERATORS, "range"]},
             },
         },
-        "search": {
-            "description": "Callers may search by the text index of the collection.",
-            "type": "boolean",
-            "default": False,
-        },
+        "search": _flag("Callers may search by the text index of the collection."),
         "indexed-only": _INDEXED_ONLY,
     },
 )
@@ -150,11 +140,7 @@ _DEFINITIONS: Schema = {
                 "description": "How values of results are written.",
                 "enum": list(JSON_MODES),
             },
-            "csv": {
-                "description": "Whether Accept: text/csv gives an answer with one list as CSV.",
-                "type": "boolean",
-                "default": False,
-            },
+            "csv": _flag("Whether Accept: text/csv gives an answer with one list as CSV."),
             "live": {
                 "description": "Who may run live queries (`query @live`): everybody, or roles.",
                 "anyOf": [
@@ -174,7 +160,13 @@ _DEFINITIONS: Schema = {
                     },
                 },
             ),
-            "limits": _limits(),
+            "limits": _object(
+                "What one query of this app may cost.",
+                {
+                    name: {"type": "integer", "minimum": 1}
+                    for name in GraphqlLimits.__struct_encode_fields__
+                },
+            ),
             "operations": {
                 "description": "Stored queries: by name over HTTP, and each a tool for agents.",
                 "type": "array",
@@ -224,8 +216,7 @@ _DEFINITIONS: Schema = {
     "query": _object(
         "Documents of a collection.",
         {**_QUERY, "filter": _FILTER, "orderBy": _ORDER_BY, "connection": _CONNECTION},
-        "db",
-        "collection",
+        *_NAMESPACE,
     ),
     "count": _object(
         "How many documents a filter finds.",
@@ -235,8 +226,7 @@ _DEFINITIONS: Schema = {
             "count": {"const": True},
             "dataLoader": _DATA_LOADER,
         },
-        "db",
-        "collection",
+        *_NAMESPACE,
         "count",
     ),
     "group": _object(
@@ -259,8 +249,7 @@ _DEFINITIONS: Schema = {
             ),
             "allowDiskUse": {"type": "boolean"},
         },
-        "db",
-        "collection",
+        *_NAMESPACE,
         "group",
     ),
     "aggregation": _object(
@@ -271,8 +260,7 @@ _DEFINITIONS: Schema = {
             "allowDiskUse": {"type": "boolean"},
             "dataLoader": _DATA_LOADER,
         },
-        "db",
-        "collection",
+        *_NAMESPACE,
         "stages",
     ),
     "filter": {

@@ -12,7 +12,7 @@ field of a type, `("Query", "posts", "where")` an argument.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import is_
@@ -22,6 +22,8 @@ from graphql import (
     DefinitionNode,
     DocumentNode,
     FieldDefinitionNode,
+    GraphQLObjectType,
+    GraphQLSchema,
     InputValueDefinitionNode,
     TypeDefinitionNode,
     TypeExtensionNode,
@@ -32,6 +34,7 @@ from graphql import (
 )
 
 from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.mapping import AnyMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates, GeneratedPart
 
 MAX_GENERATED: Final = 20_000  # fields and values of all generated types of an app
@@ -200,3 +203,14 @@ def _describe_part(part: Any) -> Any:
     type_ = getattr(part, "type", None)
     arguments = frozenset(map(_describe_part, getattr(part, "arguments", None) or ()))
     return part.name.value, type_ and print_ast(type_), arguments
+
+
+def list_queries(
+    schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]]
+) -> Iterator[tuple[GraphQLObjectType, str, QueryMapping]]:
+    """Yield the fields that are mapped to queries, those of Query first."""
+    for type_name in sorted(mappings, key=lambda name: name != "Query"):
+        type_ = schema.type_map[type_name]
+        for name, mapping in mappings[type_name].items():
+            if isinstance(mapping, QueryMapping) and isinstance(type_, GraphQLObjectType):
+                yield type_, name, mapping

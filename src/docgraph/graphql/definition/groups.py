@@ -23,6 +23,7 @@ from graphql import (
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange import Document
+from docgraph.graphql.definition.check_effects import find_queries
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, FieldMapping, GroupedValue, GroupMapping
 from docgraph.variables.compilation import describe
@@ -188,16 +189,10 @@ def check_groups(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
 ) -> None:
     """Check that the types of groups have a field of the right type for each value."""
-    for type_name, fields in mappings.items():
-        type_ = schema.type_map[type_name]
-        for name, mapping in fields.items():
-            if (
-                isinstance(type_, GraphQLObjectType)
-                and isinstance(mapping, GroupMapping)
-                and isinstance(item := get_named_type(type_.fields[name].type), GraphQLObjectType)
-            ):
-                where = f"mappings.{type_name}.{name}.group"
-                _check_results(where, mapping, item, mappings[item.name], findings)
+    for where, field, mapping in find_queries(schema, mappings):
+        item = get_named_type(field.type)
+        if isinstance(mapping, GroupMapping) and isinstance(item, GraphQLObjectType):
+            _check_results(f"{where}.group", mapping, item, mappings[item.name], findings)
 
 
 def _check_results(

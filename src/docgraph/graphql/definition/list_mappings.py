@@ -7,13 +7,12 @@ come first, then other types in the order of the schema, so that names do not de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from graphql import (
     GraphQLField,
-    GraphQLObjectType,
     GraphQLSchema,
     TypeDefinitionNode,
     get_named_type,
@@ -27,6 +26,7 @@ from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
+    list_queries,
     parse_arguments,
     parse_definition,
 )
@@ -86,46 +86,31 @@ def add_lists(
     changed = {name: dict(fields) for name, fields in mappings.items()}
     items = ItemFields(schema, mappings, enums)
     shapes: dict[str, str] = {}
-    for type_, name, field in _list_fields(schema, mappings):
-        mapping, value = mappings[type_][name], source[type_][name]
+    for type_, name, mapping in list_queries(schema, mappings):
+        value = source[type_.name][name]
         if generated.is_full:
             break
-        if isinstance(mapping, QueryMapping) and {"filter", "orderBy"} & value.keys():
-            place = ListField((type_, name), field, items, generated, findings, shapes)
-            changed[type_][name] = place.extend(mapping, value)
+        if {"filter", "orderBy"} & value.keys():
+            place, field = (type_.name, name), type_.fields[name]
+            own = ListField(place, field, items, generated, findings, shapes)
+            changed[type_.name][name] = own.extend(mapping, value)
     return changed
 
 
-def _list_fields(
-    schema: GraphQLSchema, mappings: Mappings
-) -> Iterator[tuple[str, str, GraphQLField]]:
-    """Yield the mapped queries, those of Query first."""
-    for type_name in sorted(mappings, key=lambda name: name != "Query"):
-        type_ = schema.type_map[type_name]
-        for name, mapping in mappings[type_name].items():
-            if isinstance(mapping, QueryMapping) and isinstance(type_, GraphQLObjectType):
-                yield type_name, name, type_.fields[name]
-
-
+@dataclass(frozen=True)
 class ListField:
     """Compiles `filter` and `orderBy` of one field."""
 
-    def __init__(
-        self,
-        place: Coordinates,
-        field: GraphQLField,
-        items: ItemFields,
-        generated: GeneratedTypes,
-        findings: Findings,
-        shapes: dict[str, str],  # of the generated types, by name
-    ) -> None:
-        self._shapes = shapes
-        self._place = place
-        self._field = field
-        self._items = items
-        self._generated = generated
-        self._findings = findings
-        self._where = f"mappings.{place[0]}.{place[1]}"
+    _place: Coordinates
+    _field: GraphQLField
+    _items: ItemFields
+    _generated: GeneratedTypes
+    _findings: Findings
+    _shapes: dict[str, str]  # of the generated types, by name
+
+    @property
+    def _where(self) -> str:
+        return f"mappings.{self._place[0]}.{self._place[1]}"
 
     def extend(self, mapping: QueryMapping, value: Mapping[str, Any]) -> QueryMapping:
         """Return the mapping with what callers may filter and order by."""

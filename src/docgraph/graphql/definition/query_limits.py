@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,7 +20,11 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
+    GraphQLCompositeType,
     GraphQLError,
+    GraphQLNamedType,
+    GraphQLOutputType,
+    GraphQLSchema,
     InlineFragmentNode,
     IntValueNode,
     OperationDefinitionNode,
@@ -29,6 +33,8 @@ from graphql import (
     TokenKind,
     Visitor,
     get_location,
+    get_named_type,
+    is_composite_type,
     visit,
 )
 from graphql.language.parser import Parser
@@ -198,23 +204,16 @@ def _measure_fragments(fragments: Mapping[str, FragmentDefinitionNode]) -> dict[
                 stack.pop()
                 continue
             selection_set = fragments[name].selection_set
-            waiting = [] if name in entered else _spreads(selection_set)
+            inside = () if name in entered else _selections(selection_set)
             entered.add(name)
-            waiting = [other for other in waiting if other not in entered]
+            spread = [one.name.value for one in inside if isinstance(one, FragmentSpreadNode)]
+            waiting = [other for other in spread if other not in entered]
             if waiting:
                 stack.extend(waiting)
             else:
                 measures[name] = _measure(selection_set, measures)
                 stack.pop()
     return measures
-
-
-def _spreads(selection_set: SelectionSetNode) -> list[str]:
-    return [
-        selection.name.value
-        for selection in _selections(selection_set)
-        if isinstance(selection, FragmentSpreadNode)
-    ]
 
 
 def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measure]) -> _Measure:
@@ -294,3 +293,116 @@ class CountedParser(Parser):
         """Count the remaining tokens: a text with too many is rejected for that alone."""
         while self._may_have_too_many_tokens and self._lexer.token.kind is not TokenKind.EOF:
             self.advance_lexer()
+
+
+Parent = GraphQLCompositeType | None
+Signature = tuple[str, str, GraphQLOutputType | None]
+
+
+@dataclass(slots=True)
+class Merging:
+    """The cost of checking whether the fields of a document merge."""
+
+    comparisons: int = 0
+    alike: bool = True  # fields of one name have the same arguments and types everywhere
+
+
+@dataclass(slots=True)
+class _Group:
+    """The fields of one name at one position of the response."""
+
+    signature: Signature
+    count: int = 0
+    below: list[tuple[Parent, SelectionSetNode]] = field(default_factory=list)
+
+
+def measure_merging(schema: GraphQLSchema, document: DocumentNode, most_fields: int) -> Merging:
+    """Count the comparisons; stop at more fields than that, which only cyclic fragments have.
+
+    The rule that fields merge compares all fields with the same response key, each with each, and
+    does so for everything below them: its cost is the square of what the text repeats. They are
+    counted before any is made, in one pass that is linear in the fields written out. The same pass
+    detects whether all fields of each name are equal, as in queries that tools generate from many
+    fragments: those merge, and the rule has nothing left to find.
+    """
+    walk = _MergeWalk(schema, find_fragments(document), most_fields)
+    for node in document.definitions:
+        if isinstance(node, OperationDefinitionNode):
+            walk.run(schema.get_root_type(node.operation), node.selection_set)
+    return walk.found
+
+
+@dataclass
+class _MergeWalk:
+    """Walks from the root down; fields that merge are visited together."""
+
+    _schema: GraphQLSchema
+    _fragments: dict[str, FragmentDefinitionNode]
+    _fields_left: int
+    found: Merging = field(default_factory=Merging)
+
+    def run(self, root: Parent, selection_set: SelectionSetNode) -> None:
+        pending = [[(root, selection_set)]]
+        while pending:
+            for group in self._collect(pending.pop()).values():
+                self._fields_left -= group.count
+                self.found.comparisons += group.count * (group.count - 1) // 2
+                if group.below:
+                    pending.append(group.below)
+            if self._fields_left < 0:
+                self.found.alike = False  # the rules report what is wrong
+                return
+
+    def _collect(self, merged: list[tuple[Parent, SelectionSetNode]]) -> dict[str, _Group]:
+        """Return the groups of selection sets that are merged; a fragment counts once."""
+        groups: dict[str, _Group] = {}
+        spread: set[str] = set()
+        pending = merged
+        while pending:
+            parent, selection_set = pending.pop()
+            for selection in selection_set.selections:
+                match selection:
+                    case FieldNode():
+                        self._add(groups, parent, selection)
+                    case InlineFragmentNode(type_condition=condition):
+                        inner = self._find(condition.name.value) if condition else parent
+                        pending.append((inner, selection.selection_set))
+                    case FragmentSpreadNode():
+                        name = selection.name.value
+                        fragment = self._fragments.get(name)
+                        if fragment is not None and name not in spread:
+                            spread.add(name)
+                            inner = self._find(fragment.type_condition.name.value)
+                            pending.append((inner, fragment.selection_set))
+        return groups
+
+    def _find(self, name: str) -> Parent:
+        return _composite(self._schema.get_type(name))
+
+    def _add(self, groups: dict[str, _Group], parent: Parent, node: FieldNode) -> None:
+        name = node.name.value
+        known = self._schema.get_field(parent, name) if parent is not None else None
+        type_ = known.type if known is not None else None
+        signature = (name, _arguments_text(node), type_)
+        key = node.alias.value if node.alias else name
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(signature)
+        elif group.signature != signature:
+            self.found.alike = False
+        group.count += 1
+        if node.selection_set is not None:
+            inner = _composite(get_named_type(type_)) if type_ is not None else None
+            group.below.append((inner, node.selection_set))
+
+
+def _composite(type_: GraphQLNamedType | None) -> Parent:
+    return type_ if is_composite_type(type_) else None
+
+
+def _arguments_text(node: FieldNode) -> str:
+    """Return the arguments as written, which is enough to see that they are the same."""
+    if not node.arguments:
+        return ""
+    first, last = node.arguments[0].loc, node.arguments[-1].loc
+    return first.source.body[first.start : last.end] if first and last else ""

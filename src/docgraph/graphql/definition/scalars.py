@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -121,10 +122,6 @@ def _show_int(value: Any) -> int:
     return number
 
 
-def _as_long(value: Any) -> int:
-    return _as_integer("Long", value)
-
-
 def _as_float(value: Any) -> float:
     if isinstance(value, float):
         return value
@@ -141,17 +138,13 @@ def _show_float(value: Any) -> Any:
     return number if isfinite(number) else double_form(number)
 
 
-def _canonical_float(value: Any) -> Any:
-    return double_form(_as_float(value))
-
-
 def _plain_float(value: Any) -> Any:
     number = _as_float(value)
     return number if isfinite(number) else plain_double_form(number)
 
 
 _FLOATS: Mapping[JsonMode, Serializer] = {
-    JsonMode.GRAPHQL_CANONICAL: _canonical_float,
+    JsonMode.GRAPHQL_CANONICAL: lambda value: double_form(_as_float(value)),
     JsonMode.GRAPHQL_PLAIN: _plain_float,
 }
 
@@ -171,7 +164,7 @@ def _as_uuid(value: Any) -> Any:
 
 
 _STORED: Mapping[str, tuple[Serializer, type]] = {
-    "Long": (_as_long, Int64),
+    "Long": (partial(_as_integer, "Long"), Int64),
     "Decimal128": (_as_decimal, Decimal128),
     "ObjectId": (_expecting("ObjectId", ObjectId), ObjectId),
     "Timestamp": (_expecting("Timestamp", Timestamp), Timestamp),

@@ -191,16 +191,22 @@ def _require_query(query: Any) -> str:
     return query
 
 
-def parse_json(body: bytes) -> Any:
-    """Parse JSON with the fast parser if it loses and hides nothing, otherwise exactly."""
+def load_quickly(body: bytes) -> Any:
+    """Parse JSON with the fast parser; raise `Irregular` for what it would hide."""
     try:
-        content = load(body)
-    except Irregular:
-        return parse_exactly(body)
+        return load(body)
     except orjson.JSONDecodeError as error:
         raise BodyError(
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
         ) from None
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON with the fast parser if it loses and hides nothing, otherwise exactly."""
+    try:
+        content = load_quickly(body)
+    except Irregular:
+        return parse_exactly(body)
     if isinstance(content, dict) and content.get("variables"):
         check_variables(content["variables"])
     if _needs_exact_reading(body, content):

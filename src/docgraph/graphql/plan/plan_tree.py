@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graphql import FieldNode, GraphQLField, GraphQLOutputType, is_list_type, is_non_null_type
+from graphql import (
+    FieldNode,
+    GraphQLField,
+    GraphQLOutputType,
+    get_nullable_type,
+    is_list_type,
+)
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.definition.mapping import (
@@ -332,7 +338,7 @@ def _first_step(path: str) -> str:
 
 
 def _is_list(type_: GraphQLOutputType) -> bool:
-    return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
+    return is_list_type(get_nullable_type(type_))
 
 
 def needs_fetch(column: Column) -> bool:

@@ -263,8 +263,10 @@ class _Adviser:
         while queue:
             one, most = queue.popleft()
             sample = self._samples.get(one.place)
-            if sample is None or not sample.is_checked or one.place in refused:
+            if sample is None or one.place in refused:
                 continue
+            if not (sample.is_indexed or sample.is_series):
+                continue  # queries on it cannot be compared with its indexes
             if self._budget.left <= 0:
                 left.append(one)
             elif spent[one.place] > most:

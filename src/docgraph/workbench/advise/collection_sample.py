@@ -81,11 +81,6 @@ class CollectionSample:
         return self.listed is not None and self.listed.kind == "timeseries" and not self.problem
 
     @property
-    def is_checked(self) -> bool:
-        """Whether queries on it can be compared with its indexes."""
-        return self.is_indexed or self.is_series
-
-    @property
     def base(self) -> Place | None:
         """The collection whose indexes serve a view; None if the view computes its documents."""
         if self.listed is None or not self.listed.source:

@@ -106,11 +106,6 @@ def find_shown(kinds: Collection[str]) -> set[str]:
     return shown - _NOT_IN_ID if len(shown) > 1 else shown
 
 
-def is_date_text(value: str) -> bool:
-    """Return whether a string is an ISO 8601 date."""
-    return _DATE_TEXT.fullmatch(value) is not None
-
-
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
 _MAX_ALL_FIELDS: Final = 6_000  # of one collection
@@ -146,11 +141,6 @@ class Seen:
         """How often there was a value."""
         return self.count - self.nulls
 
-    @property
-    def is_nearly_unique(self) -> bool:
-        """Whether its values hardly repeat."""
-        return self.overflowed or len(self.values) >= self.filled * _NEARLY_ALL
-
     def holds_secrets(self, name: str, owner: str) -> bool:
         """Return whether its values, or those of its elements, look like secrets."""
         if self.elements is not None and self.elements.holds_secrets(name, owner):
@@ -160,8 +150,8 @@ class Seen:
             return False
         if self.secrets * 2 > texts:
             return True
-        if not self.is_nearly_unique:
-            return False
+        if not self.overflowed and len(self.values) < self.filled * _NEARLY_ALL:
+            return False  # its values repeat
         is_random = self.random * 2 > texts and not may_be_random(name, owner)
         return is_random or is_secret_if_unique(name, is_number=is_number)
 
@@ -269,7 +259,7 @@ class Profile:
 
     def _keep(self, seen: Seen, kind: str, value: Any) -> None:
         if kind == "string":
-            seen.dates += is_date_text(value)
+            seen.dates += _DATE_TEXT.fullmatch(value) is not None  # in ISO 8601
             seen.secrets += is_secret_value(value)
             seen.random += is_random(value[:_LONGEST_TEXT])
             if len(value) > _LONGEST_TEXT:

@@ -111,7 +111,7 @@ def test_callers_with_the_same_roles_that_matter_share_a_view() -> None:
     assert app.visible_to(["editor", "x"]).key == {"editor"}
     assert app.visible_to(("admin",)).schema is app.schema
     assert anonymous.mappings is app.mappings
-    assert anonymous.version == app.version
+    assert anonymous.app.version == app.version
 
 
 def test_views_hide_what_their_roles_do_not_see() -> None:
