@@ -114,7 +114,8 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
     if trusted and not supplied:
         low, high = _read_number(value)
         text = value if isinstance(value, str) else None
-        return Size(Form(1), low=low, high=high, text=text, is_number=_is_number(value))
+        size = Size(Form(1), low=low, high=high, text=text)
+        return size._replace(is_number=_is_number(value), is_numeric=_is_number(value))
     if isinstance(value, Mapping | list | tuple):
         return _measure_container(value, supplied)
     low, high = _read_number(value)
@@ -124,7 +125,8 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
         return Size(Form(len(value) + ELEMENT), low=low, high=high, supplied=supplied)
     if not isinstance(value, str):
         is_number = _is_number(value)
-        return Size(low=low, high=high, supplied=supplied, is_number=is_number)
+        size = Size(low=low, high=high, supplied=supplied)
+        return size._replace(is_number=is_number, is_numeric=is_number)
     return Size(Form(len(value.encode())), low=low, high=high, supplied=supplied, text=value)
 
 

@@ -184,7 +184,8 @@ class Size(NamedTuple):
     `built` are the bytes that did not exist before: a property or a variable is a reference.
     `supplied`: a caller's value takes part in it. `text`: it is that constant. `is_number`: it is
     one that was written. `is_whole`: it holds a whole document, unpacked with each use.
-    `is_stored`: it is stored, or a part of what is. `depth`: its levels.
+    `is_numeric`: it is a number or null, not a text or a date that a conversion would make a number
+    of. `is_stored`: it is stored, or a part of what is. `depth`: its levels.
     """
 
     bytes: Form = Form(ELEMENT)
@@ -196,6 +197,7 @@ class Size(NamedTuple):
     text: str | None = None
     built: Form = NONE
     is_number: bool = False
+    is_numeric: bool = False
     is_whole: bool = False
     is_stored: bool = False
     depth: Depth = FLAT
@@ -224,4 +226,4 @@ class Size(NamedTuple):
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:
     """Return the size of a number between these two."""
-    return Size(low=low, high=high, supplied=supplied)
+    return Size(low=low, high=high, supplied=supplied, is_numeric=True)
