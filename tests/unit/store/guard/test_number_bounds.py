@@ -13,7 +13,7 @@ from bson import Decimal128, Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.exchange.errors import ExpressionTooLarge
+from docgraph.exchange.errors import ExpressionTooLarge, QueryError
 from docgraph.store import Policy
 from docgraph.store.guard.operands import BYTE, NUMBERS, Operands, choose, compare
 from docgraph.store.guard.sizes import Form, LoopElement, Size, number
@@ -235,6 +235,12 @@ def test_digits_that_a_double_does_not_hold_are_counted(expression: Any) -> None
 def test_one_of_several_numbers_may_be_the_least(expression: Any) -> None:
     with pytest.raises(ExpressionTooLarge, match="more than 100000 steps"):
         check_projection({"x": {"$range": [expression, 0]}}, policy=Policy())
+
+
+@pytest.mark.parametrize("body", ["$n", {"$add": ["$n", 5]}])
+def test_a_range_without_a_list_of_bounds_is_rejected(body: Any) -> None:
+    with pytest.raises(QueryError, match=r"\$range takes a list of two or three numbers"):
+        check_projection({"x": {"$range": body}}, policy=Policy())
 
 
 @pytest.mark.parametrize("number", [0, 5, -5, 100, 0.5, Decimal128("0.1"), "30", 10**15])
