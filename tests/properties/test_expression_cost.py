@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+from bson import ObjectId
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
@@ -146,6 +148,48 @@ def arrays(depth: int, names: Names) -> Strategy:
     )
 
 
+def conversions(depth: int) -> Strategy:
+    """Expressions that make numbers of texts, dates and names, and values that these are in."""
+    leaves = st.sampled_from(
+        [
+            *(0, 3, -4, 5.5, True, "7", "-900", "1.5", "$n", {}, {"-800": 6}, {"700": -5}),
+            *([2, "-70"], ["90", 1], {"$literal": [-60, 4]}, {"$toDate": -5000}),
+            *(_literal(datetime(1969, 12, 31, tzinfo=UTC)), _literal(ObjectId("f" * 24))),
+        ]
+    )
+    if not depth:
+        return leaves
+    one = conversions(depth - 1)
+    several = st.lists(one, min_size=2, max_size=3)
+    converted = {
+        "input": one,
+        "to": st.sampled_from(["int", "long", "double", "date", "string", 18]),
+        "onError": one,
+        "onNull": one,
+    }
+    return st.one_of(
+        leaves,
+        several,
+        _operator("$min $max $add $ifNull", several),
+        _operator("$subtract", st.tuples(one, one).map(list)),
+        _operator("$toInt $toLong $toDouble $toDecimal $abs $floor $bsonSize", one),
+        _operator("$first $last $objectToArray", one),
+        _operator("$convert", st.fixed_dictionaries(converted)),
+        st.builds(
+            lambda field, input: {"$toLong": {"$getField": {"field": field, "input": input}}},
+            st.sampled_from("kv"),
+            _operator("$first", _operator("$objectToArray", one)),
+        ),
+        st.builds(
+            lambda filled: {
+                "$last": {"$zip": {"inputs": [[1], [2, 3]], "useLongestLength": True, **filled}}
+            },
+            st.fixed_dictionaries({"defaults": st.tuples(one, one).map(list)}),
+        ),
+        _choice(one),
+    )
+
+
 def values(depth: int, names: Names) -> Strategy:
     """Expressions of any kind."""
     known = [f"$${name}" for name in names]
@@ -246,6 +290,22 @@ def test_the_bound_of_an_expression_holds(
     except ExpressionTooLarge:
         assume(False)
         raise
+    found = evaluate(mongo_client, [{"$replaceWith": {"v": expression}}])
+    if "v" in found:
+        holds(bound, found["v"])
+
+
+@settings(
+    max_examples=examples(800),
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(expression=conversions(3))
+def test_the_bounds_of_converted_values_hold(
+    mongo_client: MongoClient[Document], expression: Any
+) -> None:
+    analysis = Analysis(SMALL)
+    bound = analysis.measure(expression, analysis.scope(), 1, Place(None, "x"))
     found = evaluate(mongo_client, [{"$replaceWith": {"v": expression}}])
     if "v" in found:
         holds(bound, found["v"])

@@ -82,8 +82,8 @@ def _try(order: dict[str, Any]) -> dict[str, str]:
         if code is None:
             code = _await(_start(order, source, witness, output), order["seconds"])
         by = witness.read_text(encoding="utf-8")
-        said = output.read_text(encoding="utf-8", errors="replace")[-2000:]
-        return {"outcome": _read_outcome(code, by, said), "by": by, "output": said}
+        said = output.read_text(encoding="utf-8", errors="replace")
+        return {"outcome": _read_outcome(code, by, said), "by": by, "output": said[-2000:]}
 
 
 def _read_outcome(code: int, by: str, said: str) -> str:

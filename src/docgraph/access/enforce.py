@@ -116,10 +116,10 @@ class WriteFilter(_Enforcing):
             return write
         if permission.write_filter or permission.read_filters.get(permission.namespace or ""):
             check_found(write.filter)
-        return restrict(write, permission.write_filter or {})
+        return restrict(write, permission.write_filter)
 
 
-def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
+def restrict(write: Write, filter: Mapping[str, Any] | None) -> Write:
     """Return the write with a further condition on the documents that it selects."""
     if write.kind is WriteKind.INSERT or not filter:
         return write
@@ -203,7 +203,7 @@ def reads_hidden(read: Read, shown: Shown) -> bool:
 
 def writes_by_hidden(write: Write, shown: Shown) -> bool:
     """Return whether a write selects its documents by a hidden property."""
-    return bool(write.filter) and asks_for_hidden(write.filter, shown)
+    return asks_for_hidden(write.filter, shown)
 
 
 def check_copies(write: Write, shown: Shown) -> None:

@@ -265,7 +265,7 @@ def find_row_filters(
         conditions = rule.conditions
         for namespace, template in conditions.read_filters.items():
             db, _, collection = namespace.partition(".")
-            if (db, collection) in known and isinstance(template.source, Mapping):
+            if (db, collection) in known:
                 part = f"mongo.readFilters.{namespace}"
                 yield RowFilter((db, collection), str(rule), part, template.source)
         for part, filter in _list_plain(conditions):
@@ -277,10 +277,9 @@ def find_row_filters(
 def _list_plain(conditions: Conditions) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield `readFilter` and `writeFilter`; often they are equal, and one index serves both."""
     reads, writes = conditions.read_filter, conditions.write_filter
-    if reads is not None and isinstance(reads.source, Mapping):
+    if reads is not None:
         yield "mongo.readFilter", reads.source
-    is_other = writes is not None and (reads is None or reads.source != writes.source)
-    if writes is not None and is_other and isinstance(writes.source, Mapping):
+    if writes is not None and (reads is None or reads.source != writes.source):
         yield "mongo.writeFilter", writes.source
 
 

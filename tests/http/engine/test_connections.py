@@ -123,6 +123,15 @@ async def test_pages_forward_have_every_item_once(engine: Engine, app: VisibleAp
     assert page["pageInfo"]["startCursor"] == page["edges"][0]["cursor"]
 
 
+async def test_the_item_of_a_cursor_is_on_its_other_side(engine: Engine, app: VisibleApp) -> None:
+    first, last = await read(engine, app, first=1), await read(engine, app, last=1)
+
+    page = await read(engine, app, first=1, after=first["pageInfo"]["endCursor"])
+    assert page["pageInfo"]["hasPreviousPage"] is True
+    page = await read(engine, app, last=1, before=last["pageInfo"]["startCursor"])
+    assert page["pageInfo"]["hasNextPage"] is True
+
+
 async def test_pages_backward_have_every_item_once(engine: Engine, app: VisibleApp) -> None:
     page = await read(engine, app, last=5)
     found, following = ids(page), [page["pageInfo"]["hasNextPage"]]

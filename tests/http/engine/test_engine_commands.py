@@ -31,6 +31,7 @@ type Post {
   tagged: [Post]
   after: [Post]
   sameTag(first: Int = 2): [Post]
+  siblings: [Post]
   count: Count
 }
 type User { _id: Int! name: String posts(limit: Int = 3): [Post] }
@@ -71,6 +72,11 @@ MAPPINGS: dict[str, Any] = {
             "find": {"tag": {"$fk": "tag"}},
             "sort": {"_id": -1},
             "limit": {"$arg": "first"},
+        },
+        "siblings": {
+            "collection": "posts",
+            "find": {"authorId": {"$fk": "authorId"}, "tag": {"$fk": "tag"}},
+            "sort": {"_id": 1},
         },
         "count": {
             "collection": "posts",
@@ -148,6 +154,15 @@ async def test_relation_by_an_array_of_keys_costs_one_command(
         own = {post["_id"] % 3, post["_id"] % 5}
         expected = [n for n in range(60) if own & {n % 3, n % 5}]
         assert [p["_id"] for p in post["tagged"]] == expected
+
+
+async def test_relation_by_two_keys_costs_one_command(engine: Engine, app: VisibleApp) -> None:
+    data = await engine.data(app, "{ posts(limit: 5) { _id siblings { _id } } }")
+
+    assert len(engine.commands) == 2
+    for post in data["posts"]:
+        expected = [n for n in range(60) if n % 21 == post["_id"]]
+        assert [p["_id"] for p in post["siblings"]] == expected
 
 
 async def test_key_under_another_operator_is_one_command_of_tagged_branches(
@@ -373,21 +388,35 @@ async def test_siblings_of_one_level_share_nothing_but_time(
 
 
 @pytest.mark.usefixtures("blog")
-@pytest.mark.parametrize(("allowed", "is_refused"), [(8, True), (9, False)])
-async def test_documents_of_a_large_relation_count_against_the_bound_of_the_query(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, allowed: int, is_refused: bool
+@pytest.mark.parametrize(
+    ("field", "needed", "is_large", "command"),
+    [
+        ("sameTag(first: 2)", 9, True, "aggregate"),
+        ("sameTag(first: 2)", 9, False, "find"),
+        ("siblings", 12, False, "find"),
+        ("author", 6, False, "find"),
+    ],
+    ids=["by $lookup", "by $in", "by two keys", "to one"],
+)
+async def test_documents_of_a_relation_count_against_the_bound_of_the_query(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    field: str,
+    needed: int,
+    is_large: bool,
+    command: str,
 ) -> None:
-    """Three posts, and for each two with the same tag, which `$lookup` fetches."""
-    monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
-    monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
-    app = engine.app(SCHEMA, MAPPINGS, fetched_documents=allowed)
-    query = "{ posts(limit: 3) { sameTag(first: 2) { _id } } }"
+    """Three posts, and for each the documents of the relation."""
+    if is_large:
+        monkeypatch.setattr(fetch_by_in, "FIRST_TRY", 1)
+        monkeypatch.setattr(fetch_by_in, "LARGEST_TRY", 1)
+    query = f"{{ posts(limit: 3) {{ {field} {{ _id }} }} }}"
 
-    if is_refused:
-        with pytest.raises(OperationRefused) as refused:
-            await engine.run(app, query)
-        assert refused.value.errors[0].code == "too-many-documents"
-    else:
-        data = await engine.data(app, query)
-        assert [len(post["sameTag"]) for post in data["posts"]] == [2, 2, 2]
-    assert next(iter(engine.commands[-1])) == "aggregate"
+    app = engine.app(SCHEMA, MAPPINGS, fetched_documents=needed - 1)
+    with pytest.raises(OperationRefused) as refused:
+        await engine.run(app, query)
+    assert refused.value.errors[0].code == "too-many-documents"
+    assert next(iter(engine.commands[-1])) == command
+
+    app = engine.app(SCHEMA, MAPPINGS, fetched_documents=needed)
+    assert len((await engine.data(app, query))["posts"]) == 3

@@ -15,6 +15,7 @@ from pymongo import AsyncMongoClient
 from docgraph.codec import decode
 from docgraph.exchange import Document, Exchange, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.execute import complete
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.plan.plan import Plan, build_plan
@@ -34,7 +35,8 @@ pytestmark = [
 ]
 
 SCHEMA = """
-    type Query { posts(limit: Int = 50): [Post!]! items: [Item!] flat: [Flat!] things: [Thing!] }
+    type Query { posts(limit: Int = 50): [Post!]! items: [Item!] flat: [Flat!] things: [Thing!]
+        values: [Value!] }
     type Post {
         id: Int! title: String! rating: Float created: DateTime tags: [String!]
         kind: Kind state: State place: Place lines: [Line!] author: Author author2: Author!
@@ -54,6 +56,9 @@ SCHEMA = """
     union Item = Article | Note
     type Article { id: Int! title: String author: Author }
     type Note { id: Int! title: String }
+    union Value = First | Other
+    type First { id: Int! }
+    type Other { id: Int! }
 """
 
 
@@ -68,6 +73,7 @@ MAPPINGS: dict[str, Any] = {
         "items": _find("posts"),
         "flat": _find("posts"),
         "things": _find("posts"),
+        "values": _find("values"),
     },
     "Post": {
         "id": "_id",
@@ -92,6 +98,9 @@ MAPPINGS: dict[str, Any] = {
     },
     "Article": {"id": "_id", "author": _AUTHOR},
     "Note": {"id": "_id"},
+    "Value": {"$typeResolver": {"First": "value-eq('{\"_id\": 1}')", "Other": "true"}},
+    "First": {"id": "_id"},
+    "Other": {"id": "_id"},
 }
 AUTHORS = [ObjectId(f"{number:024x}") for number in range(4)]
 
@@ -110,6 +119,7 @@ QUERIES = {
     "embedded union": "{ posts { id part { __typename ...P } parts { __typename ...P } } }"
     " fragment P on Part { ... on Place { city } ... on Line { text } }",
     "several": "{ a: posts(limit: 2) { id } b: posts { author { id } } flat { id } }",
+    "whole documents": "{ values { __typename ... on First { id } ... on Other { id } } }",
     "nothing": "{ posts(limit: 1) { comments { author { name } } } }",
 }
 
@@ -178,6 +188,7 @@ async def app(client: AsyncMongoClient[Document], database: str) -> VisibleApp:
     await db.comments.insert_many(
         [{"text": f"c{n}", "likes": n, "postId": n % 5, "authorId": AUTHORS[1]} for n in range(20)]
     )
+    await db["values"].insert_many([{"_id": 1}, {"_id": 2}, {"_id": 3, "more": 1}])
     return Engine(Store(client), Recorder(), database).app(SCHEMA, MAPPINGS)
 
 
@@ -303,3 +314,16 @@ async def test_what_hides_properties_gets_decoded_documents() -> None:
         """Of no interest."""
 
     assert not isinstance(strip_before(RawTake(take), (("password",),)), RawTake)
+
+
+@pytest.mark.parametrize("portion", [1, 700])
+@pytest.mark.parametrize("name", ["leaves", "to-one", "to-many", "union"])
+async def test_documents_that_are_rendered_in_portions_give_the_same_response(
+    app: VisibleApp,
+    client: AsyncMongoClient[Document],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    portion: int,
+) -> None:
+    monkeypatch.setattr(complete, "_PORTION", portion)
+    await _compare(app, client, QUERIES[name])

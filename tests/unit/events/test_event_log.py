@@ -81,6 +81,18 @@ async def test_one_event_larger_than_the_bound_is_told_all_the_same() -> None:
         assert log.size == 100, "the one before it is dropped"
 
 
+async def test_one_who_is_ahead_of_the_log_reads_nothing_again() -> None:
+    log = build_log()
+    ahead = log.add_reader(after="05")  # it got these events from another worker
+    reading = asyncio.create_task(ahead.read())
+    for number in range(3, 8):
+        publish(log, notices(number))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert numbers(await reading) == [6]
+    assert numbers(await ahead.read()) == [7]
+
+
 async def test_one_who_comes_later_goes_on_after_what_it_knows() -> None:
     log = build_log()
     publish(log, notices(1, 2, 3))

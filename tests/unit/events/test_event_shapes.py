@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from docgraph.events.event_shapes import ShapePlan, plan_shape
+from docgraph.events.event_log import FilterSlots
+from docgraph.events.event_shapes import ShapePlan, Shapes, plan_shape
+from docgraph.events.row_index import DecisionSample
 from docgraph.exchange import Document, Subscription
+from docgraph.exchange.errors import Overloaded
 from docgraph.store.streams import StreamView
 
 HIDING = {"$unset": "fullDocument.secret"}
 OPEN = StreamView(None, ({}, HIDING), ())
+PLAIN = StreamView(None, (), ())
 HIDDEN = StreamView(None, ({}, HIDING), (("secret",),))
 
 
@@ -82,3 +86,21 @@ def test_conditions_that_are_the_same_in_every_request_are_those_of_the_cursor()
     rows = StreamView({"owner": "eve"}, ({}, HIDING), ())
     found = plan({"$and": [A, B]}, rows, constant=(A,))
     assert (list(found.shared), found.condition) == ([], {"$and": [A, B]})
+
+
+def test_a_shape_takes_one_slot_until_its_last_user_leaves() -> None:
+    """The database decides about shapes with stages, so that their number is bounded."""
+    slots = FilterSlots(1)
+    shapes = Shapes(cast("Any", None), ("d", "c"), slots, cast("DecisionSample", None))
+    first = shapes.acquire(plan({"to.db": "d"}))
+    assert shapes.acquire(plan({"to.db": "d"})) is first
+    with pytest.raises(Overloaded):
+        shapes.acquire(plan({"to.db": "e"}))
+    shapes.release(first)
+    with pytest.raises(Overloaded):
+        shapes.acquire(plan({"to.db": "e"}))
+
+    shapes.release(first)
+    second = shapes.acquire(plan({"to.db": "e"}))
+    plain = shapes.acquire(plan_shape(Subscription("d", "c", "all", (), "STANDARD"), PLAIN))
+    assert (slots.count, second.users, plain.users) == (1, 1, 1)

@@ -1,11 +1,21 @@
-"""When clients are told: at once after a rest, and the longer the wave took the longer it is."""
+"""Delivery of events: the queue before it is bounded, and a long wave is followed by a rest."""
 
 from __future__ import annotations
 
 import asyncio
 
+import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 
+from docgraph.events.change_record import (
+    _MAX_BYTES,
+    _MAX_RECORDS,
+    _PORTION,
+    _PORTION_BYTES,
+    ChangeRecord,
+    RecordQueue,
+)
 from docgraph.events.delivery import Fanout
 
 pytestmark = pytest.mark.anyio
@@ -82,3 +92,46 @@ async def test_what_is_stopped_tells_nothing() -> None:
     telling.waves.stop()
     await turn()
     assert not telling.begun
+
+
+def record(number: int, bytes: int = 0) -> ChangeRecord:
+    event = {"_id": {"_data": str(number)}, "operationType": "insert", "text": "x" * bytes}
+    return ChangeRecord(RawBSONDocument(bson.encode(event)), dict)
+
+
+@pytest.mark.parametrize(
+    ("fitting", "bytes"), [(_MAX_RECORDS - 1, 0), (1, _MAX_BYTES * 2 // 3)], ids=["many", "large"]
+)
+async def test_a_full_queue_makes_its_writer_wait_until_some_are_read(
+    fitting: int, bytes: int
+) -> None:
+    queue = RecordQueue()
+    for number in range(fitting):
+        await queue.put(record(number, bytes))
+    last = asyncio.create_task(queue.put(record(fitting, bytes)))
+    await turn()
+    assert not last.done()
+
+    portion, _ = await queue.read()
+    assert portion[0].position == "0"
+    async with asyncio.timeout(60):
+        await last
+
+
+@pytest.mark.parametrize(
+    ("bytes", "together"), [(0, _PORTION), (_PORTION_BYTES // 2, 2)], ids=["many", "large"]
+)
+async def test_records_are_read_in_portions_of_bounded_number_and_size(
+    bytes: int, together: int
+) -> None:
+    queue = RecordQueue()
+    for number in range(together + 1):
+        await queue.put(record(number, bytes))
+    queue.advance({"_data": "later"})
+
+    first, position = await queue.read()
+    assert [one.position for one in first] == [str(number) for number in range(together)]
+    assert position == {"_data": str(together - 1)}
+    second, position = await queue.read()
+    assert [one.position for one in second] == [str(together)]
+    assert position == {"_data": "later"}

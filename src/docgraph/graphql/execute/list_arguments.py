@@ -50,7 +50,7 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
     """Reject conditions and orders that need an index which does not exist."""
     for fetch in tree.listed_fetches:
         prepared = run.prepared[id(fetch)]
-        if prepared.failure is None and _needs_indexes(fetch, prepared):
+        if _needs_indexes(fetch, prepared):
             mapping = fetch.mapping
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             try:

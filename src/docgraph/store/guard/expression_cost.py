@@ -238,7 +238,7 @@ class Analysis:
         if name in ("$literal", "$const"):
             return measure_constant(body, supplied=True, trusted=trusted)
         if name in _PLACEHOLDERS:
-            return self._stored._replace(low=0, high=self.model.elements)
+            return self._stored._replace(low=0, high=self.model.elements, is_numeric=True)
         if not trusted:
             self._operators += 1
             if self._operators > MAX_OPERATORS:

@@ -120,6 +120,7 @@ def choose(sizes: list[Size]) -> Size:
         min(one.low for one in sizes),
         max(one.high for one in sizes),
         any(one.supplied for one in sizes),
+        is_numeric=all(one.is_numeric for one in sizes),
         is_whole=any(one.is_whole for one in sizes),
         depth=deepest(one.depth for one in sizes),
     )
@@ -130,7 +131,7 @@ Bounds = tuple[float, float]
 _ROUNDING: Final = 2.0**-47  # of a double that becomes a decimal of 15 digits
 
 
-def _bound(by: Callable[..., Bounds]) -> Rule:
+def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> Rule:
     """The rule of an operator whose result has these bounds, as far as its operands have some."""
 
     def rule(operands: Operands) -> Result:
@@ -142,7 +143,8 @@ def _bound(by: Callable[..., Bounds]) -> Rule:
         low, high = low - error, high + error
         if isnan(low) or isnan(high):
             return scalar(operands)
-        return operands.number(low, high), NONE
+        is_numeric = not allows_dates or all(one.is_numeric for one in operands.all)
+        return operands.number(low, high)._replace(is_numeric=is_numeric), NONE
 
     return rule
 
@@ -175,15 +177,25 @@ def _largest(one: Size) -> float:
     return max(abs(one.low), abs(one.high))
 
 
-def _same_number(operands: Operands) -> Result:
-    """Conversions: they may drop digits, or all behind the point."""
-    one = operands.get(0)
+def convert(one: Size, operands: Operands) -> Size:
+    """The number that a value is converted to: digits may be dropped, or all behind the point.
+
+    The bounds of a value hold for the number that it is. A key, a date, an id or binary data is
+    none, and `$max` returns a text or a date although it is below the constant.
+    """
+    if not (one.is_numeric or one.text is not None):
+        return unknown(operands)
     error = _find_error([one])
     low, high = (
         float(rounded(edge)) if isfinite(edge) else edge
         for rounded, edge in ((floor, one.low - error), (ceil, one.high + error))
     )
-    return number(low, high, supplied=one.supplied), one.bytes.times(BYTE)
+    return number(low, high, supplied=one.supplied)
+
+
+def _same_number(operands: Operands) -> Result:
+    one = operands.get(0)
+    return convert(one, operands), one.bytes.times(BYTE)
 
 
 def _extreme(is_least: bool) -> Rule:
@@ -196,7 +208,8 @@ def _extreme(is_least: bool) -> Rule:
         if len(operands.all) == 1:
             return size.within(), compare_elements(operands)
         if known and is_least:
-            size = size._replace(high=min(one.high for one in known))
+            # Only MinKey is less than a number, of all that is none.
+            size = size._replace(high=min(one.high for one in known), is_numeric=True)
         elif known:
             size = size._replace(low=max(one.low for one in known))
         return size, compare(operands)
@@ -209,8 +222,10 @@ _WHOLE: Final = _bound(lambda a: (a.low - 1, a.high + 1))
 _ROUND: Final = _bound(lambda a, *_: (-2 * _largest(a) - 1, 2 * _largest(a) + 1))
 
 NUMBERS: Final[Mapping[str, Rule]] = {
-    "add": _bound(lambda *n: (sum(one.low for one in n), sum(one.high for one in n))),
-    "subtract": _bound(lambda a, b: (a.low - b.high, a.high - b.low)),
+    "add": _bound(
+        lambda *n: (sum(one.low for one in n), sum(one.high for one in n)), allows_dates=True
+    ),
+    "subtract": _bound(lambda a, b: (a.low - b.high, a.high - b.low), allows_dates=True),
     "multiply": _bound(_multiply),
     "divide": _bound(_divide),
     "abs": _bound(lambda a, *_: (0, _largest(a))),

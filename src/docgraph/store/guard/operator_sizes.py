@@ -20,6 +20,7 @@ from docgraph.store.guard.operands import (
     choose,
     compare,
     compare_elements,
+    convert,
     scalar,
     scan,
     unknown,
@@ -44,6 +45,7 @@ _FORMAT: Final = 8  # bytes that one of a date format can become
 _MATCH: Final = 6 * ELEMENT  # bytes of a match without its text and groups
 _COPY: Final = 1 / 4  # how much faster references are copied than inspected
 _UTF8: Final = 4
+_NUMBER_TYPES: Final = ("int", "long", "double", "decimal")
 _STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a stored array
 
 
@@ -132,8 +134,12 @@ def _find_matches(is_every: bool) -> Rule:
 
 
 def _convert(operands: Operands) -> Result:
-    size = choose(operands.all)
-    return size._replace(bytes=add(size.bytes, Form(_LARGEST_NUMBER))), scan(operands)
+    size, to = choose(operands.all), operands.name("to").text
+    is_number = to in _NUMBER_TYPES and "base" not in operands.named
+    found = convert(operands.name("input"), operands) if is_number else unknown(operands)
+    bytes = add(size.bytes, Form(_LARGEST_NUMBER))
+    low, high = min(size.low, found.low), max(size.high, found.high)
+    return size._replace(bytes=bytes, low=low, high=high, is_numeric=False), scan(operands)
 
 
 # --- arrays and documents -------------------------------------------------------------------------
@@ -167,7 +173,9 @@ def _zip(operands: Operands) -> Result:
     filled = defaults.bytes if defaults else NONE
     bytes = add(inputs.bytes, product(rows, add(columns.times(ELEMENT), filled, Form(ELEMENT))))
     inner = join([columns, inputs.inner, defaults.inner if defaults else NONE])
-    size = Size(bytes, rows, inner, inputs.low, inputs.high, operands.supplied)
+    parts = [inputs, defaults] if defaults else [inputs]
+    low, high = min(one.low for one in parts), max(one.high for one in parts)
+    size = Size(bytes, rows, inner, low, high, operands.supplied)
     return size, product(rows, columns).times(PLAIN)
 
 
@@ -244,10 +252,11 @@ _TABLE: Final[Mapping[str, Rule]] = {
     ),
     "and or not isArray isNumber toBool": lambda ops: (ops.number(0, 1), NONE),
     "eq ne gt gte lt lte cmp": lambda ops: (ops.number(-1, 1), compare(ops)),
-    "indexOfBytes indexOfCP strLenBytes strLenCP strcasecmp binarySize bsonSize": lambda ops: (
+    "indexOfBytes indexOfCP strLenBytes strLenCP strcasecmp binarySize": lambda ops: (
         ops.number(-1, ops.bytes.bound()),
         scan(ops),
     ),
+    "bsonSize": lambda ops: (ops.number(0, ops.bytes.bound() + ELEMENT), scan(ops)),
     "dateFromString toHashedIndexKey": lambda ops: (unknown(ops), scan(ops)),
     "regexMatch": lambda ops: (ops.number(0, 1), scan(ops, _REGEX)),
     "size": lambda ops: (ops.number(0, ops.get(0).length.bound()), NONE),

@@ -190,7 +190,8 @@ class Size(NamedTuple):
     `built` are the bytes that did not exist before: a property or a variable is a reference.
     `supplied`: a caller's value takes part in it. `text`: it is that constant. `is_number`: it is
     one that was written. `is_whole`: it holds a whole document, unpacked with each use.
-    `is_stored`: it is stored, or a part of what is. `depth`: its levels.
+    `is_numeric`: it is a number or null, not a text or a date that a conversion would make a number
+    of. `is_stored`: it is stored, or a part of what is. `depth`: its levels.
     """
 
     bytes: Form = Form(ELEMENT)
@@ -202,6 +203,7 @@ class Size(NamedTuple):
     text: str | None = None
     built: Form = NONE
     is_number: bool = False
+    is_numeric: bool = False
     is_whole: bool = False
     is_stored: bool = False
     depth: Depth = FLAT
@@ -230,7 +232,7 @@ class Size(NamedTuple):
 
 def number(low: float, high: float, *, supplied: bool = False) -> Size:
     """Return the size of a number between these two."""
-    return Size(low=low, high=high, supplied=supplied)
+    return Size(low=low, high=high, supplied=supplied, is_numeric=True)
 
 
 # The scope of an expression: stored values, variables, results of earlier stages.
@@ -318,7 +320,8 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
     if trusted and not supplied:
         low, high = _read_number(value)
         text = value if isinstance(value, str) else None
-        return Size(Form(1), low=low, high=high, text=text, is_number=_is_number(value))
+        size = Size(Form(1), low=low, high=high, text=text)
+        return size._replace(is_number=_is_number(value), is_numeric=_is_number(value))
     if isinstance(value, Mapping | list | tuple):
         return _measure_container(value, supplied)
     low, high = _read_number(value)
@@ -328,7 +331,8 @@ def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
         return Size(Form(len(value) + ELEMENT), low=low, high=high, supplied=supplied)
     if not isinstance(value, str):
         is_number = _is_number(value)
-        return Size(low=low, high=high, supplied=supplied, is_number=is_number)
+        size = Size(low=low, high=high, supplied=supplied)
+        return size._replace(is_number=is_number, is_numeric=is_number)
     return Size(Form(len(value.encode())), low=low, high=high, supplied=supplied, text=value)
 
 

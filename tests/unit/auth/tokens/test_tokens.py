@@ -74,7 +74,9 @@ def test_an_account_keeps_everything_in_snapshots(account: Account) -> None:
 
 
 @pytest.mark.parametrize(
-    "unreadable", [Binary(b"\0", 4), {"$oid": 1}, [{"a": {"$numberLong": "x"}}]], ids=str
+    "unreadable",
+    [Binary(b"\0", 4), {"$oid": 1}, [{"a": {"$numberLong": "x"}}]],
+    ids=["uuid", "id", "number"],
 )
 def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(
     unreadable: Binary | dict[str, int] | list[dict[str, dict[str, Any]]],

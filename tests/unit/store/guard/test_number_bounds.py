@@ -9,11 +9,11 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from bson import Decimal128, Int64
+from bson import Decimal128, Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.exchange.errors import ExpressionTooLarge
+from docgraph.exchange.errors import ExpressionTooLarge, QueryError
 from docgraph.store import Policy
 from docgraph.store.guard.operands import BYTE, NUMBERS, Operands, choose, compare
 from docgraph.store.guard.sizes import Form, LoopElement, Size, number
@@ -100,6 +100,7 @@ def test_a_conversion_keeps_the_bounds_of_a_number(name: str) -> None:
     assert bounds_of(name, (-5, 7)) == (-5, 7)
 
 
+KEY = {"$first": {"$objectToArray": {"1000000000": 1}}}
 LARGE = {"$multiply": [1e15] * 22}  # more than a double can hold
 NEARLY = {"$multiply": [1e15] * 20 + [1e8]}
 
@@ -148,6 +149,20 @@ def is_known(expression: Any) -> bool:
         {"$subtract": [0, {"$max": ["$n", nan]}]},
         {"$subtract": [0, {"$max": ["$n", -1e300]}]},
         {"$max": [["$n"]]},
+        # A key, a date, an id and binary data become numbers by a conversion.
+        {"$toInt": {"$getField": {"field": "k", "input": KEY}}},
+        {"$let": {"vars": {"key": KEY}, "in": {"$toInt": "$$key.k"}}},
+        {"$toLong": {"$convert": {"input": "2020-01-01", "to": "date"}}},
+        {"$toLong": {"$literal": ObjectId("f" * 24)}},
+        {"$toInt": b"\x00\x00\x00\x7f"},
+        {"$convert": {"input": b"\x00\x00\x00\x7f", "to": "int"}},
+        {"$convert": {"input": "7fffffff", "to": "int", "base": 16}},
+        {"$convert": {"input": "7fffffff", "to": {"type": "int"}}},
+        # Texts and dates are above all numbers, so that these are the largest.
+        {"$abs": {"$toInt": {"$max": [0, {"$first": [["-1000000000"]]}]}}},
+        {"$subtract": [0, {"$toLong": {"$max": [0, "$date"]}}]},
+        {"$subtract": [0, {"$toLong": {"$add": [0, {"$max": [0, "$date"]}]}}]},
+        {"$subtract": [0, {"$toLong": {"$subtract": [{"$max": [0, "$date"]}, 5]}}]},
     ],
 )
 def test_a_number_that_is_not_known_is_no_bound(expression: Any) -> None:
@@ -165,6 +180,13 @@ def test_a_number_that_is_not_known_is_no_bound(expression: Any) -> None:
         {"$max": [0, {"$min": ["$n", 10]}]},
         {"$min": [{"$max": ["$n", 5]}, 10]},
         {"$max": [[1, 5, 7]]},
+        {"$toInt": {"$mod": ["$n", 10]}},
+        {"$toInt": {"$min": ["$n", 10]}},
+        {"$toInt": {"$cond": ["$n", 5, {"$size": "$a"}]}},
+        {"$toInt": {"$add": [{"$size": "$a"}, 5]}},
+        {"$toInt": "10"},
+        {"$convert": {"input": "10", "to": "int"}},
+        {"$convert": {"input": {"$size": "$a"}, "to": "int", "onNull": 0}},
     ],
 )
 def test_a_number_with_one_known_limit_is_a_bound(expression: Any) -> None:
@@ -196,6 +218,29 @@ def test_digits_that_a_double_does_not_hold_are_counted(expression: Any) -> None
     factors = [{"$multiply": [1e15, 1e15]}, expression]
     with pytest.raises(ExpressionTooLarge):
         check_projection({"x": {"$range": [0, {"$multiply": factors}]}}, policy=Policy())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"$first": [[-1_000_000_000, 5]]},
+        {"$first": {"$literal": [-1_000_000_000, 5]}},
+        {"$first": {"$concatArrays": [[5], [-1_000_000_000]]}},
+        {"$getField": {"field": "a", "input": {"b": 5, "a": -1_000_000_000}}},
+        {"$first": {"$zip": {"inputs": [[], [1]], "defaults": [-1_000_000_000, 1]}}},
+        {"$convert": {"input": "x", "to": "int", "onError": -1_000_000_000}},
+        {"$multiply": [{"$bsonSize": {"$literal": {}}}, -1_000_000_000]},
+    ],
+)
+def test_one_of_several_numbers_may_be_the_least(expression: Any) -> None:
+    with pytest.raises(ExpressionTooLarge, match="more than 100000 steps"):
+        check_projection({"x": {"$range": [expression, 0]}}, policy=Policy())
+
+
+@pytest.mark.parametrize("body", ["$n", {"$add": ["$n", 5]}])
+def test_a_range_without_a_list_of_bounds_is_rejected(body: Any) -> None:
+    with pytest.raises(QueryError, match=r"\$range takes a list of two or three numbers"):
+        check_projection({"x": {"$range": body}}, policy=Policy())
 
 
 @pytest.mark.parametrize("number", [0, 5, -5, 100, 0.5, Decimal128("0.1"), "30", 10**15])

@@ -105,6 +105,9 @@ def test_graph_is_filtered_on_the_way_and_stripped_afterwards() -> None:
 
     assert first["$graphLookup"]["restrictSearchWithMatch"] == {"$and": [ROW, {"x": 1}]}
     assert second == {"$unset": ["chain.password"]}
+    for open_graph in (graph, {**graph, "restrictSearchWithMatch": {}}):
+        first, _ = on_posts({"$graphLookup": open_graph})
+        assert first["$graphLookup"]["restrictSearchWithMatch"] == ROW
 
 
 @pytest.mark.parametrize(
@@ -159,6 +162,10 @@ def test_near_stays_first_with_the_row_filter_inside() -> None:
         UNSET,
         {"$limit": 1},
     ]
+    alone = {"near": [0, 0], "key": "place", "distanceField": "d"}
+    for open_near in (alone, {**alone, "query": {}}):
+        first, _ = on_users({"$geoNear": open_near})
+        assert first == {"$geoNear": {**alone, "query": ROW}}
 
 
 @pytest.mark.parametrize("extra", [{"key": "password"}, {}, {"key": "p", "query": {"password": 1}}])
