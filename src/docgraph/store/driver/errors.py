@@ -67,6 +67,9 @@ class _Rule:
 
 
 _UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
+_INVALID = _Rule(
+    StoreUnavailable, "the database sent an invalid response", "the log has the reason"
+)
 # Not the caller's fault, so neither 401 nor 403 (decision 25).
 _REFUSED = _Rule(
     StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
@@ -341,7 +344,7 @@ _BY_TEXT = {
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
-_OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation, ProtocolError)
+_OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation)
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # a connection could not be opened
 
 
@@ -362,6 +365,8 @@ def translate(error: BaseException) -> DocgraphError:
         return _render(_NAME)
     if isinstance(error, CollectionInvalid):
         return Conflict("the collection exists already")
+    if isinstance(error, ProtocolError):
+        return _render(_INVALID)
     if isinstance(error, _OF_THE_CONNECTION):
         return unreachable()
     return _translate_encoding(error)

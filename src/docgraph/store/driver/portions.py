@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from bson import DBRef
+from bson.errors import InvalidBSON
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -244,6 +245,13 @@ def split_batch(
         except native.misfit:
             return answer, ()  # the driver reports what is wrong with it
         return split.head, split.documents() if len(answer) <= LARGE else split
+    try:
+        return _split_batch(answer)
+    except (IndexError, InvalidBSON, struct.error):
+        return answer, ()  # as above
+
+
+def _split_batch(answer: memoryview) -> tuple[bytes | memoryview, Encoded]:
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:
@@ -273,8 +281,12 @@ def _elements(data: memoryview, place: int) -> Iterator[tuple[int, int]]:
     position, end = place + _LENGTH.size, place + _read_length(data, place) - 1
     while position < end:
         start = find_end(data, position + 1) + 1
-        position = start + _read_length(data, start)
+        if data[position] != _DOCUMENT:
+            raise InvalidBSON("a batch of other values than documents")
+        position = start + size_of(_DOCUMENT, data, start)
         yield start, position
+    if position != end or end >= len(data):
+        raise InvalidBSON("a batch of another length")
 
 
 def _read_length(data: memoryview, place: int) -> int:
