@@ -34,6 +34,7 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
+    encode_bson,
 )
 from docgraph.codec.sort_keys import (
     EMPTY_KEY,
@@ -117,9 +118,9 @@ def encode_key(key: Key) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
     if not places:
-        return bson.encode({"k": list(key)}, False, _OPTIONS)
+        return encode_bson({"k": list(key)}, _OPTIONS)
     values = [None if value is EMPTY else value for value in key]
-    return bson.encode({"k": values, "e": places}, False, _OPTIONS)
+    return encode_bson({"k": values, "e": places}, _OPTIONS)
 
 
 def decode_key(content: bytes) -> list[Any]:

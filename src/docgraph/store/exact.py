@@ -12,6 +12,7 @@ import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 
+from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import find_end, size_of
@@ -28,13 +29,13 @@ _OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
 def to_bytes(document: Mapping[str, Any]) -> bytes:
     """Return equal bytes for equal names and values, of the same types, in the same order."""
     with translated():
-        return bson.encode(document)
+        return encode_bson(document)
 
 
 def normalize(document: Mapping[str, Any]) -> Document:
     """Return the document as the database gets it: dates have milliseconds, numbers 64 bits."""
     with translated():
-        return bson.decode(bson.encode(document), _OPTIONS)
+        return bson.decode(encode_bson(document), _OPTIONS)
 
 
 def decode_exactly(data: bytes) -> Document | None:
@@ -46,7 +47,7 @@ def decode_exactly(data: bytes) -> Document | None:
     """
     try:
         document = bson.decode(data, _OPTIONS)
-        if bson.encode(document, codec_options=_OPTIONS) == data:
+        if encode_bson(document, _OPTIONS) == data:
             return document
     except (BSONError, OverflowError, RecursionError):
         return None

@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from bson import Int64, ObjectId, encode
+from bson import Binary, Int64, ObjectId, encode
 from bson.raw_bson import RawBSONDocument
 from graphql import parse
 from pymongo import AsyncMongoClient
 
 from docgraph.codec import decode
+from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange import Document, Exchange, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute.execute import Result, execute
@@ -246,6 +247,25 @@ async def test_texts_that_are_not_utf8_have_the_same_answer(
 
     for query in QUERIES.values():
         await _compare(app, client, query)
+
+
+@pytest.mark.parametrize("subtype", [0, 1, 2, 4, 9, 127, 128, 254, 255])
+async def test_binary_data_of_any_subtype_is_a_key(
+    app: VisibleApp, client: AsyncMongoClient[Document], database: str, subtype: int
+) -> None:
+    key, db = Binary(b"0123456789abcdef", subtype), client[database]
+    for collection, document in (
+        (db.authors, {"_id": key, "name": "binary"}),
+        *((db.posts, {**_build_post(number), "authorId": key}) for number in (58, 59)),
+    ):
+        await collection.insert_one(RawBSONDocument(encode_bson(document)))
+
+    for query in QUERIES.values():
+        await _compare(app, client, query)
+    result = await _compare(app, client, "{ posts(limit: 100) { id author { name } } }")
+
+    assert not result.errors
+    assert (encode_data(result.data, 10**9) or b"").count(b'{"name":"binary"}') == 2
 
 
 @pytest.mark.parametrize("kind", ["other", None, 5, "note"])

@@ -47,8 +47,17 @@ UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: for numbers that do not fit, lone surrogates and
-# documents nested too deeply they raise Python's own errors.
-DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
+# documents nested too deeply they raise Python's own errors. For binary data of subtype 255 the
+# driver's extension fails with a `SystemError`.
+DRIVER_ERRORS = (
+    PyMongoError,
+    BSONError,
+    OverflowError,
+    RecursionError,
+    UnicodeError,
+    OSError,
+    SystemError,
+)
 
 
 class StoreDenied(StoreError):
@@ -405,7 +414,7 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return QueryError("a number is out of the range of BSON")
         case UnicodeError():
             return QueryError("a text is not valid Unicode")
-        case InvalidDocument() | BSONError():
+        case InvalidDocument() | BSONError() | SystemError():
             return _render(_BSON)
         case OSError():
             return unreachable()

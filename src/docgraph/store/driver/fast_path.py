@@ -26,7 +26,6 @@ from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
-import bson
 from bson.errors import InvalidBSON
 from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
@@ -39,6 +38,7 @@ from pymongo.pool_shared import PoolState
 from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
+from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
@@ -362,7 +362,7 @@ class FastPath:
         document = {**command, "$db": db}
         if preference.mode:  # anything but the primary
             document["$readPreference"] = preference.document
-        payload = await self._exchange(connection, bson.encode(document, False, self._options))
+        payload = await self._exchange(connection, encode_bson(document, self._options))
         try:
             reply, documents = self._open(payload, db, command, is_raw=is_raw)
             check_reply(reply, command)

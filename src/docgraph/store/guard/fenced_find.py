@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import bson
-
+from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
@@ -212,4 +211,4 @@ def _has_sort_key(projection: Mapping[str, Any]) -> bool:
 
 def _key_of(id: Any) -> bytes:
     """Return a hashable key for an id: an id that is a document is not hashable."""
-    return bson.encode({_ID: id})
+    return encode_bson({_ID: id})
