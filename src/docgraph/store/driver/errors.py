@@ -47,17 +47,10 @@ UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: for numbers that do not fit, lone surrogates and
-# documents nested too deeply they raise Python's own errors. For binary data of subtype 255 the
-# driver's extension fails with a `SystemError`.
-DRIVER_ERRORS = (
-    PyMongoError,
-    BSONError,
-    OverflowError,
-    RecursionError,
-    UnicodeError,
-    OSError,
-    SystemError,
-)
+# documents nested too deeply they raise Python's own errors, and for binary data of subtype 255 the
+# driver's extension a `SystemError`.
+_ENCODING_ERRORS = (OverflowError, RecursionError, SystemError, UnicodeError)
+DRIVER_ERRORS = (PyMongoError, BSONError, OSError, *_ENCODING_ERRORS)
 
 
 class StoreDenied(StoreError):
