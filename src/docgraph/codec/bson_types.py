@@ -4,14 +4,8 @@ A stored value is one of these or a plain `dict`, `list`, `str`, `bool`, `None`,
 bits), `bytes` (binary of subtype 0) or naive UTC `datetime`.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-import bson
-from bson import _encode_mapping
 from bson.binary import Binary
 from bson.code import Code
-from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.datetime_ms import DatetimeMS
 from bson.dbref import DBRef
 from bson.decimal128 import Decimal128
@@ -34,17 +28,4 @@ __all__ = [
     "ObjectId",
     "Regex",
     "Timestamp",
-    "encode_bson",
 ]
-
-_NAME = b"v\0"
-
-
-def encode_bson(
-    document: Mapping[str, Any], options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS
-) -> bytes:
-    """Encode a document; the driver's extension fails for binary data of subtype 255."""
-    try:
-        return bson.encode(document, False, options)
-    except SystemError:
-        return _encode_mapping(_NAME, document, False, options)[1 + len(_NAME) :]

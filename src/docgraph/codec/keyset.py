@@ -34,7 +34,6 @@ from docgraph.codec.bson_types import (
     ObjectId,
     Regex,
     Timestamp,
-    encode_bson,
 )
 from docgraph.codec.sort_keys import (
     EMPTY_KEY,
@@ -45,6 +44,7 @@ from docgraph.codec.sort_keys import (
     with_key,
 )
 from docgraph.exchange.parsed import Order
+from docgraph.store.driver.lenient_decode import encode_bson
 
 Filter = dict[str, Any]
 Key = Sequence[Any]

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from bson.errors import BSONError
 from pymongo.errors import OperationFailure
 
-from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
@@ -30,6 +29,7 @@ from docgraph.exchange.errors import (
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.stage_trials import (
     build_documents,
     build_run,

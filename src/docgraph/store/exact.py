@@ -12,10 +12,9 @@ import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 
-from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.store.driver.errors import translated
-from docgraph.store.driver.lenient_decode import find_end, size_of
+from docgraph.store.driver.lenient_decode import encode_bson, find_end, size_of
 
 _HEAD: Final = 4  # bytes of the length of a document
 _CONTAINERS: Final = (0x03, 0x04)

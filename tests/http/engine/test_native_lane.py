@@ -13,7 +13,6 @@ from graphql import parse
 from pymongo import AsyncMongoClient
 
 from docgraph.codec import decode
-from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange import Document, Exchange, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute.execute import Result, execute
@@ -22,6 +21,7 @@ from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.native import find_native
 from docgraph.store import Store
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import RawTake
 from docgraph.store.guard.shield import strip_before
 from docgraph.variables import Resolvers

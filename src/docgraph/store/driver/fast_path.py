@@ -38,7 +38,6 @@ from pymongo.pool_shared import PoolState
 from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
-from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe import emit
@@ -58,7 +57,12 @@ from docgraph.store.driver.lanes import (
     Wait,
     build_trial,
 )
-from docgraph.store.driver.lenient_decode import ResultReader, check_reply, decode_reply
+from docgraph.store.driver.lenient_decode import (
+    ResultReader,
+    check_reply,
+    decode_reply,
+    encode_bson,
+)
 from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
 
 _TRIED: Final = {(4, 19)}

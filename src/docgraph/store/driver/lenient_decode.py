@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any, Final
 
 import bson
-from bson import Binary, DBRef
-from bson.codec_options import CodecOptions
+from bson import Binary, DBRef, _encode_mapping
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
 from docgraph.exchange.data import Document
@@ -30,6 +30,7 @@ _MAX_REPORTED: Final = 10  # documents of one answer
 _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
 _HEAD: Final = _LENGTH.size
+_NAME: Final = b"v\0"
 _CURSOR_COMMANDS: Final = frozenset({"find", "aggregate", "getMore"})
 _DOCUMENTS: Final = frozenset({dict, DBRef})  # a document may look like a reference
 _OBJECT, _ARRAY, _BINARY = 0x03, 0x04, 0x05
@@ -186,6 +187,16 @@ def _report(namespace: tuple[str, str], flaws: Mapping[str, list[Path]]) -> None
     rest = sum(len(paths) for paths in islice(flaws.values(), _MAX_REPORTED, None))
     if rest:
         emit(UnreadableValue(*namespace, "", "", rest))
+
+
+def encode_bson(
+    document: Mapping[str, Any], options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS
+) -> bytes:
+    """Encode a document; the driver's extension fails for binary data of subtype 255."""
+    try:
+        return bson.encode(document, False, options)
+    except SystemError:
+        return _encode_mapping(_NAME, document, False, options)[1 + len(_NAME) :]
 
 
 # --- decoding by element --------------------------------------------------------------------------

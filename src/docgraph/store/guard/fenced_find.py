@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from docgraph.codec.bson_types import encode_bson
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
