@@ -169,7 +169,10 @@ class RawBatch:
     async def _hand_over(self, portion: Sequence[bytes | memoryview], take: Take) -> None:
         async with self._turn:
             is_raw = isinstance(take, RawTake)
-            await take(list(map(bytes, portion)) if is_raw else await self._read(portion))
+            await take(self._copy(portion) if is_raw else await self._read(portion))
+
+    def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
+        return list(map(bytes, portion))
 
     async def _read(self, portion: Sequence[bytes | memoryview]) -> list[Document]:
         if all(len(data) <= PORTION for data in portion):
@@ -199,6 +202,9 @@ class SplitBatch(RawBatch):
         """Return copies of the documents, a portion at a time."""
         for start, stop in self._batch.cut(PORTION):
             yield self._batch.part(start, stop).documents()
+
+    def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
+        return list(portion)
 
 
 def build_batch(
