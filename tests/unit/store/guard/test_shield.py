@@ -219,3 +219,10 @@ def test_hidden_properties_or_row_filters_alone_are_a_restriction() -> None:
     assert Shield({"db.c": HIDDEN})
     assert Shield(rows={"db.c": {"a": 1}})
     assert not Shield()
+
+
+@pytest.mark.parametrize("shield", [Shield({"db.c": HIDDEN}), Shield(rows={"db.c": {"a": 1}})])
+def test_restrictions_cover_the_database_of_their_collection(shield: Shield) -> None:
+    assert shield.covers("db")
+    assert not any(map(shield.covers, ("d", "db2", "c", "")))
+    assert not Shield().covers("db")
