@@ -44,6 +44,7 @@ from docgraph.codec.sort_keys import (
     with_key,
 )
 from docgraph.exchange.parsed import Order
+from docgraph.store.driver.lenient_decode import encode_bson
 
 Filter = dict[str, Any]
 Key = Sequence[Any]
@@ -117,9 +118,9 @@ def encode_key(key: Key) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
     if not places:
-        return bson.encode({"k": list(key)}, False, _OPTIONS)
+        return encode_bson({"k": list(key)}, _OPTIONS)
     values = [None if value is EMPTY else value for value in key]
-    return bson.encode({"k": values, "e": places}, False, _OPTIONS)
+    return encode_bson({"k": values, "e": places}, _OPTIONS)
 
 
 def decode_key(content: bytes) -> list[Any]:

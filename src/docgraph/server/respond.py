@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -85,7 +85,7 @@ class Responder:
                 pass  # the threads are busy: sending more bytes costs less than waiting
             else:
                 headers.append(("Content-Encoding", encoding))
-        return replace(body, content=content, headers=headers)
+        return Body(body.status, content, body.media_type, headers)
 
     def render_body(self, body: Body, exchange: Exchange, trace: list[bytes]) -> tuple[Head, bytes]:
         """Render a complete answer; for HEAD without the content but with its length."""

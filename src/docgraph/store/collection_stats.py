@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
-import bson
 from bson.errors import BSONError
 from pymongo.errors import OperationFailure
 
@@ -30,6 +29,7 @@ from docgraph.exchange.errors import (
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.stage_trials import (
     build_documents,
     build_run,
@@ -159,7 +159,7 @@ class CollectionStats:
         A single one also provides it when the query names it as its hint.
         """
         try:
-            key = bson.encode({"db": place[0], **command})
+            key = encode_bson({"db": place[0], **command})
         except BSONError:
             return None  # the query will say what is wrong
         if len(key) > _SHORT:
@@ -340,7 +340,7 @@ class CollectionStats:
         if not found:
             return found if found is None else MISSING
         options: Document = found[0].get("options") or {}
-        return bson.encode(collation) if (collation := options.get("collation")) else BY_BYTES
+        return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
 
     async def _fetch(
         self, place: Place, command: Document, until: Deadline | None = None

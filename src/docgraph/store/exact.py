@@ -14,7 +14,7 @@ from bson.errors import BSONError
 
 from docgraph.exchange.data import Document
 from docgraph.store.driver.errors import translated
-from docgraph.store.driver.lenient_decode import find_end, size_of
+from docgraph.store.driver.lenient_decode import encode_bson, find_end, size_of
 
 _HEAD: Final = 4  # bytes of the length of a document
 _CONTAINERS: Final = (0x03, 0x04)
@@ -28,13 +28,13 @@ _OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
 def to_bytes(document: Mapping[str, Any]) -> bytes:
     """Return equal bytes for equal names and values, of the same types, in the same order."""
     with translated():
-        return bson.encode(document)
+        return encode_bson(document)
 
 
 def normalize(document: Mapping[str, Any]) -> Document:
     """Return the document as the database gets it: dates have milliseconds, numbers 64 bits."""
     with translated():
-        return bson.decode(bson.encode(document), _OPTIONS)
+        return bson.decode(encode_bson(document), _OPTIONS)
 
 
 def decode_exactly(data: bytes) -> Document | None:
@@ -46,7 +46,7 @@ def decode_exactly(data: bytes) -> Document | None:
     """
     try:
         document = bson.decode(data, _OPTIONS)
-        if bson.encode(document, codec_options=_OPTIONS) == data:
+        if encode_bson(document, _OPTIONS) == data:
             return document
     except (BSONError, OverflowError, RecursionError):
         return None

@@ -29,6 +29,7 @@ _KEPT: Final = 1_000  # sorts whose obstacle is cached
 # Conditions that leave one value, or a few, of which each has its own part of an index. They
 # include operators of templates: a value will replace them.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
+_NOTHING: Final[frozenset[str]] = frozenset()
 _EQUAL: Final = frozenset({"$eq"})
 _SPECIAL: Final = frozenset({"text", "2dsphere"})  # for their own conditions, in no order
 
@@ -84,7 +85,7 @@ async def _choose_order(
 ) -> Order:
     if not has_ties(order.sort):
         return order
-    pinned = frozenset(pinned_paths(command["filter"]))
+    pinned = frozenset(pinned_paths(filter)) if (filter := command["filter"]) else _NOTHING
     if find_obstacle(order.sort, pinned, await facts.indexes(*place) or ()) is None:
         return Order(_extend(order.sort), order.hint)
     asked = {**command, "sort": order.sort, **({"hint": order.hint} if order.hint else {})}

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from bson import Int64, ObjectId, encode
+from bson import Binary, Int64, ObjectId, encode
 from bson.raw_bson import RawBSONDocument
 from graphql import parse
 from pymongo import AsyncMongoClient
@@ -22,6 +22,7 @@ from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.native import find_native
 from docgraph.store import Store
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import RawTake
 from docgraph.store.guard.shield import strip_before
 from docgraph.variables import Resolvers
@@ -257,6 +258,25 @@ async def test_texts_that_are_not_utf8_have_the_same_answer(
 
     for query in QUERIES.values():
         await _compare(app, client, query)
+
+
+@pytest.mark.parametrize("subtype", [0, 1, 2, 4, 9, 127, 128, 254, 255])
+async def test_binary_data_of_any_subtype_is_a_key(
+    app: VisibleApp, client: AsyncMongoClient[Document], database: str, subtype: int
+) -> None:
+    key, db = Binary(b"0123456789abcdef", subtype), client[database]
+    for collection, document in (
+        (db.authors, {"_id": key, "name": "binary"}),
+        *((db.posts, {**_build_post(number), "authorId": key}) for number in (58, 59)),
+    ):
+        await collection.insert_one(RawBSONDocument(encode_bson(document)))
+
+    for query in QUERIES.values():
+        await _compare(app, client, query)
+    result = await _compare(app, client, "{ posts(limit: 100) { id author { name } } }")
+
+    assert not result.errors
+    assert (encode_data(result.data, 10**9) or b"").count(b'{"name":"binary"}') == 2
 
 
 @pytest.mark.parametrize("kind", ["other", None, 5, "note"])

@@ -14,6 +14,7 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
 _SLICE_BYTES = 1 << 20
+_SMALL = 64 << 10  # characters of a value that is encoded at once
 _JSON = frozenset({bytes})
 
 _Path = tuple[str | int, ...]
@@ -185,49 +186,85 @@ def encode_data(data: Any, limit: int) -> bytes | None:
 def encode_parts(data: Any, limit: int) -> list[bytes] | None:
     """Return the JSON of `data` in parts; None if it would be longer than `limit` bytes.
 
-    Fields and long lists are encoded in parts, so that a response that is far too long is never
+    Objects and long lists are encoded in parts, so that a response that is far too long is never
     built: many fields may share one large value.
     """
-    if not isinstance(data, dict) or (len(data) == 1 and not _is_long(data)):
-        text = orjson.dumps(data, embed_json)
-        return [text] if len(text) <= limit else None
+    if type(data) is bytes:
+        return [data] if len(data) <= limit else None
+    if type(data) is dict and not _is_small(data):
+        return _encode_object(data, limit)
+    if type(data) is list and not _is_small(data):
+        return _encode_list(data, limit)
+    text = orjson.dumps(data, embed_json)
+    return [text] if len(text) <= limit else None
+
+
+def _is_small(value: Any) -> bool:
+    """Return whether a value has few parts and short texts, each counted as often as it occurs."""
+    parts, size = [value], 0
+    for one in parts:
+        if type(one) is dict or type(one) is list:
+            if len(one) + len(parts) > _SLICE:
+                return False
+            parts += one.values() if type(one) is dict else one
+        elif type(one) is str or type(one) is bytes:
+            size += len(one)
+    return size <= _SMALL
+
+
+def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
+    """Return the JSON of an object in parts: small values together, any other one alone."""
     parts: list[bytes] = []
     size = 1
-    for key, value in data.items():
-        encoded = _encode_value(value, limit - size)
-        if encoded is None:
+    for group in _group(data):
+        if len(group) == 1:
+            ((key, value),) = group.items()
+            encoded = encode_parts(value, limit - size)
+            if encoded is None:
+                return None
+            added = [orjson.dumps(key), b":", *encoded]
+        else:
+            added = [orjson.dumps(group, embed_json)[1:-1]]
+        size += 1 + sum(map(len, added))
+        if size > limit:
             return None
-        parts += [(b"," if parts else b"{") + orjson.dumps(key) + b":", *encoded]
-        size += len(parts[-len(encoded) - 1]) + sum(map(len, encoded))
-    parts.append(b"}" if parts else b"{}")
-    return parts if size <= limit else None
+        parts += [b"," if parts else b"{", *added]
+    return [*parts, b"}"]
 
 
-def _is_long(data: Mapping[str, Any]) -> bool:
-    return any(
-        [
-            type(value) is bytes
-            or (type(value) is list and (len(value) > _SLICE or _JSON.issuperset(map(type, value))))
-            for value in data.values()
-        ]
-    )
+def _group(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    group: dict[str, Any] = {}
+    for key, value in data.items():
+        is_small = _is_small(value)
+        if group and (not is_small or len(group) == _SLICE):
+            yield group
+            group = {}
+        if is_small:
+            group[key] = value
+        else:
+            yield {key: value}
+    if group:
+        yield group
 
 
-def _encode_value(value: Any, limit: int) -> list[bytes] | None:
-    """Return the JSON of a value in parts; what is JSON is not copied."""
-    if not isinstance(value, list):
-        text = value if type(value) is bytes else orjson.dumps(value, embed_json)
-        return [text] if len(text) <= limit else None
+def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
+    """Return the JSON of a list in parts; what is JSON is not copied."""
     if _JSON.issuperset(map(type, value)):
-        return _separate(value) if sum(map(len, value)) <= limit else None
+        return _separate(value) if sum(map(len, value)) + len(value) < limit else None
     slices: list[bytes] = []
-    start = size = 0
+    start, size = 0, 1
     while start < len(value):
         # Values that are shared are small in memory, and copied in the text: not too many at once.
-        count = min(_SLICE, max(1, _SLICE_BYTES * start // size)) if size else 1
-        text = orjson.dumps(value[start : start + count], embed_json)[1:-1]
+        count = min(_SLICE, max(1, _SLICE_BYTES * start // size))
+        if count == 1:
+            encoded = encode_parts(value[start], limit - size)
+            if encoded is None:
+                return None
+            text = b"".join(encoded)
+        else:
+            text = orjson.dumps(value[start : start + count], embed_json)[1:-1]
         start += count
-        size += len(text)
+        size += len(text) + 1
         if size > limit:
             return None
         slices.append(text)

@@ -53,6 +53,7 @@ from docgraph.store.driver.errors import (
     explain,
     no_connection,
     translate,
+    translated,
     unreachable,
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
@@ -166,9 +167,10 @@ class Commands:
     ) -> list[Document]:
         """Decode documents that were not decoded when they arrived."""
         reader = ResultReader(self._options, db, {"find": collection})
-        if sum(map(len, documents)) > LARGE:
-            return await RawBatch(documents, reader, self._turn, deadline).decode()
-        decoded = list(map(reader.read, documents))
+        with translated():
+            if sum(map(len, documents)) > LARGE:
+                return await RawBatch(documents, reader, self._turn, deadline).decode()
+            decoded = list(map(reader.read, documents))
         reader.finish()
         return decoded
 

@@ -47,8 +47,10 @@ UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: for numbers that do not fit, lone surrogates and
-# documents nested too deeply they raise Python's own errors.
-DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
+# documents nested too deeply they raise Python's own errors, and for binary data of subtype 255 the
+# driver's extension a `SystemError`.
+_ENCODING_ERRORS = (OverflowError, RecursionError, SystemError, UnicodeError)
+DRIVER_ERRORS = (PyMongoError, BSONError, OSError, *_ENCODING_ERRORS)
 
 
 class StoreDenied(StoreError):
@@ -67,6 +69,9 @@ class _Rule:
 
 
 _UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
+_INVALID = _Rule(
+    StoreUnavailable, "the database sent an invalid response", "the log has the reason"
+)
 # Not the caller's fault, so neither 401 nor 403 (decision 25).
 _REFUSED = _Rule(
     StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
@@ -341,7 +346,7 @@ _BY_TEXT = {
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
-_OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation, ProtocolError)
+_OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation)
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # a connection could not be opened
 
 
@@ -362,6 +367,8 @@ def translate(error: BaseException) -> DocgraphError:
         return _render(_NAME)
     if isinstance(error, CollectionInvalid):
         return Conflict("the collection exists already")
+    if isinstance(error, ProtocolError):
+        return _render(_INVALID)
     if isinstance(error, _OF_THE_CONNECTION):
         return unreachable()
     return _translate_encoding(error)
@@ -400,7 +407,7 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return QueryError("a number is out of the range of BSON")
         case UnicodeError():
             return QueryError("a text is not valid Unicode")
-        case InvalidDocument() | BSONError():
+        case InvalidDocument() | BSONError() | SystemError():
             return _render(_BSON)
         case OSError():
             return unreachable()

@@ -26,7 +26,7 @@ from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
-import bson
+from bson.errors import InvalidBSON
 from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.pool import AsyncConnection, Pool
@@ -57,7 +57,12 @@ from docgraph.store.driver.lanes import (
     Wait,
     build_trial,
 )
-from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
+from docgraph.store.driver.lenient_decode import (
+    ResultReader,
+    check_reply,
+    decode_reply,
+    encode_bson,
+)
 from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
 
 _TRIED: Final = {(4, 19)}
@@ -361,8 +366,12 @@ class FastPath:
         document = {**command, "$db": db}
         if preference.mode:  # anything but the primary
             document["$readPreference"] = preference.document
-        payload = await self._exchange(connection, bson.encode(document, False, self._options))
-        reply, documents = self._open(payload, db, command, is_raw=is_raw)
+        payload = await self._exchange(connection, encode_bson(document, self._options))
+        try:
+            reply, documents = self._open(payload, db, command, is_raw=is_raw)
+            check_reply(reply, command)
+        except InvalidBSON as error:
+            await connection._raise_connection_failure(ProtocolError(str(error)))
         if not reply.get("ok"):
             _check_command_response(reply, connection.max_wire_version)
         return reply, documents, len(payload)
@@ -407,7 +416,7 @@ class FastPath:
             await connection._raise_connection_failure(error)
         finally:
             del self._waiting[request]
-        if operation != _OP_MSG or answer[_BODY - 1] != 0:
+        if operation != _OP_MSG or len(answer) <= _BODY or answer[_BODY - 1] != 0:
             await connection._raise_connection_failure(ProtocolError("an answer of unknown form"))
         return memoryview(answer)[_BODY:]
 

@@ -3,7 +3,8 @@
 The driver decodes a response completely or not at all. A UUID of three bytes or a string that is
 not UTF-8 (other drivers write both, and the server stores them) would make the whole response
 unreadable. Only such responses come here. They are parsed element by element: the driver decodes
-the readable values, and the others are returned as raw bytes. Each of them is reported.
+the readable values, and the others are returned as raw bytes. Each of them is reported. A response
+whose lengths or types contradict each other is `InvalidBSON`: no server sends it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from itertools import islice
 from typing import Any, Final
 
 import bson
-from bson import Binary
-from bson.codec_options import CodecOptions
+from bson import Binary, DBRef, _encode_mapping
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
 from docgraph.exchange.data import Document
@@ -29,6 +30,9 @@ _MAX_REPORTED: Final = 10  # documents of one answer
 _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
 _HEAD: Final = _LENGTH.size
+_NAME: Final = b"v\0"
+_CURSOR_COMMANDS: Final = frozenset({"find", "aggregate", "getMore"})
+_DOCUMENTS: Final = frozenset({dict, DBRef})  # a document may look like a reference
 _OBJECT, _ARRAY, _BINARY = 0x03, 0x04, 0x05
 _TEXTS: Final = frozenset({0x02, 0x0D, 0x0E})  # text, code, symbol
 _FIXED: Final = {
@@ -90,14 +94,43 @@ def decode_reply(
 def _by_document(reply: Document, flaws: list[Path]) -> dict[str, list[Path]]:
     """Group the flaws by document id: they are at `cursor.firstBatch.<index>.<path>`."""
     found: dict[str, list[Path]] = {}
+    batch = _find_batch(reply)
+    documents = {str(index): one for index, one in enumerate(batch)}
     for flaw in flaws:
         match flaw:
-            case ("cursor", "firstBatch", index, *path):
-                id = _id_of(reply["cursor"]["firstBatch"][int(index)])
+            case ("cursor", "firstBatch", index, *path) if index in documents:
+                id = _id_of(documents[index])
                 found.setdefault(id, []).append(tuple(path))
             case _:
                 found.setdefault("", []).append(flaw)
     return found
+
+
+def _find_batch(reply: Document) -> list[Any]:
+    cursor = reply.get("cursor")
+    batch = cursor.get("firstBatch") if isinstance(cursor, dict) else None
+    return batch if isinstance(batch, list) else []
+
+
+def check_reply(reply: Document, command: Document) -> None:
+    """Raise `InvalidBSON` if the response lacks what every response to the command has."""
+    if not reply.get("ok"):
+        code, labels = reply.get("code", 0), reply.get("errorLabels", [])
+        if not (isinstance(reply.get("errmsg"), str) and isinstance(code, int)):
+            raise InvalidBSON("an error without a code and a message")
+        if not (isinstance(labels, list) and all(isinstance(one, str) for one in labels)):
+            raise InvalidBSON("an error with labels that are no texts")
+    elif next(iter(command)) in _CURSOR_COMMANDS:
+        cursor = reply.get("cursor")
+        if not (
+            type(cursor) is dict
+            and isinstance(cursor.get("id"), int)
+            and type(cursor.get("ns")) is str
+        ):
+            raise InvalidBSON("a response without a cursor")
+        batch = cursor.get("nextBatch" if "getMore" in command else "firstBatch")
+        if type(batch) is not list or not _DOCUMENTS.issuperset(map(type, batch)):
+            raise InvalidBSON("a response without documents")
 
 
 def _collection_of(command: Document) -> str:
@@ -156,13 +189,26 @@ def _report(namespace: tuple[str, str], flaws: Mapping[str, list[Path]]) -> None
         emit(UnreadableValue(*namespace, "", "", rest))
 
 
+def encode_bson(
+    document: Mapping[str, Any], options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS
+) -> bytes:
+    """Encode a document; the driver's extension fails for binary data of subtype 255."""
+    try:
+        return bson.encode(document, False, options)
+    except SystemError:
+        return _encode_mapping(_NAME, document, False, options)[1 + len(_NAME) :]
+
+
 # --- decoding by element --------------------------------------------------------------------------
 
 
 def salvage(data: bytes, options: Options) -> tuple[Document, list[Path]]:
     """Return the readable part of the document, and the paths of the unreadable values."""
     flaws: list[Path] = []
-    return _Salvage(options, flaws).read_document(data, ()), flaws
+    try:
+        return _Salvage(options, flaws).read_document(data, ()), flaws
+    except (IndexError, RecursionError, ValueError, struct.error) as error:
+        raise InvalidBSON("lengths that contradict each other") from error
 
 
 class _Salvage:
@@ -176,6 +222,8 @@ class _Salvage:
     def _elements(self, data: bytes, place: Path) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         position, end = _HEAD, len(data) - 1
+        if _LENGTH.unpack_from(data)[0] != len(data) or data[end]:
+            raise InvalidBSON("a document of another length")
         while position < end:
             kind = data[position]
             stop = data.index(0, position + 1)
@@ -187,6 +235,8 @@ class _Salvage:
                 name = _RawName(name)
             start = stop + 1
             position = start + size_of(kind, data, start)
+            if position > end:
+                raise InvalidBSON("a value that is longer than its document")
             found.append((name, self._value(kind, data[start:position], here)))
         return found
 
@@ -213,13 +263,15 @@ def find_end(data: bytes | memoryview, start: int) -> int:
 
 
 def size_of(kind: int, data: bytes | memoryview, start: int) -> int:
-    """Return the size of a value in bytes; the server has checked lengths, so they are trusted."""
+    """Return the size of a value in bytes, which may be beyond the end of the data."""
     fixed = _FIXED.get(kind)
     if fixed is not None:
         return fixed
     if kind == 0x0B:  # noqa: PLR2004 - a regular expression: two texts that end in NUL
         return find_end(data, find_end(data, start) + 1) + 1 - start
     (length,) = _LENGTH.unpack_from(data, start)
+    if length < 0:
+        raise InvalidBSON("a negative length")
     if kind in (_OBJECT, _ARRAY, 0x0F):
         return int(length)
     if kind == _BINARY:

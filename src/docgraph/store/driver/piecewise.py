@@ -47,7 +47,7 @@ async def read_piecewise(reader: ResultReader, data: bytes | memoryview) -> Docu
     except StopIteration as end:
         document: Document = end.value
         return document
-    except InvalidBSON:
+    except (IndexError, InvalidBSON, ValueError, struct.error):
         return reader.read(raw)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from bson import DBRef
+from bson.errors import InvalidBSON
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -168,7 +169,10 @@ class RawBatch:
     async def _hand_over(self, portion: Sequence[bytes | memoryview], take: Take) -> None:
         async with self._turn:
             is_raw = isinstance(take, RawTake)
-            await take(list(map(bytes, portion)) if is_raw else await self._read(portion))
+            await take(self._copy(portion) if is_raw else await self._read(portion))
+
+    def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
+        return list(map(bytes, portion))
 
     async def _read(self, portion: Sequence[bytes | memoryview]) -> list[Document]:
         if all(len(data) <= PORTION for data in portion):
@@ -198,6 +202,9 @@ class SplitBatch(RawBatch):
         """Return copies of the documents, a portion at a time."""
         for start, stop in self._batch.cut(PORTION):
             yield self._batch.part(start, stop).documents()
+
+    def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
+        return list(portion)
 
 
 def build_batch(
@@ -244,6 +251,13 @@ def split_batch(
         except native.misfit:
             return answer, ()  # the driver reports what is wrong with it
         return split.head, split.documents() if len(answer) <= LARGE else split
+    try:
+        return _split_batch(answer)
+    except (IndexError, InvalidBSON, struct.error):
+        return answer, ()  # as above
+
+
+def _split_batch(answer: memoryview) -> tuple[bytes | memoryview, Encoded]:
     cursor = _find(answer, 0, _DOCUMENT, b"cursor")
     batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
     if cursor is None or batch is None:
@@ -273,8 +287,12 @@ def _elements(data: memoryview, place: int) -> Iterator[tuple[int, int]]:
     position, end = place + _LENGTH.size, place + _read_length(data, place) - 1
     while position < end:
         start = find_end(data, position + 1) + 1
-        position = start + _read_length(data, start)
+        if data[position] != _DOCUMENT:
+            raise InvalidBSON("a batch of other values than documents")
+        position = start + size_of(_DOCUMENT, data, start)
         yield start, position
+    if position != end or end >= len(data):
+        raise InvalidBSON("a batch of another length")
 
 
 def _read_length(data: memoryview, place: int) -> int:

@@ -13,12 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import bson
-
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, Index
+from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
 from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
@@ -212,7 +211,7 @@ def _has_sort_key(projection: Mapping[str, Any]) -> bool:
 
 def _key_of(id: Any) -> bytes:
     """Return a hashable key for an id: an id that is a document is not hashable."""
-    return bson.encode({_ID: id})
+    return encode_bson({_ID: id})
 
 
 # Indexes for row filters: each needs an index that begins with a property of the filter.

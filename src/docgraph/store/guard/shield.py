@@ -48,6 +48,10 @@ class Shield:
     def __bool__(self) -> bool:
         return bool(self.hidden or self.rows)
 
+    def covers(self, db: str) -> bool:
+        """Return whether a collection of that database is restricted."""
+        return any([name.startswith(f"{db}.") for name in (*self.hidden, *self.rows)])
+
     def restrict(
         self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False
     ) -> Parts:

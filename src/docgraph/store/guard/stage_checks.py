@@ -211,7 +211,7 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
         return (
             not policy.stages
             and _has_sound_stages(pipeline, db, allowed)
-            and not has_key(pipeline, policy.refused | COSTLY_VALUES)
+            and not has_key(pipeline, _join(policy.refused, COSTLY_VALUES))
         )
     except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
         return False

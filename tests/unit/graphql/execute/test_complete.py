@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from bson import Int64
 from graphql import (
@@ -124,14 +125,31 @@ def test_long_answers_are_encoded_in_slices_and_never_beyond_the_limit() -> None
     assert encode_data({"a": "x" * 10}, 5) is None
 
 
-@pytest.mark.parametrize("is_list", [False, True])
+SHARED = ["x" * 1_000_000]
+ALIASES = {f"alias{number}": SHARED for number in range(50)}
+TEXTS = {f"alias{number}": SHARED[0] for number in range(50)}
+MANY = [["x" * 1_000] * 300] * 50
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ALIASES,
+        {"list": [{"shared": SHARED} for _ in range(250)]},
+        {"object": ALIASES},
+        {"object": TEXTS},
+        {"a": {"b": {"c": ALIASES, "d": 1}}},
+        {"list": [ALIASES]},
+        {"list": [{"object": {"list": [TEXTS]}}]},
+        {"list": MANY},
+        {"object": {"one": "x", "many": {"lists": MANY}}},
+        SHARED * 50,
+    ],
+    ids=range(10),
+)
 def test_a_large_value_that_is_shared_is_not_written_for_each_before_the_limit_counts(
-    is_list: bool,
+    data: Any,
 ) -> None:
-    shared = ["x" * 1_000_000]
-    data: dict[str, Any] = {f"alias{number}": shared for number in range(50)}
-    if is_list:
-        data = {"list": [{"shared": shared} for _ in range(250)]}
     tracemalloc.start()
     try:
         assert encode_data(data, 2_000_000) is None
@@ -139,3 +157,24 @@ def test_a_large_value_that_is_shared_is_not_written_for_each_before_the_limit_c
     finally:
         tracemalloc.stop()
     assert peak < 25_000_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {"a": []},
+        {"a": {}},
+        {"a": {"b": {}, "c": [], "d": None}},
+        {"a": {f"k{n}": n for n in range(1000)}, "b": {f"é{n}": [n] * n for n in range(50)}},
+        {"a": {"x": "y" * 100_000, "n": 1, "z": ["y" * 70_000], "m": 2, "o": 3}},
+        {"a": [{"x": "y" * 100_000, "n": [1, {"o": "p" * 66_000}]}, 5, None, {"q": "r" * 90_000}]},
+        [[1, 2], [], ["x" * 70_000]],
+    ],
+)
+def test_parts_are_the_same_text_as_the_whole(data: Any) -> None:
+    text = orjson.dumps(data)
+
+    assert encode_data(data, len(text)) == text
+    assert encode_data(data, len(text) - 1) is None

@@ -244,3 +244,10 @@ def test_a_read_by_the_marker_is_refused(read: Read) -> None:
 )
 def test_other_reads_pass(read: Read) -> None:
     reject_marker(read)
+
+
+@pytest.mark.parametrize("shield", [Shield({"db.c": HIDDEN}), Shield(rows={"db.c": {"a": 1}})])
+def test_restrictions_cover_the_database_of_their_collection(shield: Shield) -> None:
+    assert shield.covers("db")
+    assert not any(map(shield.covers, ("d", "db2", "c", "")))
+    assert not Shield().covers("db")
