@@ -14,6 +14,7 @@ from docgraph.observe.cache_events import WatchReset
 from tests.databases import drop, new_name
 from tests.http.cache_harness import (
     CACHE,
+    FIRST,
     PATIENT,
     ask_until,
     ask_until_hit,
@@ -80,6 +81,7 @@ async def test_a_standalone_has_no_cache(standalone_uri: str) -> None:
     with MongoClient[Document](standalone_uri, serverMonitoringMode="poll") as mongo:
         async with running(mongo, standalone_uri, PATIENT, identity("admin")) as service:
             await prepare(service)
+            assert status_of(await service.query("things", QUERY)) == FIRST
             async with asyncio.timeout(60):
                 while True:
                     reply = await service.query("things", QUERY)

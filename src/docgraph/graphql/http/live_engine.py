@@ -8,7 +8,7 @@ from typing import Protocol
 from docgraph.exchange import Account, Exchange
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
+from docgraph.graphql.cache.answer_key import NoKeyError, build_key
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.freshness.change_watch import ChangeWatch
 from docgraph.graphql.freshness.dependency import Dependency
@@ -47,10 +47,6 @@ class LiveEndpoint(Protocol):
 
     def may_explain(self, account: Account | None) -> bool:
         """Return whether a caller may see the collections behind a query."""
-        ...
-
-    def may_introspect(self, account: Account | None) -> bool:
-        """Return whether a caller may read the schema."""
         ...
 
 
@@ -96,15 +92,9 @@ class AppEngine:
         names = sorted(name for name in tree.variables if name.startswith("@"))
         resolvers, permission = self._endpoint.resolvers, exchange.permission
         values = await resolvers.resolve_all(names, exchange) if names else {}
-        text = OperationText(
-            request.query,
-            request.operation_name,
-            request.variables,
-            self._endpoint.may_introspect(exchange.account),
-        )
         try:
             rows = permission.read_filters if permission else None
-            return build_key(plan.app, text, values, rows), request.limits
+            return build_key(plan, request.variables, values, rows), request.limits
         except NoKeyError:
             return object()  # it is equal to no other
 
