@@ -17,6 +17,7 @@ from tests.http.harness import Document, Reply, Service
 PATIENT: Document = {"graphql": {"cache": {"max-lag-ms": 60_000}}}
 CACHE: Document = {"cache": {"enabled": True}}
 HIT, MISS, STORED = "docgraph; hit", "docgraph; fwd=miss", "docgraph; fwd=miss; stored"
+FIRST = "docgraph; fwd=miss; detail=first"
 COLLAPSED = "docgraph; fwd=miss; collapsed"
 
 

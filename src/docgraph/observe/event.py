@@ -38,7 +38,7 @@ class CacheUsed(Event, frozen=True):
     """A request to an app with a cache was answered. Not logged.
 
     `result` is `hit`, `miss` or `bypass`. `reason` says why the cache was bypassed; `first`: a miss
-    was not stored, since its key was not requested lately, and few stored answers are used;
+    was not stored, since the request was not missed before, or that was long ago;
     `collapsed`: a hit is the answer of an equal request that was in progress.
     """
 

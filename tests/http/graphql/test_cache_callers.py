@@ -67,7 +67,7 @@ async def test_equal_row_filters_share_an_answer(notes: Service) -> None:
 async def test_variables_of_the_caller_divide_the_answers(notes: Service) -> None:
     await ask_until_hit(notes, "notes", MINE, headers=ADA)
     zoe = await notes.query("notes", MINE, headers=ZOE)
-    assert (status_of(zoe), zoe.data) == ("docgraph; fwd=miss; stored", {"mine": ids(3)})
+    assert (status_of(zoe), zoe.data) == ("docgraph; fwd=miss; detail=first", {"mine": ids(3)})
 
 
 async def test_the_visible_schema_divides_the_answers(notes: Service) -> None:

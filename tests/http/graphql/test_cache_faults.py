@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
 from docgraph.exchange import Write, WriteKind
 from docgraph.observe.event import WatchReset
+from docgraph.store.change_stream import ChangeEvents, RawEvent
 from tests.databases import drop, new_name
 from tests.http.cache_harness import (
     CACHE,
+    FIRST,
+    HIT,
     PATIENT,
     ask_until,
     ask_until_hit,
@@ -80,6 +84,7 @@ async def test_a_standalone_has_no_cache(standalone_uri: str) -> None:
     with MongoClient[Document](standalone_uri, serverMonitoringMode="poll") as mongo:
         async with running(mongo, standalone_uri, PATIENT, identity("admin")) as service:
             await prepare(service)
+            assert status_of(await service.query("things", QUERY)) == FIRST
             async with asyncio.timeout(60):
                 while True:
                     reply = await service.query("things", QUERY)
@@ -169,9 +174,12 @@ async def test_the_cache_is_emptied_when_another_primary_is_elected(
             await ask_until_hit(service, "things", QUERY)
 
 
-async def test_every_worker_reads_the_writes_of_the_others(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
+# --- several workers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def workers(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[tuple[Service, Service]]:
+    """Two workers of one instance, with an answer in the cache of each."""
     db = new_name()
     own: Document = {"graphql": {"db": db}, "mclient": {"connection-string": mongo_uri}}
     settings = merge(OPEN, CHEAP, own, PATIENT, identity("admin"))
@@ -179,12 +187,69 @@ async def test_every_worker_reads_the_writes_of_the_others(
         async with starting(mongo_uri, settings, workers=2) as started:
             one, two = (Service(app, client, mongo_client, db) for app, client in started)
             await prepare(one)
-            for number in range(2, 8):
-                await ask_until_hit(one, "things", QUERY)
-                await ask_until_hit(two, "things", QUERY)
-                update = {"$set": {"n": number}}
-                await two.write("things", Write(WriteKind.UPDATE, filter={"_id": 1}, update=update))
-                assert (await one.query("things", QUERY)).data == things(number)
-                one, two = two, one
+            await ask_until_hit(one, "things", QUERY)
+            await ask_until_hit(two, "things", QUERY)
+            yield one, two
     finally:
         drop(mongo_client, db)
+
+
+async def write_through(service: Service, number: int) -> None:
+    update = {"$set": {"n": number}}
+    await service.write("things", Write(WriteKind.UPDATE, filter={"_id": 1}, update=update))
+
+
+@asynccontextmanager
+async def holding_changes(db: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """No worker gets change events for its cached answers in this block."""
+    held, released = set[Any](), asyncio.Event()
+    read = ChangeEvents.try_next_raw
+
+    async def hold(events: ChangeEvents) -> RawEvent | None:
+        task = asyncio.current_task()
+        if task is not None and task.get_name() == f"graphql-watch-{db}":
+            held.add(task)
+            await released.wait()
+        return await read(events)
+
+    monkeypatch.setattr(ChangeEvents, "try_next_raw", hold)
+    try:
+        await eventually(lambda: len(held) == 2)
+        yield
+    finally:
+        released.set()
+
+
+async def test_every_worker_reads_the_writes_of_the_others(
+    workers: tuple[Service, Service],
+) -> None:
+    one, two = workers
+    for number in range(2, 8):
+        await ask_until_hit(one, "things", QUERY)
+        await ask_until_hit(two, "things", QUERY)
+        await write_through(two, number)
+        assert (await one.query("things", QUERY)).data == things(number)
+        one, two = two, one
+
+
+async def test_a_worker_reads_a_write_of_another_one_before_its_change_event(
+    workers: tuple[Service, Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counters of writes report it."""
+    one, two = workers
+    async with holding_changes(one.db, monkeypatch):
+        assert status_of(await two.query("things", QUERY)) == HIT
+        await write_through(one, 2)
+        assert (await two.query("things", QUERY)).data == things(2)
+
+
+async def test_every_worker_reads_a_write_in_the_database(
+    workers: tuple[Service, Service],
+) -> None:
+    """The change events report it: no counter of writes rises."""
+    counters = [find_graphql(one)._cache._generations.read for one in workers]
+    before = [read("writes") for read in counters]
+    await asyncio.to_thread(write, workers[0], 2)
+    for one in workers:
+        await ask_until(one, "things", QUERY, things(2))
+    assert [read("writes") for read in counters] == before

@@ -4,6 +4,8 @@ The stream also reports users that are changed directly in the database: a delet
 a new password, loses all tokens as if docgraph had made the change. A hash that was announced as a
 rehash of the same password revokes none (decision 53). Changes apply here immediately; the marks
 that make them permanent are written together, however many there are.
+
+Each change of a user is announced: open streams and live queries are authorized again.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class RevocationsWatcher(Initializer):
     priority: ClassVar[int] = 1
     security: ClassVar[bool] = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the providers it needs
         self,
         config: PluginConfig,
         store: Store,
@@ -104,15 +106,18 @@ class RevocationsWatcher(Initializer):
         instance: Instance,
         token_revocations: Revocations,
         users: DbRealmAuthenticator,
+        generations: Generations,
     ) -> None:
         self.config = config
         self._store = store
         self._tasks = tasks
+        self._generations = generations
         self._writes = instance.worker <= 1  # one worker of the instance makes marks permanent
         self._revocations = token_revocations
         self._users = users
         self._unwritten: dict[str, float] = {}  # users, and the time of the mark of each
         self._has_unwritten = asyncio.Event()
+        self._has_followed = False
         self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._apply)
 
     async def initialize(self) -> None:
@@ -138,6 +143,9 @@ class RevocationsWatcher(Initializer):
 
     async def _catch_up(self) -> None:
         await self._revocations.read()
+        if self._has_followed:  # users may have changed while there was no stream
+            self._generations.bump("users")
+        self._has_followed = True
 
     def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
         """Open the stream unguarded: the guard hides even that a password was written."""
@@ -152,6 +160,9 @@ class RevocationsWatcher(Initializer):
                 self._revocations.learn(event["stamp"])
             return
         if self._revocations.is_rehash(event.get("hash")):
+            return
+        self._generations.bump("users")
+        if not event["ends_tokens"]:
             return
         earliest, at = _read_time(event)
         user = event.get("user")
@@ -182,21 +193,20 @@ class RevocationsWatcher(Initializer):
 
 
 def _stages(users: DbRealmAuthenticator) -> list[Document]:
-    """Build the stages that match marks, deleted users and written passwords."""
-    written = f"updateDescription.updatedFields.{users.prop_password}"
-    removed = {"updateDescription.removedFields": users.prop_password}
-    ends_tokens = {
-        "ns.coll": users.users_collection,
-        "$or": [
-            {"operationType": {"$in": ["delete", "replace", *sorted(_GONE)]}},
-            {"operationType": "update", "$or": [{written: {"$exists": True}}, removed]},
-        ],
-    }
+    """Build the stages that match marks and changed users: deletions and passwords end tokens."""
+    written = f"$updateDescription.updatedFields.{users.prop_password}"
+    removed = {"$ifNull": ["$updateDescription.removedFields", []]}
+    ends_tokens = [
+        {"$in": ["$operationType", ["delete", "replace", *sorted(_GONE)]]},
+        {"$ne": [{"$type": written}, "missing"]},
+        {"$in": [users.prop_password, removed]},
+    ]
+    changed = {"ns.coll": {"$in": [COLLECTION, users.users_collection]}}
     gone = {"operationType": "dropDatabase"}
     user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"
     stamp = {"$cond": [{"$eq": ["$ns.coll", COLLECTION]}, "$fullDocument", "$$REMOVE"]}
     return [
-        {"$match": {"$or": [{"ns.coll": COLLECTION}, ends_tokens, gone]}},
+        {"$match": {"$or": [changed, gone]}},
         {
             "$project": {
                 "operationType": 1,
@@ -204,7 +214,8 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
                 "clusterTime": 1,
                 "wallTime": 1,
                 "user": user,
-                "hash": f"${written}",
+                "hash": written,
+                "ends_tokens": {"$or": ends_tokens},
                 "stamp": stamp,
             }
         },

@@ -1,47 +1,44 @@
-"""Admission of answers: which misses are stored.
+"""Admission of answers: a miss is stored if its request was missed before, not long ago.
 
-Recording what an answer depends on costs more than many answers are worth. While at least half of
-the stored answers are used, each miss is stored. Otherwise only a miss whose key was requested
-before is stored: that keeps requests that come only once from evicting the answers in use.
+Recording what an answer depends on costs more than an answer is worth that no one requests again.
+So the first miss of a request leaves a mark, and the next one removes the mark and is stored. An
+answer that was used leaves a mark when it is dropped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-MAX_CREDIT: Final = 256  # answers that are stored before one of them was used
-_OF_USE: Final = 2  # answers that may be stored for each one that was used
-_MAX_KEYS: Final = 1 << 17
+_MAX_MARKS: Final = 1 << 17
 
 
 class AnswerAdmission:
-    """Decides which answers are stored; two generations of hashes are the keys of late."""
+    """The marks of late: hashes of keys, in two generations.
 
-    def __init__(self) -> None:
-        self._credit = MAX_CREDIT
+    `capacity` returns for how many answers there is room: an answer is evicted after so many
+    others, so older marks are worth nothing.
+    """
+
+    def __init__(self, capacity: Callable[[], int]) -> None:
+        self._capacity = capacity
+        self._room = 0  # for marks in one generation
         self._recent: set[int] = set()
         self._previous: set[int] = set()
 
-    def admits(self, key: bytes, capacity: int) -> bool:
-        """Return whether a miss is to be stored; if not, the next one with this key is.
-
-        `capacity`: an answer is evicted after so many others, so older keys are worth nothing.
-        """
-        if self._credit or (code := hash(key)) in self._recent or code in self._previous:
-            return True
-        self.record(key, capacity)
-        return False
-
-    def record(self, key: bytes, capacity: int) -> None:
-        """Record that the next miss with this key is to be stored."""
-        if len(self._recent) >= min(capacity, _MAX_KEYS) // 2:
+    def mark(self, key: bytes) -> bool:
+        """Leave a mark for the next miss with this key; return whether there was none."""
+        code = hash(key)
+        if code in self._recent or code in self._previous:
+            return False
+        if len(self._recent) >= self._room:
+            self._room = min(self._capacity(), _MAX_MARKS) // 2
             self._recent, self._previous = set(), self._recent
-        self._recent.add(hash(key))
+        self._recent.add(code)
+        return True
 
-    def record_stored(self) -> None:
-        """Record that an answer was stored."""
-        self._credit = max(0, self._credit - 1)
-
-    def record_used(self) -> None:
-        """Record that a stored answer was used for the first time."""
-        self._credit = min(MAX_CREDIT, self._credit + _OF_USE)
+    def remove(self, key: bytes) -> None:
+        """Remove the mark of a key."""
+        code = hash(key)
+        self._recent.discard(code)
+        self._previous.discard(code)

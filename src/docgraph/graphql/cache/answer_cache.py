@@ -9,12 +9,12 @@ answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from docgraph.exchange import Body, Exchange
-from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
+from docgraph.graphql.cache.answer_key import NoKeyError, build_key
 from docgraph.graphql.cache.answer_store import AnswerStore
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
 from docgraph.graphql.freshness.recorder import DependencyRecorder
@@ -31,6 +31,8 @@ from docgraph.variables import Resolvers
 
 PRIVATE: Final = ("Cache-Control", "private, no-store")
 _REFRESHING: Final = ("no-cache", "no-store")
+_HIT, _COLLAPSED = CacheUsed("hit"), CacheUsed("hit", "collapsed")
+_MISS, _FIRST = CacheUsed("miss"), CacheUsed("miss", "first")
 
 
 class FreshAnswer(NamedTuple):
@@ -42,6 +44,14 @@ class FreshAnswer(NamedTuple):
 
 # Executes the operation, and records what its answer depends on.
 Execution = Callable[[DependencyRecorder | None], Awaitable[FreshAnswer]]
+
+
+class CacheRequest(NamedTuple):
+    """An operation's variables; `has_extensions`: its answer has parts that differ each time."""
+
+    variables: Mapping[str, Any]
+    has_extensions: bool
+    lane: Lane  # for a plan that takes long to build
 
 
 class CacheUse(NamedTuple):
@@ -86,6 +96,9 @@ class _Flight:
 class AnswerCache:
     """The cache of one process; `watch` also serves others who want to know about changes."""
 
+    resolvers: Resolvers  # set before the first request, as are the interceptors of responses
+    interceptors: Sequence[Interceptor] = ()
+
     def __init__(
         self,
         store: Store,
@@ -94,67 +107,64 @@ class AnswerCache:
         max_bytes: int,
         media_type: str,
     ) -> None:
-        self._store = store
         self._generations = generations
         self._watch = watch
         self._media_type = media_type
-        self._is_enabled = max_bytes > 0
-        self.interceptors: Sequence[Interceptor] = ()  # those of responses may change answers
+        self._obstacle = "" if store.reads_primary else "read-preference"  # for every request
+        if not max_bytes:
+            self._obstacle = "disabled"
         self._flights: dict[bytes, _Flight] = {}
         self.answers = AnswerStore(watch, generations, max_bytes)
         store.writes.on_written = generations.record_writes  # live queries compare them, too
 
     async def answer(
-        self,
-        plan: Plan,
-        operation: OperationText,
-        exchange: Exchange,
-        execution: Execution,
-        *,
-        resolvers: Resolvers,
-        lane: Lane,
+        self, plan: Plan, request: CacheRequest, exchange: Exchange, execution: Execution
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
-        tree = None if plan.conditions else plan.kept_tree({})  # the execution checks variables
-        if tree is None:
-            coerced = plan.variables.read(operation.variables).coerced
+        variables, has_extensions, lane = request
+        tree = plan.only_tree
+        if tree is None:  # otherwise the execution checks variables
+            coerced = plan.variables.read(variables).coerced
             tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
-        reason = "extensions" if operation.has_extensions else ""
-        reason = reason or self._find_obstacle(tree, exchange, resolvers)
+        reason = "extensions" if has_extensions else self._find_obstacle(tree, exchange)
         if reason:
             return await _bypass(reason, execution)
         names = tree.variables and sorted(tree.variables)
-        values = await resolvers.resolve_all(names, exchange) if names else {}
+        values = await self.resolvers.resolve_all(names, exchange) if names else {}
         permission = exchange.permission
+        rows = None if permission is None else permission.read_filters
         try:
-            rows = permission.read_filters if permission else None
-            key = build_key(plan.app, operation, values, rows)
+            key = build_key(plan, variables, values, rows)
         except NoKeyError:
             return await _bypass("no-key", execution)
-        return await self._answer(key, plan, tree, execution)
-
-    async def _answer(
-        self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
-    ) -> CacheUse:
         flight = self._flights.get(key)
         if flight is not None and self._may_share(flight):
             content = await flight.wait()
             if content is not None:
-                emit(CacheUsed("hit", "collapsed"))
+                emit(_COLLAPSED)
                 return CacheUse(Body(200, content, self._media_type), "fwd=miss; collapsed")
-        if not self.answers.admits(key):
-            emit(CacheUsed("miss", "first"))
+        if self.answers.is_first(key):
+            emit(_FIRST)
             return await self._run(key, execution)
+        return await self._answer_again(key, plan, tree, execution)
+
+    async def _answer_again(
+        self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
+    ) -> CacheUse:
+        """Return the answer to a request that was missed before, or store it."""
         mark = self._watch.begin_now(tree.collections)
         if mark is None:
             return await _bypass(self._watch.bypass_reason, execution)
         options = plan.app.definition.cache
         found = self.answers.find(key, None if options is None else options.max_age)
         if found is not None:
-            emit(CacheUsed("hit"))
+            emit(_HIT)
             entry, age = found
             return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
-        emit(CacheUsed("miss"))
+        if self.answers.is_first(key):  # an answer that was never used was dropped just now
+            emit(_FIRST)
+            return await self._run(key, execution)
+        emit(_MISS)
         return await self._run(key, execution, mark)
 
     def _may_share(self, flight: _Flight) -> bool:
@@ -187,7 +197,7 @@ class AnswerCache:
         self, key: bytes, mark: WatchMark, execution: Execution
     ) -> tuple[Body, bool, str]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
-        writes = self._generations.copy_writes()
+        writes = self.answers.begin(key)
         recorder = DependencyRecorder(self._watch.sources)
         body, is_complete = await execution(recorder)
         found = await recorder.finish() if is_complete else ""
@@ -196,23 +206,22 @@ class AnswerCache:
         )
         return body, is_complete, "fwd=miss; stored" if is_stored else "fwd=miss"
 
-    def _find_obstacle(self, tree: PlanTree, exchange: Exchange, resolvers: Resolvers) -> str:
+    def _find_obstacle(self, tree: PlanTree, exchange: Exchange) -> str:
         """Return why an operation is executed without the cache; empty if it is not."""
-        if not self._is_enabled:
-            return "disabled"
-        if _wants_refresh(exchange):
+        if self._obstacle:
+            return self._obstacle
+        request = exchange.request
+        if "cache-control" in request.headers and _wants_refresh(exchange):
             return "request"
         if exchange.transaction is not None:
             return "transaction"
-        if exchange.request.is_large:
+        if request.is_large:
             return "large-request"
         if not tree.fetches:
             return "no-data"
-        if not self._store.reads_primary:
-            return "read-preference"
         is_trackable = not (
-            find_untrackable(tree, resolvers)
-            or find_untrackable_request(exchange, resolvers, self.interceptors)
+            find_untrackable(tree, self.resolvers)
+            or find_untrackable_request(exchange, self.resolvers, self.interceptors)
         )
         return "" if is_trackable else "untrackable"
 

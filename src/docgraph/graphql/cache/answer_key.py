@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from docgraph.codec.bson_types import (
@@ -25,11 +25,12 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
-from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.inputs import ExactFloat
+from docgraph.graphql.plan.plan import Plan
 from docgraph.variables import CallerDocument, TrustedDocument
 
 _PLAIN: Final = 0  # the format of `marshal` that depends on nothing but values and their types
+_LONGEST: Final = 200  # bytes; the digest is used for longer values
 _DOCUMENTS: Final[tuple[type, ...]] = (dict, CallerDocument, TrustedDocument)
 # Types whose `repr` has their whole value.
 _EXACT: Final[frozenset[Any]] = frozenset(
@@ -44,45 +45,34 @@ class NoKeyError(ValueError):
     """A value whose exact form is not known."""
 
 
-class OperationText(NamedTuple):
-    """An operation as the caller sent it, and whether the caller may read the schema.
-
-    `has_extensions`: the answer has parts that differ each time.
-    """
-
-    query: str
-    name: str | None
-    variables: Mapping[str, Any]
-    introspection: bool
-    has_extensions: bool = False
-
-
 def build_key(
-    app: VisibleApp,
-    operation: OperationText,
+    plan: Plan,
+    variables: Mapping[str, Any],
     values: Mapping[str, Any],
     rows: Mapping[str, Any] | None,
 ) -> bytes:
     """Return the key of an answer; raise `NoKeyError`.
 
     `values` are those of the predefined variables, `rows` the caller's row filters. The text of the
-    operation has the types of its variables, so that their raw values are enough.
+    operation has the types of its variables, so that their raw values are enough; in another order
+    they have another key.
     """
-    caller = [sorted(part.items()) for part in (operation.variables, values, rows or {})]
-    text = (app.identity, operation.introspection, operation.name, operation.query)
+    caller: Any = (variables, values or None, rows or None)
     try:
-        content = marshal.dumps((text, caller), _PLAIN)
+        content = marshal.dumps(caller, _PLAIN)
     except ValueError:  # a value of a type that JSON does not have
-        content = _render(text, caller)
-    return blake2b(content, digest_size=32).digest()
+        content = _render(caller)
+    if len(content) > _LONGEST:
+        content = b"digest" + blake2b(content, digest_size=32).digest()
+    return plan.identity + content
 
 
-def _render(text: tuple[Any, ...], caller: list[list[tuple[str, Any]]]) -> bytes:
+def _render(caller: tuple[Mapping[str, Any] | None, ...]) -> bytes:
     """Return the same as text; a value whose exact form is not known raises an error."""
-    parts = [repr(text)]
+    parts: list[str] = []
     for part in caller:
-        parts.append(f"part {len(part)}")
-        for name, value in part:
+        parts.append(f"part {len(part or ())}")
+        for name, value in (part or {}).items():
             parts.append(repr(name))
             _write(value, parts.append)
     return "\n".join(parts).encode("utf-8", "surrogatepass")

@@ -57,7 +57,7 @@ class AnswerStore:
         self._max_bytes = max_bytes
         self._clock = clock
         self._entries: OrderedDict[bytes, CachedAnswer] = OrderedDict()
-        self._admission = AnswerAdmission()
+        self._admission = AnswerAdmission(self._find_capacity)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,18 +75,20 @@ class AnswerStore:
             self._drop(key, entry, "expired")
             return None
         self._entries.move_to_end(key)
-        if not entry.is_used:
-            entry.is_used = True
-            self._admission.record_used()
+        entry.is_used = True
         return entry, age
 
-    def admits(self, key: bytes) -> bool:
-        """Return whether an answer is stored, or is to be stored after a miss."""
-        return key in self._entries or self._admission.admits(key, self._capacity)
+    def is_first(self, key: bytes) -> bool:
+        """Return whether a request is neither stored nor was missed before, not long ago."""
+        return key not in self._entries and self._admission.mark(key)
 
-    @property
-    def _capacity(self) -> int:
-        """About how many answers there is room for."""
+    def begin(self, key: bytes) -> Sequence[int]:
+        """Return the writes so far: an answer is executed to be stored, which needs no mark."""
+        self._admission.remove(key)
+        return self._generations.copy_writes()
+
+    def _find_capacity(self) -> int:
+        """Return about how many answers there is room for."""
         mean = self.bytes // len(self._entries) if self._entries else 2 * _ENTRY_BYTES
         return self._max_bytes // mean
 
@@ -119,7 +121,6 @@ class AnswerStore:
             self._remove(key, previous, "evicted")
         self._entries[key] = entry
         self.bytes += entry.size
-        self._admission.record_stored()
         while self.bytes > self._max_bytes:
             oldest = next(iter(self._entries))
             self._remove(oldest, self._entries[oldest], "evicted")
@@ -133,7 +134,7 @@ class AnswerStore:
 
     def _remove(self, key: bytes, entry: CachedAnswer, reason: str) -> None:
         if entry.is_used:
-            self._admission.record(key, self._capacity)
+            self._admission.mark(key)
         del self._entries[key]
         self.bytes -= entry.size
         self._release(entry)

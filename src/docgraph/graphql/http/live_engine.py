@@ -11,7 +11,7 @@ from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.cache.answer_key import NoKeyError, OperationText, build_key
+from docgraph.graphql.cache.answer_key import NoKeyError, build_key
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.freshness.change_watch import ChangeWatch
@@ -53,9 +53,6 @@ class LiveEndpoint(Protocol):
     def may_explain(self, account: Account | None) -> bool:
         """Return whether a caller may see the collections behind a query."""
 
-    def may_introspect(self, account: Account | None) -> bool:
-        """Return whether a caller may read the schema."""
-
 
 class AppEngine:
     """Executes operations of apps for live queries."""
@@ -93,15 +90,9 @@ class AppEngine:
         names = sorted(name for name in tree.variables if name.startswith("@"))
         resolvers, permission = self.endpoint.resolvers, exchange.permission
         values = await resolvers.resolve_all(names, exchange) if names else {}
-        text = OperationText(
-            request.query,
-            request.operation_name,
-            request.variables,
-            self.endpoint.may_introspect(exchange.account),
-        )
         try:
             rows = permission.read_filters if permission else None
-            return build_key(plan.app, text, values, rows), request.limits
+            return build_key(plan, request.variables, values, rows), request.limits
         except NoKeyError:
             return object()  # it is equal to no other
 

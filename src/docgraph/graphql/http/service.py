@@ -20,8 +20,7 @@ from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Ex
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
-from docgraph.graphql.cache.answer_cache import AnswerCache, FreshAnswer
-from docgraph.graphql.cache.answer_key import OperationText
+from docgraph.graphql.cache.answer_cache import AnswerCache, CacheRequest, FreshAnswer
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
@@ -125,6 +124,7 @@ class GraphqlService(Service):
     async def provision(self) -> None:
         """Collect the variables of all plugins."""
         self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+        self._cache.resolvers = self.resolvers
         self._cache.interceptors = [
             one for one in self._registry.of_kind(Kind.INTERCEPTOR) if one.point is Point.RESPONSE
         ]
@@ -274,22 +274,14 @@ class GraphqlService(Service):
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         found = plan, _ = await self._find(app, request, exchange)
         _record_operation(plan)
-        introspection = may_introspect(self.config.introspection, exchange.account)
-        text = (request.query, request.operation_name, request.variables, introspection)
 
         async def execution(recorder: DependencyRecorder | None) -> FreshAnswer:
             ran = await self._run_shown(app, request, exchange, recorder, found=found)
             return self._render(app, ran, exchange)
 
         is_verbose = self._is_verbose(exchange)
-        used = await self._cache.answer(
-            plan,
-            OperationText(*text, has_extensions=is_verbose or request.limits),
-            exchange,
-            execution,
-            resolvers=self.resolvers,
-            lane=self._lane,
-        )
+        asked = CacheRequest(request.variables, is_verbose or request.limits, self._lane)
+        used = await self._cache.answer(plan, asked, exchange, execution)
         return used.render(is_shown=is_verbose or self.may_explain(exchange.account))
 
     def _render(self, app: App, ran: Ran, exchange: Exchange) -> FreshAnswer:
@@ -340,8 +332,11 @@ class GraphqlService(Service):
     async def _run(
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
-        plan, kept = options.found or await self._find(app, request, exchange)
-        _record_operation(plan)
+        found = options.found
+        if found is None:
+            found = await self._find(app, request, exchange)
+            _record_operation(found[0])
+        plan, kept = found
         result = await execute(
             plan,
             store=self._store,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 from graphql import (
@@ -91,6 +92,13 @@ class Plan:
         return self.operation.name.value if self.operation.name else ""
 
     @cached_property
+    def identity(self) -> bytes:
+        """The digest that differs for plans whose answers from the same data can differ."""
+        text = self.document.loc.source.body if self.document.loc else print_ast(self.document)
+        parts = (self.app.identity, self.name, text)
+        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+    @cached_property
     def is_live(self) -> bool:
         """Whether the operation has `@live`, which only callers who may use it can write."""
         return any(one.name.value == LIVE.name for one in self.operation.directives or ())
@@ -104,6 +112,11 @@ class Plan:
     def comment(self) -> dict[str, str]:
         """The comment of every command to the database, which shows its origin."""
         return {"app": str(self.app.definition.id), "operation": self.name[:_LONGEST_NAME]}
+
+    @cached_property
+    def only_tree(self) -> PlanTree | None:
+        """The tree of a plan without conditions."""
+        return None if self.conditions else self.tree({})
 
     def tree(self, variables: Mapping[str, Any]) -> PlanTree:
         """Return the tree for the conditions as these (coerced) variables decide them."""

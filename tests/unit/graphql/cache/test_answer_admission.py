@@ -1,97 +1,78 @@
-"""Admission of answers: what is stored at the first miss, and what at the second one."""
+"""Admission of answers: the first miss leaves a mark, and the second one is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
-from docgraph.graphql.cache.answer_admission import MAX_CREDIT, AnswerAdmission
+from docgraph.graphql.cache.answer_admission import AnswerAdmission
 
 ROOM = 1_000
 
 
-def build_keys() -> Iterator[bytes]:
-    """Keys that are all different."""
-    return (b"%d" % number for number in count())
+def build(room: int = ROOM) -> AnswerAdmission:
+    return AnswerAdmission(lambda: room)
 
 
-def store(admission: AnswerAdmission, keys: Iterator[bytes], number: int) -> int:
-    """Miss so many different keys; return how many were stored."""
-    stored = 0
-    for _ in range(number):
-        if admission.admits(next(keys), ROOM):
-            admission.record_stored()
-            stored += 1
-    return stored
+def mark_others(admission: AnswerAdmission, number: int) -> None:
+    """Mark so many other keys, none of them twice."""
+    for key in (b"other %d" % one for one in range(number)):
+        assert admission.mark(key)
 
 
-@pytest.fixture
-def keys() -> Iterator[bytes]:
-    return build_keys()
+def test_the_second_miss_finds_the_mark_of_the_first_one() -> None:
+    admission = build()
+    assert admission.mark(b"one")
+    assert admission.mark(b"two")
+    assert not admission.mark(b"one")
+    assert not admission.mark(b"two")
 
 
-@pytest.fixture
-def closed(keys: Iterator[bytes]) -> AnswerAdmission:
-    """One whose first answers were not used."""
-    admission = AnswerAdmission()
-    assert store(admission, keys, MAX_CREDIT) == MAX_CREDIT
-    return admission
+def test_a_mark_that_was_removed_is_needed_again() -> None:
+    admission = build()
+    admission.mark(b"one")
+    admission.remove(b"one")
+    assert admission.mark(b"one")
+    assert not admission.mark(b"one")
 
 
-def test_the_first_answers_are_stored(closed: AnswerAdmission, keys: Iterator[bytes]) -> None:
-    assert store(closed, keys, 1_000) == 0
+def test_half_of_the_room_is_remembered() -> None:
+    admission = build()
+    admission.mark(b"one")
+    mark_others(admission, ROOM // 2)
+    assert not admission.mark(b"one")
+    admission.remove(b"one")  # of whatever generation it is
+    assert admission.mark(b"one")
 
 
-def test_each_used_answer_pays_for_two(closed: AnswerAdmission, keys: Iterator[bytes]) -> None:
-    for _ in range(10):
-        closed.record_used()
-    assert store(closed, keys, 1_000) == 20
-
-
-def test_each_miss_is_stored_while_half_of_the_answers_are_used(keys: Iterator[bytes]) -> None:
-    admission = AnswerAdmission()
-    for _ in range(10_000):
-        assert store(admission, keys, 2) == 2
-        admission.record_used()
-
-
-def test_uses_of_long_ago_do_not_pay_for_ever(
-    closed: AnswerAdmission, keys: Iterator[bytes]
-) -> None:
-    for _ in range(100_000):
-        closed.record_used()
-    assert store(closed, keys, 1_000) == MAX_CREDIT
-
-
-def test_the_second_miss_is_stored(closed: AnswerAdmission) -> None:
-    assert not closed.admits(b"one", ROOM)
-    assert not closed.admits(b"two", ROOM)
-    assert closed.admits(b"one", ROOM)
-    assert closed.admits(b"two", ROOM)
-
-
-def test_a_recorded_key_is_stored_at_once(closed: AnswerAdmission) -> None:
-    closed.record(b"one", ROOM)
-    assert closed.admits(b"one", ROOM)
-
-
-def test_half_of_the_room_is_remembered(closed: AnswerAdmission, keys: Iterator[bytes]) -> None:
-    assert not closed.admits(b"one", ROOM)
-    store(closed, keys, ROOM // 2)
-    assert closed.admits(b"one", ROOM)
-
-
-def test_more_than_the_room_is_forgotten(closed: AnswerAdmission, keys: Iterator[bytes]) -> None:
-    assert not closed.admits(b"one", ROOM)
-    store(closed, keys, ROOM)
-    assert not closed.admits(b"one", ROOM)
+def test_more_than_the_room_is_forgotten() -> None:
+    admission = build()
+    admission.mark(b"one")
+    mark_others(admission, ROOM)
+    assert admission.mark(b"one")
 
 
 @pytest.mark.parametrize("room", [0, 1, 2])
-def test_a_cache_without_room_for_two_remembers_the_last_key(
-    closed: AnswerAdmission, room: int
-) -> None:
-    assert not closed.admits(b"one", room)
-    assert closed.admits(b"one", room)
+def test_a_cache_without_room_for_two_remembers_the_last_key(room: int) -> None:
+    admission = build(room)
+    assert admission.mark(b"one")
+    assert not admission.mark(b"one")
+
+
+def test_the_marks_are_bounded() -> None:
+    admission = build(10**9)
+    keys = (b"%d" % one for one in count())
+    for _ in range(300_000):
+        admission.mark(next(keys))
+    assert len(admission._recent) + len(admission._previous) <= 1 << 17
+
+
+def test_marks_follow_the_room() -> None:
+    room = 100
+    admission = AnswerAdmission(lambda: room)
+    mark_others(admission, 100)
+    room = 10
+    for one in range(100, 200):  # the next generation has the room of then
+        admission.mark(b"other %d" % one)
+    assert len(admission._recent) + len(admission._previous) <= 10
