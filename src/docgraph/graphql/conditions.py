@@ -119,6 +119,9 @@ def _is_entry_served(
     return isinstance(inner, Mapping) and _is_served(inner, f"{path}.", leading)
 
 
+# --- mistakes of callers, and the argument `orderBy` ----------------------------------------------
+
+
 class BadWhere(FieldFailure):
     """A wrong condition; `path` is where it is, from the inside out."""
 

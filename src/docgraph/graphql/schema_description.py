@@ -105,6 +105,8 @@ def _shorten(text: str, limit: int) -> str:
     return kept.rpartition("\n")[0] + note
 
 
+# --- JSON Schema of an operation ------------------------------------------------------------------
+
 Schema = dict[str, Any]
 
 _INPUTS: Final[dict[str, Schema]] = {

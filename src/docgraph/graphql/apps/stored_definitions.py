@@ -181,6 +181,8 @@ def _order(id: Any) -> tuple[int, Any]:
             return 3, build_key(id)
 
 
+# --- faulty parts ---------------------------------------------------------------------------------
+
 _MAX_ROUNDS: Final = 6  # leaving a field out may make a filter that names it invalid
 _OPERATIONS: Final = ("Mutation", "Subscription")
 _LEFT_OUT: Final = "left out: the service is read-only"

@@ -31,6 +31,8 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
+# --- declared operations (`descriptor.operations`): persisted queries, tools of agents ------------
+
 MAX_OPERATIONS: Final = 200
 _PLACE: Final = "descriptor.operations"
 _OPERATION_KEYS: Final = ("name", "description", "query")
@@ -127,6 +129,8 @@ def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> 
         return
     yield from (error.message for error in validate(schema, document, max_errors=10))
 
+
+# --- the definition -------------------------------------------------------------------------------
 
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (

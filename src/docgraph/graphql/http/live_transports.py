@@ -35,6 +35,8 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import cancel_until_over
 
+# --- server-sent events ---------------------------------------------------------------------------
+
 EVENTS: Final = "text/event-stream"
 _HEARTBEAT: Final = b":\n\n"
 _COMPLETE: Final = b"event:complete\ndata:\n\n"
@@ -92,6 +94,8 @@ def render_ending(ending: CloseReason, error: DocgraphError | None) -> bytes:
 def _render_next(content: bytes) -> bytes:
     return b"event:next\ndata:%s\n\n" % content
 
+
+# --- messages of a WebSocket, and the close codes that the protocol defines -----------------------
 
 PROTOCOL: Final = "graphql-transport-ws"
 MAX_ID: Final = 200  # characters
@@ -160,6 +164,8 @@ def is_live_handshake(request: Request) -> bool:
     offered = ",".join(request.headers.get_list("sec-websocket-protocol"))
     return PROTOCOL in [one.strip() for one in offered.split(",")]
 
+
+# --- the connection of a WebSocket ----------------------------------------------------------------
 
 _INIT_SECONDS: Final = 10.0
 _MAX_OPERATIONS: Final = 20

@@ -164,6 +164,8 @@ def _classify(error: DocgraphError) -> Classification:
     return Classification.ABORTED
 
 
+# --- CSV ------------------------------------------------------------------------------------------
+
 _TOGETHER: Final = 64  # rows that are encoded before other requests run
 _HINT: Final = "select one list, with single values in it, or send Accept: application/json"
 # Their texts are numbers and dates in every `json-mode`, and no formulas.

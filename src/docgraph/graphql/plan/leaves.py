@@ -131,6 +131,8 @@ def _build_strict_list(
     return complete_list
 
 
+# --- generated code -------------------------------------------------------------------------------
+
 Project = Callable[..., list[Any]]
 
 

@@ -126,6 +126,8 @@ def record_broken(app: str, error: DocgraphError) -> Advice:
     )
 
 
+# --- index selection ------------------------------------------------------------------------------
+
 Keys = tuple[tuple[str, int], ...]
 
 _RANGES: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})

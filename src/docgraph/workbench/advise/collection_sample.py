@@ -189,6 +189,8 @@ async def _count_series(store: Store, place: Place) -> int | None:
         return None
 
 
+# --- declared types compared with sampled documents -----------------------------------------------
+
 _MAX_STEPS: Final = 400_000  # values of one collection that are compared
 _FEWEST_COMPARED: Final = 50  # documents that are compared in any case
 _MAX_DEPTH: Final = 8

@@ -210,6 +210,9 @@ def _attempts(wishes: Sequence[str]) -> Iterator[str]:
         yield f"{wishes[-1]}{number}"
 
 
+# --- sensitive names and values -------------------------------------------------------------------
+
+
 def _fold(text: str) -> str:
     """Return the text with umlauts written as one letter: `schluessel` becomes `schlussel`."""
     return text.replace("ae", "a").replace("oe", "o").replace("ue", "u")

@@ -100,6 +100,8 @@ def build_app(id: str, db: str) -> Document:
     return {"_id": id, "descriptor": {"description": description, "json-mode": "plain"}}
 
 
+# --- the model: types of collections, and relations in both directions ----------------------------
+
 _MAX_SORTS: Final = 3  # of a relation
 _IDENTIFYING: Final = frozenset({"objectId", "number", "uuid"})
 

@@ -242,6 +242,8 @@ def map_enum(enum: EnumType) -> dict[str, Any]:
     return {name: value for name, value in enum.values.items() if name != value}
 
 
+# --- an existing definition -----------------------------------------------------------------------
+
 _TAKEN_OUT: Final = re.compile(r"^[ \t]*#[ \t]*([_A-Za-z]\w*)[ \t]*[:(]", re.MULTILINE)
 _TYPE_OUT: Final = re.compile(r"^[ \t]*#[ \t]*(?:type|enum)[ \t]+([_A-Za-z]\w*)", re.MULTILINE)
 

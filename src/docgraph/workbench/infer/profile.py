@@ -37,6 +37,8 @@ from docgraph.workbench.infer.field_names import (
     upper_snake,
 )
 
+# --- kinds of stored values, and the scalar that can represent several of them --------------------
+
 _KINDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",
@@ -105,6 +107,8 @@ def find_shown(kinds: Collection[str]) -> set[str]:
     shown = {kind for kind in kinds if kind in _SCALARS}
     return shown - _NOT_IN_ID if len(shown) > 1 else shown
 
+
+# --- the sample -----------------------------------------------------------------------------------
 
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
@@ -273,6 +277,8 @@ class Profile:
         else:
             seen.overflowed = True
 
+
+# --- enums: which string fields have only a few constants -----------------------------------------
 
 _MAX_CONSTANTS: Final = 12
 _FEWEST_CONSTANTS: Final = 2
