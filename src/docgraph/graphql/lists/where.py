@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from docgraph.codec.id_text import SeveralKinds
+from docgraph.exchange.data import SeveralKinds
 from docgraph.graphql.errors import Classification, FieldFailure
 from docgraph.graphql.lists.conditions import Filter, combine, match_any
 from docgraph.variables import MATCH_NOTHING
