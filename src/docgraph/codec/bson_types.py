@@ -42,7 +42,6 @@ __all__ = [
 #
 # The order is that of a server and all tasks it starts: two servers in one process may differ.
 
-
 _STANDARD: Final = tuple(range(16))
 # The position of each byte of the text; applied twice, an order is the standard one again.
 _ORDERS: Final[dict[str, tuple[int, ...]]] = {

@@ -38,16 +38,6 @@ from docgraph.codec.parse_scalars import (
 )
 from docgraph.exchange.data import SeveralKinds
 
-__all__ = [
-    "BINARY_SUBTYPES",
-    "IdText",
-    "SeveralKinds",
-    "UuidOfAnyKind",
-    "name_id",
-    "parse_any_uuid",
-    "render_id_text",
-]
-
 _UUID_LENGTH: Final = 16
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{24}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -140,7 +140,6 @@ def _explain(error: Exception) -> BadPattern:
 # The code that authenticates users and the code that protects the users' collection read the same
 # documents with it, so that both always see the same roles.
 
-
 _PLAIN_PATH: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)(?:\[\*\])?")
 _KEPT_PATTERNS: Final = 100
 

@@ -21,7 +21,6 @@ from docgraph.exchange.origin import OriginPolicy, RequestOrigin
 # services use the same segments, so that no spelling of a path can mean one thing to a rule and
 # another to the service behind it.
 
-
 _USUAL_LENGTH = 256  # bytes: longer paths are not cached
 
 

@@ -72,7 +72,6 @@ def _read_optional(shape: list[Any], given: frozenset[str]) -> Iterator[tuple[st
 
 _NOW: Final = "@now"
 _REQUEST: Final = "@request"
-_PERMISSIONS: Final = "@mongoPermissions"  # the previous name of `@dbPermissions`
 
 
 async def build_scope(
@@ -90,7 +89,11 @@ async def build_scope(
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
     known = {**_find_paging(parameters), **(moment or {})}
-    asked = {name: _current_name(name) for name in predefined if name not in known}
+    asked = {
+        name: name.replace("@mongoPermissions", "@dbPermissions", 1)  # its previous name
+        for name in predefined
+        if name not in known
+    }
     found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
     values = {name: found[current] for name, current in asked.items()}
     if moment is not None:
@@ -123,10 +126,6 @@ def _find_paging(parameters: Parameters) -> Document:
         "@limit": parameters.pagesize,
         "@skip": parameters.skip,
     }
-
-
-def _current_name(name: str) -> str:
-    return name.replace(_PERMISSIONS, "@dbPermissions", 1)
 
 
 def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:

@@ -238,17 +238,13 @@ def _parse_timestamp(segment: str) -> Timestamp:
     return build_timestamp(int(parts[1]), int(parts[2]))
 
 
-def _parse_legacy_uuid(segment: str) -> Binary:
-    return build_legacy_uuid(parse_any_uuid(segment))
-
-
 _PARSERS: Final[dict[IdType, Callable[[str], Any]]] = {
     IdType.OID: _parse_oid,
     IdType.NUMBER: _parse_number,
     IdType.DATE: _parse_date,
     IdType.BOOLEAN: _parse_boolean,
     IdType.UUID: parse_any_uuid,
-    IdType.UUID_LEGACY: _parse_legacy_uuid,
+    IdType.UUID_LEGACY: lambda segment: build_legacy_uuid(parse_any_uuid(segment)),
     IdType.DECIMAL: parse_decimal,
     IdType.TIMESTAMP: _parse_timestamp,
     IdType.BINARY: partial(parse_binary, subtype=0),

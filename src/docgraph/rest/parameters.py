@@ -35,17 +35,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,3}")
 _MAX_SERVERS: Final = 50  # the maximum of a replica set
 
 
-def parse_read_preference(text: str) -> str:
-    """Return the named mode, in the letter case that the database expects."""
-    return _choose("readPreference", text, READ_PREFERENCES)
-
-
-def parse_read_concern(text: str) -> str:
-    """Return the named level."""
-    return _choose("readConcern", text, READ_CONCERNS)
-
-
-def parse_write_concern(text: str) -> WriteConcern:
+def _parse_write_concern(text: str) -> WriteConcern:
     """Return a number of servers, or one of the names."""
     name = text.strip().lower()
     servers = int(name) if _NUMBER.fullmatch(name) else None
@@ -63,6 +53,7 @@ def parse_write_concern(text: str) -> WriteConcern:
 
 
 def _choose(parameter: str, text: str, names: Iterable[str]) -> str:
+    """Return the named mode or level, in the letter case that the database expects."""
     given = text.strip().lower()
     for name in names:
         if name.lower() == given:
@@ -349,9 +340,13 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "jsonMode": lambda values, _: {"json_mode": _MODES.get(values[0].lower(), JsonMode.STANDARD)},
     "id_type": lambda values, _: {"id_type": parse_id_type(values[0])},
     "writeMode": lambda values, _: {"mode": _parse_mode(values[0])},
-    "readPreference": lambda values, _: {"read_preference": parse_read_preference(values[0])},
-    "readConcern": lambda values, _: {"read_concern": parse_read_concern(values[0])},
-    "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
+    "readPreference": lambda values, _: {
+        "read_preference": _choose("readPreference", values[0], READ_PREFERENCES)
+    },
+    "readConcern": lambda values, _: {
+        "read_concern": _choose("readConcern", values[0], READ_CONCERNS)
+    },
+    "writeConcern": lambda values, _: {"write_concern": _parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
     "rep": _read_representation,
     "format": lambda values, _: {"format": values[0].strip().lower()},

@@ -308,7 +308,6 @@ def _read_listed(document: Mapping[str, Any]) -> Listed:
 # belongs to a collection by its UUID, not only by its name: a collection that was dropped and
 # created again, possibly before its announcement arrives, has no entry until it is read.
 
-
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own
 
 Key = tuple[str, str | None, bytes | None]

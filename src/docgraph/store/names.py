@@ -76,7 +76,6 @@ def _is_text(name: object) -> bool:
 # keys are compared twice: with all steps, which is certain, and without positions, which is
 # possible. `$` and `$[…]` are always positions.
 
-
 Steps = tuple[str, ...]
 
 

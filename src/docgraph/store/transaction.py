@@ -9,7 +9,7 @@ outside of it. If the database reports that the same transaction may succeed on 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -79,10 +79,10 @@ class Done:
 class OpenTransaction(Transaction):
     """A transaction in progress."""
 
-    def __init__(self, client: Client, session: AsyncClientSession, kept: dict[Any, Any]) -> None:
+    def __init__(self, client: Client, session: AsyncClientSession) -> None:
         self.session = session
         self.pin = Pin(client, session)
-        self.kept = kept
+        self.kept: dict[Any, Any] = {}
         self.done: list[Done] = []
         self.is_concluding = False  # its commit is being sent, whether or not the caller waits
         self.is_left = False  # the caller no longer waits: the concluding task also closes it
@@ -161,9 +161,9 @@ def check_transactions(client: Client) -> None:
 
 
 @asynccontextmanager
-async def open_transaction(client: Client, kept: dict[Any, Any]) -> AsyncIterator[OpenTransaction]:
+async def open_transaction(client: Client) -> AsyncIterator[OpenTransaction]:
     """Open a transaction that can begin several times; close its session at the end."""
-    transaction = OpenTransaction(client, client.start_session(causal_consistency=False), kept)
+    transaction = OpenTransaction(client, client.start_session(causal_consistency=False))
     try:
         yield transaction
     finally:
@@ -209,6 +209,11 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
     After an attempt that may have succeeded, later errors are not reported as a failure: only the
     database knows.
     """
+
+    async def run() -> None:
+        with pymongo.timeout(_COMMIT_SECONDS):
+            await transaction.session.commit_transaction()
+
     cause: BaseException | None = None
     may_be_done = False
     for number in range(_COMMITS):
@@ -216,7 +221,7 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
             await asyncio.sleep(number * _RETURN_SECONDS)  # another server may take over
         try:
             with Observed("admin", {"commitTransaction": ""}):
-                await commands.within(_COMMIT_SECONDS, _commit_of(transaction), writing=True)
+                await commands.within(_COMMIT_SECONDS, run, writing=True)
             return
         except DocgraphError as error:
             cause = error.__cause__ or cause
@@ -261,14 +266,6 @@ def give_up(last: DocgraphError) -> DocgraphError:
         case _:
             message = last.message or "write conflict with another operation"
             return Conflict(message, hint="try again", fields=last.fields)
-
-
-def _commit_of(transaction: OpenTransaction) -> Callable[[], Any]:
-    async def run() -> None:
-        with pymongo.timeout(_COMMIT_SECONDS):
-            await transaction.session.commit_transaction()
-
-    return run
 
 
 def _has_label(error: DocgraphError, label: str) -> bool:

@@ -172,8 +172,9 @@ def check_shape(write: Write) -> None:
         case WriteKind.INSERT | WriteKind.REPLACE:
             if not write.documents:
                 raise QueryError(f"nothing to {write.kind}: there is no document")
-            if write.kind is WriteKind.REPLACE and len(write.documents) > 1:
-                _check_identified(write.documents)
+            is_several = write.kind is WriteKind.REPLACE and len(write.documents) > 1
+            if is_several and any("_id" not in document for document in write.documents):
+                raise QueryError("each of several replacements needs an _id")
         case WriteKind.UPDATE:
             if not updates_of(write):
                 raise QueryError("nothing to update: there are no operators")
@@ -185,15 +186,11 @@ def check_shape(write: Write) -> None:
                 raise Forbidden("only a part of the collection may be removed")
 
 
-def _check_identified(documents: Sequence[Document]) -> None:
-    if any("_id" not in document for document in documents):
-        raise QueryError("each of several replacements needs an _id")
-
-
 async def _insert(
     target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
 ) -> WriteResult:
-    documents = [_with_id(document) for document in write.documents]
+    # As a copy: the caller's own document is not changed.
+    documents = [one if "_id" in one else {"_id": ObjectId(), **one} for one in write.documents]
     ids = [document["_id"] for document in documents]
     if len(documents) == 1 and write.ordered:
         await target.insert_one(documents[0], session=session, comment=comment)
@@ -335,11 +332,6 @@ _RUNNERS = {
     WriteKind.CREATE: _create,
     WriteKind.DROP: _drop,
 }
-
-
-def _with_id(document: Document) -> Document:
-    """Return the document with an `_id`, as a copy: the caller's own is not changed."""
-    return document if "_id" in document else {"_id": ObjectId(), **document}
 
 
 def _changed(result: UpdateResult) -> WriteResult:

@@ -178,9 +178,22 @@ class StoreWrites:
         create: bool = True,
         **options: Any,
     ) -> None:
-        """Create a required index; without `create`, only if the collection exists."""
-        namespace = (db, collection)
-        await ensure_index(self.commands, namespace, keys, options, deadline, create=create)
+        """Create a required index if it is missing; without `create`, only in a collection."""
+        check_namespace(db, collection)
+        commands, namespace = self.commands, (db, collection)
+        index = IndexModel(list(keys.items()), **options)
+        if create:
+            await _create_index(commands, namespace, index, deadline)
+            return
+        with Observed(db, {"listCollections": ""}) as seen:
+            found = await commands.within(
+                commands.budget(deadline),
+                lambda: find_collection(commands.client, db, collection, seen.comment),
+            )
+        if found is None:
+            return
+        with suppress(CollectionGone):  # dropped in between: there is nothing to index
+            await _create_index(commands, namespace, index, deadline, found.id)
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -202,7 +215,7 @@ class StoreWrites:
         pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         last: DocgraphError = TryAgain("")
         other_failures = 0
-        async with open_transaction(self.client, {}) as transaction:
+        async with open_transaction(self.client) as transaction:
             while True:
                 await transaction.begin()
                 try:
@@ -281,34 +294,7 @@ def _with_warnings(result: WriteResult, write: Write) -> WriteResult:
     return replace(result, warnings=(*result.warnings, *write.warnings))
 
 
-async def ensure_index(
-    commands: Commands,
-    namespace: tuple[str, str],
-    keys: Mapping[str, Any],
-    options: Mapping[str, Any],
-    deadline: Deadline,
-    *,
-    create: bool = True,
-) -> None:
-    """Create the index if it is missing; without `create`, only if the collection exists."""
-    db, collection = namespace
-    check_namespace(db, collection)
-    index = IndexModel(list(keys.items()), **options)
-    if create:
-        await _create(commands, namespace, index, deadline)
-        return
-    with Observed(db, {"listCollections": ""}) as seen:
-        found = await commands.within(
-            commands.budget(deadline),
-            lambda: find_collection(commands.client, db, collection, seen.comment),
-        )
-    if found is None:
-        return
-    with suppress(CollectionGone):  # dropped in between: there is nothing to index
-        await _create(commands, namespace, index, deadline, found.id)
-
-
-async def _create(
+async def _create_index(
     commands: Commands,
     namespace: tuple[str, str],
     index: IndexModel,

@@ -65,15 +65,12 @@ async def _write_array(
 ) -> WriteResult:
     """Write; what has another etag was not found by the write, and collides where it inserts."""
     result = await call.write(_build_write(call, documents, condition))
-    if condition is None or _count_done(result) == len(documents):
+    done = len(result.inserted) + len(result.upserted) + result.matched
+    if condition is None or done == len(documents):
         return result
     failures = {failure.index: failure for failure in result.failures}
     failures |= await find_stale(call, documents, condition, etag)
     return replace(result, failures=tuple(failures.values()))
-
-
-def _count_done(result: WriteResult) -> int:
-    return len(result.inserted) + len(result.upserted) + result.matched
 
 
 async def _patch_many(call: RestCall) -> Answer:

@@ -215,7 +215,6 @@ HANDLERS: Handlers = {
 
 # Reserved paths: reject databases and collections at the path of a service (decision 41).
 
-
 Segments = tuple[str, ...]
 
 

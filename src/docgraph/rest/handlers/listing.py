@@ -82,7 +82,6 @@ async def count_documents(call: RestCall) -> tuple[Count, int]:
 # The token is opaque to clients and checked when it returns: it must match the sort. It needs no
 # signature, as it can express nothing that a `filter` could not.
 
-
 _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 
 

@@ -264,7 +264,6 @@ class StreamSnapshot:
 # none, and has no rule for the list, is rejected as at the path of a stream: with the same status
 # whether the collection exists or not.
 
-
 MAX_LISTED: Final = 100  # streams of a collection: each costs an evaluation of the rules
 _AT_ONCE: Final = 16
 

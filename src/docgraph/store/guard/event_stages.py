@@ -17,7 +17,14 @@ from typing import Any, Final
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported, SecurityViolation
 from docgraph.store.guard.shield import Shield
-from docgraph.store.guard.shown import Paths, Shown, build_projection, is_shown, shorten_paths
+from docgraph.store.guard.shown import (
+    LOGICAL,
+    Paths,
+    Shown,
+    build_projection,
+    is_shown,
+    shorten_paths,
+)
 from docgraph.store.names import walk
 
 AFTER: Final = "fullDocument"
@@ -75,12 +82,11 @@ def guard_database(db: str, shield: Shield) -> list[Document]:
         others: Document = {"ns.coll": {"$nin": list(rows)}}
         stages.append({"$match": {"$or": [_OF_COLLECTIONS, others, *admitted]}})
     parts = {AFTER: hiding, _UPDATE: [*hiding, *rows]}
-    kept = {part: _unless_of(names, f"${part}") for part, names in parts.items()}
+    kept = {
+        part: {"$cond": [{"$in": ["$ns.coll", names]}, "$$REMOVE", f"${part}"]}
+        for part, names in parts.items()
+    }
     return [*stages, {"$unset": ["to", BEFORE]}, {"$set": kept}]
-
-
-def _unless_of(collections: list[str], value: str) -> Document:
-    return {"$cond": [{"$in": ["$ns.coll", collections]}, "$$REMOVE", value]}
 
 
 def _of_database(db: str, by_namespace: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -204,7 +210,6 @@ def _steps(path: tuple[str, ...]) -> list[str]:
 # documents. That part must be an object: otherwise a filter for a missing property would match if
 # there is no document at all.
 
-_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _WHOLE: Final = "$$ROOT"
 
 
@@ -217,7 +222,7 @@ def move_below(filter: Mapping[str, Any], part: str) -> Document:
     """Return the condition that the filter matches the part, which is a document."""
     conditions: list[Document] = []
     for key, condition in filter.items():
-        if key in _LOGICAL:
+        if key in LOGICAL:
             conditions.append({key: [move_below(branch, part) for branch in condition]})
         elif key == "$expr":
             conditions.append({"$expr": _move_expression(condition, part)})
@@ -237,7 +242,7 @@ def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
     roots: set[str] = set()
     for key, condition in filter.items():
         found: set[str] | None = {key.partition(".")[0]}
-        if key in _LOGICAL:
+        if key in LOGICAL:
             inner = [find_roots(branch) for branch in condition]
             found = None if None in inner else set().union(*(one or () for one in inner))
         elif key.startswith("$"):
@@ -253,15 +258,11 @@ def _move_expression(expression: Any, part: str) -> Document:
 
     ROOT cannot be set. Without a document nothing is computed, since that could fail.
     """
-    if _names_whole(expression):
+    if any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(expression)):
         raise _immovable(f"$expr and {_WHOLE}")
     is_document = {"$eq": [{"$type": f"${part}"}, "object"]}
     moved = {"$let": {"vars": {"CURRENT": f"${part}"}, "in": expression}}
     return {"$cond": [is_document, moved, False]}
-
-
-def _names_whole(value: Any) -> bool:
-    return any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(value))
 
 
 def _immovable(what: str) -> NotSupported:

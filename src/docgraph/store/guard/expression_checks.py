@@ -15,8 +15,7 @@ from typing import Any, Final
 from bson import Regex
 
 from docgraph.exchange.data import TrustedDocument
-from docgraph.exchange.errors import QueryError
-from docgraph.store.guard.expression_cost import MAX_PATTERN, Analysis
+from docgraph.store.guard.expression_cost import Analysis, check_pattern
 from docgraph.store.guard.operands import PLAIN
 from docgraph.store.guard.references import Place, nested_pipelines
 from docgraph.store.guard.sizes import (
@@ -94,12 +93,7 @@ def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
             _walk_filter(analysis, inner, Place(place, index))
     elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
         analysis.count_pattern(place)
-        _check_pattern(value.pattern, place)
-
-
-def _check_pattern(pattern: str | bytes, place: Place) -> None:
-    if len(pattern) > MAX_PATTERN:
-        raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")
+        check_pattern(value.pattern, place)
 
 
 # --- stages ---------------------------------------------------------------------------------------

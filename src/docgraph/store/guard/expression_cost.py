@@ -269,7 +269,7 @@ class Analysis:
             )
         operands = self._measure_operands(name, body, frame)
         if not trusted and name in _PATTERNS:
-            _check_pattern(operands, place)
+            check_pattern(operands.name("regex").text or "", place)
         size, steps = (rule or _COMBINE)(operands)
         size = size._replace(depth=nest(name, operands))
         if name == "$range":
@@ -423,7 +423,7 @@ _SINGLE: Final = Form(ELEMENT)
 _COMBINE: Final = RULES["$setUnion"]  # what an author uses that is not known here
 
 
-def _check_pattern(operands: Operands, place: Place) -> None:
-    text = operands.name("regex").text
-    if text is not None and len(text) > MAX_PATTERN:
+def check_pattern(pattern: str | bytes, place: Place) -> None:
+    """Reject a regular expression that is too long."""
+    if len(pattern) > MAX_PATTERN:
         raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")

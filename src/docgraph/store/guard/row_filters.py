@@ -218,7 +218,6 @@ def _key_of(id: Any) -> bytes:
 #
 # With such an index a request under the filter examines the caller's rows, and not those of others.
 
-
 _HASHED = "hashed"
 
 

@@ -244,21 +244,15 @@ def read_update(update: Mapping[str, Any]) -> Iterator[WrittenChange]:
 
 def read_stage(stage: Any) -> Iterator[WrittenChange]:
     """Return the changes by a stage of an update; stages other than these write whole documents."""
-    name, body = next(iter(stage.items())) if _is_stage(stage) else ("", None)
+    is_stage = isinstance(stage, Mapping) and len(stage) == 1
+    name, body = next(iter(stage.items())) if is_stage else ("", None)
+    paths = body if isinstance(body, list) else [body]
     if (name in _SETTING_STAGES or name == "$project") and isinstance(body, Mapping):
         yield from (WrittenChange(ChangeOrigin.STAGE, name, *field) for field in body.items())
-    elif name == "$unset" and _are_texts(paths := body if isinstance(body, list) else [body]):
+    elif name == "$unset" and all(isinstance(path, str) for path in paths):
         yield from (WrittenChange(ChangeOrigin.STAGE, name, path, "") for path in paths)
     else:
         yield WrittenChange(ChangeOrigin.STAGE, name, None, body)
-
-
-def _is_stage(stage: Any) -> bool:
-    return isinstance(stage, Mapping) and len(stage) == 1
-
-
-def _are_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def read_filter(filter: Any, operator: str = "$and") -> Iterator[WrittenChange]:
